@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pytest
 from tests.support.arms import arm
@@ -11,7 +12,8 @@ from tests.support.control import POSTURE, hand_path, quaternion_of, quintic
 
 from spacearm import Mechanics, control
 from spacearm.errors import InputError
-from spacearm.model import Frame, Robot, wheel
+from spacearm.model import Frame, Limits, Robot, wheel
+from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate import Phase, State, World, constant, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 
@@ -155,6 +157,29 @@ def test_laws_of_two_systems_act_as_each_does_alone(tmp_path):
     assert {"command.a.j6", "command.b.j2", "reading.b.encoder.j0"} <= {*map(str, found.readings)}
     again = load_run(found.to_netcdf(tmp_path / "run.nc"))
     np.testing.assert_allclose(again.commands[1].values, found.commands[1].values)
+
+
+def test_a_slow_law_that_is_cut_off_returns_at_its_own_tick():
+    """A constant torque up to the rate limit, beside a law that ticks ten times as often: closed form."""
+    torque, rate, inertia = 0.1, 0.5, 0.04 + 4.0 * (0.02**2 + 0.03**2)
+    one = arm(1)
+    limited = replace(one, joints=(replace(one.joints[0], limits=Limits(effort=1.0, velocity=rate)),))
+    world = World({"a": one, "b": limited})
+    states = {"a": State.at_rest(one), "b": State.at_rest(limited, position=[9.0, 0.0, 0.0])}
+    fast = control.Law(lambda plant: {"j0": 1e-3 + 0.0 * plant.time}, period=0.1, system="a", name="fast")
+    # Pushes, and brakes from 2.5 s on, which it sees at its tick of 3 s.
+    slow = control.Law(
+        lambda plant: {"j0": ca.if_else(plant.time < 2.5, torque, -torque)}, period=1.0, system="b", name="slow"
+    )
+    held = [f"{name}/{dof}" for name in world.systems for dof in BASE_DOFS]
+    found = simulate(world, states, Phase(3.2, laws=[fast, slow], locked=held, limits="ignore"), sample=0.02)
+    assert found.sound
+    (event,) = found.events_of("rate limit")
+    assert event.time == pytest.approx(rate * inertia / torque, rel=1e-9)
+    times = found.of("b").times
+    expected = np.minimum(times * torque / inertia, rate) - np.maximum(times - 3.0, 0.0) * torque / inertia
+    np.testing.assert_allclose(found.of("b").states[:, 14], expected, atol=1e-9)
+    assert cross_check(found).largest < 1e-8
 
 
 def test_continuous_laws_of_two_systems():

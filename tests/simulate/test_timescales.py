@@ -197,3 +197,21 @@ def test_no_run_takes_longer_than_a_minute_unasked() -> None:
     spent = time.process_time() - began
     model = world_motion(World.of(robot), {robot.name: ()})
     assert step_time(model, Dopri853()) > 0.3 * spent / (run.stats.steps + run.stats.rejected)
+
+
+def test_a_start_faster_than_light_is_an_error() -> None:
+    robot = flywheel()
+    with pytest.raises(InputError, match=r"system 'flywheel' starts at 1e\+30 m/s, faster than light"):
+        simulate(robot, State.moving(robot, base_velocity=[0.0, -1e30, 0.0]), 10.0)
+
+
+def test_a_step_that_collapses_ends_the_run_soon() -> None:
+    robot = flywheel()
+    start = State.moving(robot, base_velocity=[3e4, 0.0, 0.0], base_angular_velocity=[1e20, 1e19, 0.0])
+    told = (
+        r"the last 10000 advanced it by .* s, and 10 s are left: .* turns at 1e\+20 rad/s; .* 'flywheel' at 3e\+04 m/s"
+    )
+    with pytest.warns(RunWarning, match=told):
+        run = simulate(robot, start, 10.0)
+    assert run.reason == Reason.TOO_MANY_STEPS
+    assert run.stats.steps + run.stats.rejected <= 10_000

@@ -328,6 +328,8 @@ def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
     _combine(work.y, h, work.k, 11, work.y_try)
     rise = way = 0.0
     for n in range(system.stiff.index.size):
+        if system.stiff.held[n]:
+            continue
         i = system.stiff.index[n]
         scale = atol[n] + rtol * abs(work.y[i])
         rise += ((work.k[12, i] - work.k[11, i]) / scale) ** 2

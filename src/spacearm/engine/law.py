@@ -22,7 +22,7 @@ SAMPLED = -(2**62)
 #: Share of the time within which a tick and a break, or the end of the phase, are the same instant.
 SAME_TICK = 1e-14
 #: In place of a tick.
-NEVER = -2
+NEVER = -(2**62)
 
 
 class Law(NamedTuple):
@@ -52,7 +52,10 @@ class Law(NamedTuple):
     kept: int  # where the memory of a continuous law stands in y; far below zero: sampled
     bounds: Any  # (levels,) int64: the action whose rate limit each watched level is, or -1
     cuts: Array  # (rows, 2): when an action was cut off between ticks, and which
-    last: Any  # (actions,) int64: tick of the last cut of each
+    last: Any  # (actions,) int64: first tick of the period of the last cut of each
+    # (actions, 4) int64: ticks in a period of its own law; where the memory has the number of the next of them, the
+    # action and what is recorded of it (where each tick is one of its own, none of these)
+    slow: Any
 
 
 def no_law() -> Law:
@@ -61,7 +64,7 @@ def no_law() -> Law:
     drawn, log = np.zeros((0, 2), dtype=np.int64), np.zeros((0, 1))
     return Law(
         0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, np.zeros(2), drawn, count, count, none,
-        empty, SAMPLED, none, np.zeros((0, 2)), none,
+        empty, SAMPLED, none, np.zeros((0, 2)), none, np.zeros((0, 4), dtype=np.int64),
     )  # fmt: skip
 
 
@@ -129,7 +132,7 @@ def answered(law: Law, t: float) -> None:
 
 @inner
 def cut(law: Law, level: int, t: float, direction: int) -> bool:
-    """No more of an action whose rate limit was met, until the next tick; whether that is news.
+    """No more of an action whose rate limit was met, until the next tick of its own law; whether that is news.
 
     It is none where the same happened in the period before: a drive that stays at its limit is one event.
     """
@@ -141,6 +144,11 @@ def cut(law: Law, level: int, t: float, direction: int) -> bool:
         law.cuts[law.counts[2], 0] = t
         law.cuts[law.counts[2], 1] = action
         law.counts[2] += 1
+    every, first = law.slow[action, 0], law.counts[0]
+    if every > 1:
+        memory = law.inp[law.memory[0] :]
+        memory[law.slow[action, 2]] = memory[law.slow[action, 3]] = 0.0
+        first -= (int(memory[law.slow[action, 1]]) + every - 1) % every
     before = law.last[action]
-    law.last[action] = law.counts[0]
-    return bool(before < law.counts[0] - 1)
+    law.last[action] = first
+    return bool(before < first - every)

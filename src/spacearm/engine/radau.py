@@ -2,10 +2,11 @@
 
 The stages of a step solve ``Z = h A F(y + Z)`` by simplified Newton iterations with a Jacobian by differences. In the
 eigenvectors of the inverse of A these are one real and two complex systems of the size of the state. Velocities of
-bases are in world axes here: in those of a body that turns, the direction of a stiff force would turn along, and
-iterations with one Jacobian would not converge. The embedded error is of order 5, the interpolant goes through the
-stages. See E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, Sec. IV.8, and
-J. Comput. Appl. Math. 111 (1999) 93.
+bases that move freely are in world axes here: in those of a body that turns, the direction of a stiff force would turn
+along, and iterations with one Jacobian would not converge. What is held (locked, stuck by dry friction, on a path) is
+known at all stages and is no part of these systems, so that rest stays rest to the last bit. The embedded error is of
+order 5, the interpolant goes through the stages. See E. Hairer, G. Wanner, Solving Ordinary Differential Equations II,
+2nd edition, Springer 1996, Sec. IV.8, and J. Comput. Appl. Math. 111 (1999) 93.
 """
 
 from __future__ import annotations
@@ -194,18 +195,40 @@ def _begin(system: System) -> None:
 
 
 @inner
+def renew(system: System) -> None:
+    """Forget Jacobian and interpolant where the equations change, and see what is held from here on."""
+    stiff, friction = system.stiff, system.friction
+    stiff.note[2] = stiff.note[4] = 0.0
+    if stiff.index.size == 0:
+        return
+    for k in range(stiff.held.size):
+        stiff.held[k] = stiff.given[k]
+    for i in range(friction.dof.size):
+        if friction.status[i] == 0:
+            stiff.held[system.code.speed[friction.dof[i]]] = True
+            if stiff.position[friction.dof[i]] >= 0:
+                stiff.held[stiff.position[friction.dof[i]]] = True
+
+
+@inner
 def _differentiate(system: System, piece: int, t: float) -> None:
-    """The Jacobian at the start of the step."""
+    """The Jacobian at the start of the step; rows and columns of what is held are zero."""
     stiff, work = system.stiff, system.work
     for i in range(work.y.size):
         stiff.trial[i] = stiff.start[i]
     for j in range(stiff.index.size):
+        for i in range(stiff.index.size):
+            stiff.jacobian[i, j] = 0.0
+        if stiff.held[j]:
+            continue
         at = stiff.index[j]
         nudged = stiff.start[at] + NUDGE * max(abs(stiff.start[at]), LEAST)
         stiff.trial[at] = nudged
         _world_rates(system, piece, t, work.dy)
         for i in range(stiff.index.size):
-            stiff.jacobian[i, j] = (work.dy[stiff.index[i]] - stiff.rate[stiff.index[i]]) / (nudged - stiff.start[at])
+            if not stiff.held[i]:
+                rise = work.dy[stiff.index[i]] - stiff.rate[stiff.index[i]]
+                stiff.jacobian[i, j] = rise / (nudged - stiff.start[at])
         stiff.trial[at] = stiff.start[at]
     stiff.note[4] = 1.0
 
@@ -257,8 +280,10 @@ def _evaluate(system: System, piece: int, t: float, h: float) -> None:
     for i in range(stiff.start.size):
         stiff.trial[i] = stiff.start[i]
     for stage in range(stiff.z.shape[0]):
-        for i in stiff.index:
-            stiff.trial[i] = stiff.start[i] + stiff.z[stage, i]
+        for k in range(stiff.index.size):
+            if not stiff.held[k]:
+                i = stiff.index[k]
+                stiff.trial[i] = stiff.start[i] + stiff.z[stage, i]
         _world_rates(system, piece, t + C[stage] * h, stiff.f[stage])
 
 
@@ -272,6 +297,8 @@ def _improve(system: System, h: float) -> float:
         stiff.right[k] = 0.0
         for pair in range(stiff.rights.shape[0]):
             stiff.rights[pair, k] = 0.0
+        if stiff.held[k]:
+            continue
         for i in range(count):
             gap = stiff.f[i, at]
             for j in range(count):
@@ -284,6 +311,8 @@ def _improve(system: System, h: float) -> float:
         _solve(stiff.pairs[pair], stiff.pivot[1 + pair], stiff.rights[pair])
     total = 0.0
     for k in range(n):
+        if stiff.held[k]:
+            continue
         at = stiff.index[k]
         scale = stiff.tolerance[k] + stiff.note[0] * abs(stiff.start[at])
         for i in range(count):
@@ -332,9 +361,11 @@ def radau_step(system: System, piece: int, t: float, h: float, result: Array) ->
     last = stiff.z.shape[0] - 1
     at = 0
     for i in range(work.y.size):
-        if at < stiff.index.size and stiff.index[at] == i:
+        solved = at < stiff.index.size and stiff.index[at] == i
+        if solved:
+            solved = not stiff.held[at]
             at += 1
-        else:
+        if not solved:
             for stage in range(last + 1):
                 stiff.z[stage, i] = 0.0
                 for j in range(last + 1):
@@ -362,11 +393,14 @@ def radau_error(system: System, piece: int, t: float, h: float) -> float:
             for i in range(work.y.size):
                 stiff.trial[i] = stiff.start[i]
             for k in range(n):
-                stiff.trial[stiff.index[k]] += stiff.error[k]
+                stiff.trial[stiff.index[k]] += stiff.error[k]  # none of what is held
             _world_rates(system, piece, t, work.dy)
         total = 0.0
         for k in range(n):
             at = stiff.index[k]
+            stiff.error[k] = 0.0
+            if stiff.held[k]:
+                continue
             stiff.error[k] = work.dy[at] if turn == 1 else stiff.rate[at]
             for j in range(stiff.z.shape[0]):
                 stiff.error[k] += E[j] / h * stiff.z[j, at]

@@ -28,7 +28,7 @@ from spacearm.engine.events import (
 from spacearm.engine.friction import settle
 from spacearm.engine.law import answered, ask, cut, due, look, next_tick
 from spacearm.engine.loops import inner, lean
-from spacearm.engine.radau import radau_error
+from spacearm.engine.radau import radau_error, renew
 from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
@@ -212,7 +212,7 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
     if progress.g.size > 0:
         start_signs(system, piece, t, progress.fresh[1])
         progress.fresh[1] = False
-    system.stiff.note[2] = system.stiff.note[4] = 0.0
+    renew(system)
     if progress.now[1] <= 0.0:
         progress.now[1] = first_step(system, piece, t, options.rtol, options.atol)
     progress.fresh[0] = False
@@ -423,7 +423,7 @@ def _happen(
     if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
         return _EVENTS
     rates(system, piece, t, work.y, work.k[0])
-    system.stiff.note[2] = system.stiff.note[4] = 0.0
+    renew(system)
     start_signs(system, piece, t, False)
     return _ON
 

@@ -109,7 +109,10 @@ class Stiff(NamedTuple):
 
     index: Any  # (n,) int64: components of y on which rates depend and which have a rate
     tolerance: Array  # (n,) absolute
-    base: Any  # (systems, 2) int64: where quaternion and velocity of each base begin in y
+    given: Any  # (n,) bool: rests, or follows a path, for the whole phase; places of the state are those in y
+    held: Any  # (n,) bool: the same now, with what sticks by dry friction
+    position: Any  # (nv,) int64: place in y of each joint's position, -1 for bases
+    base: Any  # (bases, 2) int64: where quaternion and velocity begin in y, of each that moves freely
     start: Array  # (ny,) y with the velocities of bases in world axes
     rate: Array  # (ny,) its rate
     trial: Array  # (ny,)
@@ -129,13 +132,26 @@ class Stiff(NamedTuple):
     note: Array
 
 
-def make_stiff(ny: int = 0, index: Any = (), tolerance: Any = (), rtol: float = 0.0, base: Any = ()) -> Stiff:
-    """For these components; by itself without any."""
+def make_stiff(
+    ny: int = 0,
+    index: Any = (),
+    tolerance: Any = (),
+    rtol: float = 0.0,
+    base: Any = (),
+    given: Any = (),
+    position: Any = (),
+) -> Stiff:
+    """For these components, those at ``given`` being known; by itself without any."""
     places = np.array(index, dtype=np.int64)
     n = places.size
+    known = np.zeros(n, dtype=np.bool_)
+    known[list(given)] = True
     return Stiff(
         places,
         np.array(tolerance, dtype=np.float64),
+        known,
+        known.copy(),
+        np.array(position, dtype=np.int64),
         np.array(base, dtype=np.int64).reshape(-1, 2),
         np.zeros(ny),
         np.zeros(ny),

@@ -462,7 +462,8 @@ class PreparedLaw:
     members: tuple[PreparedLaw, ...] = ()  # laws of several systems, of which it is made
     system: str = ""  # of a member: whose it is,
     among: Mapping[str, Any] = field(default_factory=dict)  # where its actions, levels ... stand among those of all,
-    count: int | None = None  # and in the memory of all its tick, where not each of theirs is one of its own
+    count: int | None = None  # and in the memory of all its tick, where not each of theirs is one of its own,
+    every: int = 1  # but one of so many
 
     @property
     def alone(self) -> tuple[PreparedLaw, ...]:
@@ -476,6 +477,17 @@ class PreparedLaw:
         own = self.own
         sizes = {"level": own.levels, "margin": own.limited, "reading": own.readings, "action": own.actions}
         return np.arange(own.memory.size if kind == "memory" else len(sizes[kind]))
+
+    @property
+    def slow(self) -> Any:
+        """(actions, 4) int64: ticks in a period of each action's own law; in the memory its tick, action and level."""
+        table = np.tile([1, -1, -1, -1], (self.target.size, 1)).astype(np.int64)
+        for part in self.members:
+            if part.count is not None:
+                first = part.count + 1
+                for k, number in enumerate(part.places("action")):
+                    table[number] = part.every, part.count, first + k, first + part.target.size + k
+        return table
 
     @property
     def key(self) -> Hashable:
@@ -579,6 +591,7 @@ class PreparedLaw:
             self.bounds,
             np.zeros((min(self.ticks * bounded, MOST_CUTS), 2)),
             np.full(self.target.size, engine.NEVER, dtype=np.int64),
+            self.slow,
         )
 
 

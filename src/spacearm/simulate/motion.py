@@ -243,13 +243,23 @@ class WorldMotion:
                 target.append(self.kernel.inputs["force"].start + self.index(*key))
         return self.elements.feedback(self.kernel.n_in, target)
 
-    def stiff(self, tolerance: Array, rtol: float) -> Stiff:
-        """Memory of the implicit method: for the state and what laws and force elements remember that acts back."""
+    def stiff(self, tolerance: Array, rtol: float, still: Sequence[int], paths: Sequence[int], bound: Any) -> Stiff:
+        """Memory of the implicit method: for the state and what laws and force elements remember that acts back.
+
+        Degrees of freedom that are locked (``still``) or follow paths are known; one of a base that is ``bound``
+        (driven, or with dry friction) keeps the whole base in its own axes.
+        """
         code = self.code
         behind = np.arange(code.moved, code.ny)
         index = np.concatenate([np.arange(code.nx), behind[np.isfinite(tolerance[behind])]])
-        bases = [(part.at.quaternion.start, part.at.velocity.start) for part in self.parts]
-        return make_stiff(code.ny, index, tolerance[index], rtol, bases)
+        parts = [(part, {*range(part.dofs.start, part.dofs.start + 6)}) for part in self.parts]
+        bases = [(part.at.quaternion.start, part.at.velocity.start) for part, own in parts if not own & {*bound}]
+        known = [int(code.speed[i]) for i in (*still, *paths)]
+        known += [self.positions[i] for i in (*still, *paths) if self.positions[i] >= 0]
+        for part, own in parts:
+            if own <= {*still}:
+                known += range(part.at.start, part.at.quaternion.stop)
+        return make_stiff(code.ny, index, tolerance[index], rtol, bases, known, self.positions)
 
     def remembering(self, elements: Elements | None, memory: int) -> WorldMotion:
         """The same with force elements, and room behind the energies for memory of continuous laws and of these."""

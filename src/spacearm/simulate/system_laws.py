@@ -57,8 +57,8 @@ def beside(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> PreparedLaw:
         laws=tuple(own),
     )
     parts = [
-        replace(prepared, system=system, among=among, count=count)
-        for (system, prepared), among, count in zip(laws, places, counts, strict=True)
+        replace(prepared, system=system, among=among, count=count, every=k)
+        for (system, prepared), among, count, k in zip(laws, places, counts, every, strict=True)
     ]
     target = np.zeros(len(program.actions), dtype=np.int64)
     for part in parts:

@@ -46,6 +46,9 @@ MAX_STEPS = 1_000_000
 MAX_EVENTS = 10_000
 #: Numbers of audit rows that are kept before they are summed up: 4 MB.
 AUDIT_NUMBERS = 500_000
+#: The step has collapsed where so many steps advance a run by less than ``SLOW`` (s), and all that it may take would
+#: not get it through the share ``FAR`` of what is left of its phase.
+LOOK, SLOW, FAR = 10_000, 1e-5, 1e-3
 #: A sample this near to the start of a segment, s, is that start.
 SAME_TIME = 1e-12
 
@@ -188,6 +191,7 @@ class Chain:
         self.steps: list[Segment | Entry] = []
         self.warnings: list[str] = []
         self.budget = settings.max_steps or 0
+        self._collapse = ""  # how the step has collapsed, in words
         self._sides: Sides | None = None
         self._memory: dict[str, Array] = {}  # of force elements by name
         self._remembered: dict[Hashable, Carried] = {}  # by laws
@@ -385,25 +389,35 @@ class Chain:
             self._cut_pulses()
         system = enter(model, prepared, work, segment.parameters, self.time, sides, carried, self.sample)
         if options.method == 2:
-            # Implicit steps solve for all velocities at once: one that must stay as it is to the last bit would not.
-            if system.friction.dof.size or prepared.driven:
-                options = options._replace(method=1)
-            else:
-                system = system._replace(stiff=model.stiff(segment.scale, options.rtol))
+            paths, bound = [index for index, _ in prepared.paths], {*prepared.driven, *system.friction.dof.tolist()}
+            stiff = model.stiff(segment.scale, options.rtol, prepared.locked, paths, bound)
+            system = system._replace(stiff=stiff)
         held = system.law.out.copy()
         progress = make_progress(system, options)
         logged = int(record.counts[1])
         segment.prepared.append(prepared)
         segment.starts.append(self.time)
         segment.firsts.append(int(record.counts[0]))
-        while (reason := solve(system, options, progress, record, segment.audit, stop)) in (PAUSED, ASKED):
+        watched = settings.max_steps is None
+        look, since = int(record.counts[2] + record.counts[3]) + LOOK, 0.0
+        while True:
+            allowed = min(steps, look) if watched else steps
+            reason = solve(system, options._replace(max_steps=allowed), progress, record, segment.audit, stop)
             if reason == ASKED:
                 assert law is not None
                 assert isinstance(law.law, PythonLaw)
                 law.law.answer(law, system.law)
                 system.law.counts[1] = 1
-            else:
+            elif reason == PAUSED:
                 segment.sum_audit()
+            elif reason == Reason.TOO_MANY_STEPS and allowed < steps:
+                gone, left = float(progress.now[0]) - since, float(prepared.phase.duration - progress.now[0])
+                if gone < SLOW and gone * (steps - look) / LOOK < FAR * left:
+                    self._collapse = f": the last {LOOK} advanced it by {gone:.2g} s, and {left:.3g} s are left"
+                    break
+                look, since = look + LOOK, float(progress.now[0])
+            else:
+                break
         segment.sum_audit()
         local, step = float(progress.now[0]), float(progress.now[1])
         segment.step = step if options.method > 0 else 0.0
@@ -437,7 +451,11 @@ class Chain:
         """The reason in words, with its cause where that is known."""
         why = self.reason.text
         if self.reason == Reason.TOO_MANY_STEPS:
-            why += f", {self.budget}{self._cause(self.segments[-1])}"
+            why += (self._collapse or f", {self.budget}") + self._cause(self.segments[-1])
+            if self._collapse:
+                speeds = {n: np.linalg.norm(self.vector[at.velocity][:3]) for n, at in self.world.layouts.items()}
+                name = max(speeds, key=lambda each: speeds[each])
+                why += f"; the fastest is system {name!r} at {speeds[name]:.3g} m/s"
         if self.reason == Reason.TOO_MANY_EVENTS:
             kinds = Counter((event.kind, event.name) for event in self.segments[-1].occurrences())
             ((kind, name), count), *_ = kinds.most_common(1)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+#: Speed of light, m/s.
+LIGHT = 299_792_458.0
+
 
 class RunWarning(UserWarning):
     """A run ended before its time, and not by an event that was meant to end it; or it will hardly get there."""
@@ -303,6 +306,7 @@ def simulate(
     items = as_items(phases)
     positive(tolerance, "tolerance", place="simulate")
     vector = world.flat(start)
+    _check_speeds(world, vector)
     if not callable(items):
         duration = float(sum(item.duration for item in items if isinstance(item, Phase)))
         _tell_limits(world, vector, first_phase(items))
@@ -330,6 +334,18 @@ def simulate(
         raise InputError("there is no phase", place="simulate", hint="expected at least one")
     _check_turns(chain)
     return _result(world, vector, chain, tolerance)
+
+
+def _check_speeds(world: World, vector: Array) -> None:
+    """An error where a system starts faster than light."""
+    for name, at in world.layouts.items():
+        speed = float(np.linalg.norm(vector[at.velocity][:3]))
+        if speed > LIGHT:
+            raise InputError(
+                f"system {name!r} starts at {speed:.3g} m/s, faster than light",
+                place="simulate",
+                hint=f"expected m/s, far below {LIGHT:.0e}: the mechanics are Newton's",
+            )
 
 
 def _tell_limits(world: World, vector: Array, phase: Phase | None) -> None:

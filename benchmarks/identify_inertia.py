@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from spacearm.identify.inertia import (
-    MOMENTUM_CHANNELS,
     InertiaProblem,
     LinearLeastSquares,
     Sensors,
@@ -19,6 +18,7 @@ from spacearm.identify.inertia import (
     monte_carlo,
     single_body_problem,
 )
+from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS
 from spacearm.model import catalogue
 from spacearm.optimise import ParticleSwarm
 from spacearm.papers.xu2017 import data as paper

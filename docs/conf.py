@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from html import unescape
-from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
@@ -59,9 +56,9 @@ MATHML = "http://www.w3.org/1998/Math/MathML"
 
 
 class RoomDirective(SphinxDirective):
-    """``room:: spacearm.model`` documents a package and every public module in it, so that none is forgotten.
+    """``room:: spacearm.model`` documents the names in ``__all__`` of a package or module, and nothing else of it.
 
-    Several names may be given; those that do not exist are left out.
+    Several names may be given.
     """
 
     required_arguments = 1
@@ -69,15 +66,11 @@ class RoomDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         lines = []
-        rooms = [name for name in self.arguments[0].split() if find_spec(name) is not None]
+        rooms = self.arguments[0].split()
         for room in rooms:
-            package = import_module(room)
-            inner = [module.name for module in pkgutil.walk_packages(package.__path__, f"{room}.")]
-            public = [name for name in sorted(inner) if not any(part.startswith("_") for part in name.split("."))]
-            for name in [room, *public]:
-                if name != room or len(rooms) > 1:
-                    lines += [name, "-" * len(name), ""]
-                lines += [f".. automodule:: {name}", "   :ignore-module-all:", ""]
+            if len(rooms) > 1:
+                lines += [room, "-" * len(room), ""]
+            lines += [f".. automodule:: {room}", "   :members:", ""]
         source, line = self.get_source_info()
         node = nodes.section()
         node.document = self.state.document
@@ -96,7 +89,7 @@ class PublicNamesDirective(SphinxDirective):
                 lines += [f"- :py:mod:`{name} <{thing.__name__}>`"]
                 continue
             role = "class" if isinstance(thing, type) else "func"
-            lines += [f"- :py:{role}:`{name} <{thing.__module__}.{thing.__qualname__}>`"]
+            lines += [f"- :py:{role}:`{name} <{spacearm._HOME.get(name, 'spacearm.simulate')}.{name}>`"]
         node = nodes.Element()
         self.state.nested_parse(StringList(lines, "public-names"), self.content_offset, node)
         return node.children

@@ -14,7 +14,8 @@ from spacearm.cli import main
 from spacearm.drawing import draw, save_figure
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, curve, new_figure, panels
-from spacearm.report import plots_of, write_result
+from spacearm.report import write_result
+from spacearm.report.write import plots_of
 from spacearm.result import Figure, Result
 
 matplotlib = pytest.importorskip("matplotlib")

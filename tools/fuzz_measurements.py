@@ -36,8 +36,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from watched import Outcome, report, run_watched
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.identify.inertia import TYPICAL_NOISE, Nodes, Sensors, measure, one_joint
+from spacearm.identify.inertia import Nodes, Sensors, measure, one_joint
 from spacearm.identify.inertia.record_files import standard_columns
+from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.measure import Column, read_record
 from spacearm.model import catalogue
 from spacearm.study import run_scenario

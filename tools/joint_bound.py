@@ -27,9 +27,10 @@ from scipy.stats import binom, norm
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from spacearm.errors import SimulationError
-from spacearm.identify.joint import Drive, JointProblem, JointTest, identify_joints
+from spacearm.identify.joint import JointProblem, JointTest, identify_joints
+from spacearm.identify.joint.forward import Drive
 from spacearm.identify.joint.suspects import OFF
-from spacearm.optimise import covariance_at
+from spacearm.optimise.information import covariance_at
 from support.joint_physics import CASES, FAULTS, Case, joint_test, spoilt
 
 NAMES = ("motor_inertia", "stiffness", "damping", "offset")

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from spacearm.cli import main as spacearm
-from spacearm.report import INDEX, publish, swap
+from spacearm.report import swap
+from spacearm.report.folder import INDEX, publish
 
 Files = dict[str, str]
 Writer = Callable[[str, Path], None]

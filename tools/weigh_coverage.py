@@ -17,7 +17,8 @@ import numpy as np
 
 from spacearm.identify.inertia.inertia_parameters import PLAIN, plain_of
 from spacearm.mission.scenario import Mission
-from spacearm.study import Session, solve_document
+from spacearm.study import Session
+from spacearm.study.scenario import solve_document
 from spacearm.typing import Array
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

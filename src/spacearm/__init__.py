@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spacearm import guarded as guarded
     from spacearm import identify as identify
     from spacearm import impact as impact
+    from spacearm import measure as measure
     from spacearm import mechanics as mechanics
     from spacearm import mission as mission
     from spacearm import model as model
@@ -226,6 +227,7 @@ _ROOMS = (
     "guarded",
     "identify",
     "impact",
+    "measure",
     "mechanics",
     "mission",
     "model",

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 
 from spacearm.errors import InputError, TimeLimitError, quoted
 
+__all__ = ["time_limit"]
+
 #: When the innermost limit of this thread is reached (seconds of the monotonic clock), and how long it is, s.
 _limit: ContextVar[tuple[float, float]] = ContextVar("limit", default=(math.inf, math.inf))
 

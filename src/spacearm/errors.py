@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
+__all__ = ["EngineError", "InputError", "ModelError", "SimulationError", "SpacearmError", "TimeLimitError"]
+
 #: What can move a terminal's cursor, colour its screen, or reverse the direction of text: controls but for tab and
 #: newline, marks of direction, line and paragraph separators, halves of surrogate pairs.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import xarray
 
+__all__ = ["lines"]
+
 #: Eight colours that stay apart for colour-blind readers and on light and dark ground (after Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#a08a00", "#7f7f7f")
 #: Line styles, in the order in which curves of one colour take them.

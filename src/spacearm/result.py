@@ -20,6 +20,8 @@ from spacearm.words import html_table, in_words, quantity
 if TYPE_CHECKING:
     import xarray
 
+__all__ = ["Certificate", "Check", "Figure", "Figures", "Limit", "PrintedFigure", "Result", "Row", "Verdict"]
+
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
 

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spacearm.campaign import Plan, Store, report, run_campaign, run_one, wilson
+from spacearm.campaign import Plan, Store, report, run_campaign
 from spacearm.campaign.execute import _one_blas_thread
-from spacearm.campaign.plan import VaryTable
+from spacearm.campaign.plan import VaryTable, wilson
+from spacearm.campaign.work import run_one
 from spacearm.cli import main
 from spacearm.deadline import time_limit
 from spacearm.errors import InputError, SpacearmError

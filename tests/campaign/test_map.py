@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.campaign import Plan, Store, report, run_one
+from spacearm.campaign import Plan, Store, report
 from spacearm.campaign.chart import _border
 from spacearm.campaign.report import cells_of
+from spacearm.campaign.work import run_one
 from spacearm.cli import main
 from spacearm.cli.studies import LIMITS_BROKEN
 from support import ROOT

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.campaign import Plan, Store, run_campaign, run_one
-from spacearm.campaign.work import run_together
+from spacearm.campaign import Plan, Store, run_campaign
+from spacearm.campaign.work import run_one, run_together
 from spacearm.cli import main
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate.ensemble.lanes import LanesError
 from spacearm.simulate.ensemble.side_by_side import run_side_by_side
-from spacearm.study import Lane, Session, study_file
+from spacearm.study import Session
+from spacearm.study.scenario import Lane, study_file
 from support.cuda_as_c import as_gpu
 
 #: A blow at the hand while sampled laws with noisy sensors and a delay hold two joints, then a coast with one locked.

@@ -6,7 +6,6 @@ import pytest
 from spacearm.capture import (
     At,
     Felt,
-    Mode,
     OnOff,
     Settled,
     Settling,
@@ -18,10 +17,11 @@ from spacearm.capture import (
     close_clutch,
     cushion,
     modes,
-    soft_axes,
     soften,
 )
 from spacearm.capture.capture_run import last_above
+from spacearm.capture.clutch import Mode
+from spacearm.capture.soft_joints import soft_axes
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, Pose, catalogue

@@ -11,7 +11,6 @@ import pytest
 from spacearm.capture import (
     At,
     Case,
-    Mode,
     Settled,
     SoftAxis,
     SoftJoint,
@@ -21,9 +20,10 @@ from spacearm.capture import (
     close_clutch,
     cushion,
     design,
-    soft_axes,
     soften,
 )
+from spacearm.capture.clutch import Mode
+from spacearm.capture.soft_joints import soft_axes
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import FloatingSystem, collide
 from spacearm.model import Body, Inertia, Robot, catalogue

@@ -4,24 +4,14 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from spacearm.capture import (
-    Case,
-    Evaluator,
-    Settling,
-    SoftAxis,
-    Target,
-    catch,
-    catch_softly,
-    cushion,
-    design,
-    soft_axes,
-)
+from spacearm.capture import Case, Evaluator, Settling, SoftAxis, Target, catch, catch_softly, cushion, design
 from spacearm.capture.base_response import skyhook_speed
+from spacearm.capture.soft_joints import soft_axes
 from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.model import Inertia, catalogue
-from spacearm.optimise import not_dominated
+from spacearm.optimise.pareto import not_dominated
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import Load, State
 from spacearm.simulate.bodies import move

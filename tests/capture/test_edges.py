@@ -12,7 +12,6 @@ from spacearm.capture import (
     Case,
     Evaluator,
     Felt,
-    Mode,
     OnOff,
     Settling,
     SoftAxis,
@@ -24,12 +23,11 @@ from spacearm.capture import (
     cushion,
     design,
     modes,
-    relaxed,
-    soft_axes,
     soft_joints,
     soften,
 )
-from spacearm.capture.soft_joints import held_joints
+from spacearm.capture.clutch import Mode
+from spacearm.capture.soft_joints import held_joints, relaxed, soft_axes
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact.collision import collide

@@ -5,21 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from spacearm.capture import (
-    Case,
-    OnOff,
-    Settling,
-    SoftAxis,
-    SoftJoint,
-    cushion,
-    design,
-    modes,
-    relaxed,
-    soft_axes,
-    soft_joints,
-    soften,
-)
-from spacearm.capture.soft_joints import AXES
+from spacearm.capture import Case, OnOff, Settling, SoftAxis, SoftJoint, cushion, design, modes, soft_joints, soften
+from spacearm.capture.soft_joints import AXES, relaxed, soft_axes
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue

@@ -7,18 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.capture import (
-    Approach,
-    CaptureRun,
-    Felt,
-    Mode,
-    SoftAxis,
-    SoftJoint,
-    Target,
-    cushion,
-    soft_axes,
-    soften,
-)
+from spacearm.capture import Approach, CaptureRun, Felt, SoftAxis, SoftJoint, Target, cushion, soften
+from spacearm.capture.clutch import Mode
+from spacearm.capture.soft_joints import soft_axes
 from spacearm.errors import InputError
 from spacearm.impact import FloatingSystem, collide
 from spacearm.model import Inertia, catalogue

@@ -13,8 +13,9 @@ from tests.support.cli import Capture
 from spacearm.cli import main
 from spacearm.cli.starters import starter_names
 from spacearm.errors import InputError
-from spacearm.study import STUDIES, run_scenario
+from spacearm.study import run_scenario
 from spacearm.study.key_tables import key_tables
+from spacearm.study.scenario import STUDIES
 
 ROOT = Path(__file__).parents[2]
 OWN_STUDIES = [name for name, place in STUDIES.items() if place.startswith("spacearm.")]

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spacearm.ejection import Box, Constraints, Plane, Rig, clearance, eject, eject_batch, skeleton
+from spacearm.ejection import Box, Constraints, Plane, Rig, clearance, eject, eject_batch
+from spacearm.ejection.clearance import skeleton
 from spacearm.errors import InputError
 from spacearm.model import CollisionShape, Pose, Robot
 from spacearm.simulate import collision_pairs, gaps

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Rig, equivalent_mass, joint_free_bound, planar
+from spacearm.ejection import Device, Rig, equivalent_mass, planar
+from spacearm.ejection.mass import joint_free_bound
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Inertia, catalogue

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Ejection, Rig, eject, eject_batch, equivalent_mass, friction_laws
+from spacearm.ejection import Device, Ejection, Rig, eject, eject_batch, equivalent_mass
+from spacearm.ejection.verify import friction_laws
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Friction, Inertia, Limits, Robot, catalogue
 from spacearm.model.rotations import rotation_matrices

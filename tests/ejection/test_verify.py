@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Ejection, Rig, check_in_mujoco, eject, friction_laws
+from spacearm.ejection import Device, Ejection, Rig, check_in_mujoco, eject
+from spacearm.ejection.verify import friction_laws
 from spacearm.model import Friction, Inertia
 from spacearm.simulate import Track
 

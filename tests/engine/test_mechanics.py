@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Kernel, Mechanics
-from spacearm.mechanics import PROGRAMS, LoadFrame, Program, build
+from spacearm.mechanics import LoadFrame, Program, build
+from spacearm.mechanics.programs import PROGRAMS
 from spacearm.model import Robot
 from spacearm.typing import Array
 from support import brute_force

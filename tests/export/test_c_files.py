@@ -14,7 +14,9 @@ import pytest
 from spacearm.cli.app import run_app
 from spacearm.control import Encoder, ForceTorque, Gyro, computed_torque, joint_pid
 from spacearm.errors import InputError
-from spacearm.export import MotionCode, export_c, motion_code, read_source
+from spacearm.export import export_c
+from spacearm.export.motion_code import MotionCode, motion_code
+from spacearm.export.source import read_source
 from spacearm.model import Friction, Limits, Robot, catalogue
 from spacearm.simulate import (
     RK4,

@@ -17,7 +17,8 @@ import pytest
 
 from spacearm.control import joint_pid
 from spacearm.errors import InputError
-from spacearm.export import export_fmu, motion_code
+from spacearm.export import export_fmu
+from spacearm.export.motion_code import motion_code
 from spacearm.model import Friction, Inertia, Robot
 from spacearm.simulate import RK4, Event, Load, Phase, State, simulate, table
 from spacearm.typing import Array

@@ -20,12 +20,13 @@ import pytest
 from spacearm.cli.app import run_app
 from spacearm.control import Encoder, joint_pid
 from spacearm.errors import InputError
-from spacearm.export import export_c, export_fmu, motion_code
+from spacearm.export import export_c, export_fmu
+from spacearm.export.motion_code import motion_code
 from spacearm.figures import curve, new_figure
 from spacearm.model import Frame, Pose, Robot, load, save
 from spacearm.model.edit import rename
 from spacearm.model.parts import Thruster
-from spacearm.report import write_files
+from spacearm.report.write import write_files
 from spacearm.result import Figure, Result, Row
 from spacearm.scene import scene_of
 from spacearm.simulate import RK4, Event, Phase, Run, State, simulate

@@ -7,7 +7,6 @@ import pytest
 
 from spacearm.errors import InputError, ModelError
 from spacearm.impact import (
-    ConfigurationObjective,
     FloatingSystem,
     Impactor,
     ball,
@@ -19,7 +18,7 @@ from spacearm.impact import (
     optimise_configuration,
     virtual_mass,
 )
-from spacearm.impact.configuration_search import configuration_bounds
+from spacearm.impact.configuration_search import ConfigurationObjective, configuration_bounds
 from spacearm.model import catalogue
 
 QUANTITIES = ("projected", "absolute", "base_rotation")

@@ -14,7 +14,8 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.mission.flight import brought
 from spacearm.mission.scenario import Mission
 from spacearm.simulate import Attach
-from spacearm.study import Session, run_scenario, solve_document
+from spacearm.study import Session, run_scenario
+from spacearm.study.scenario import solve_document
 
 
 @lru_cache(maxsize=1)

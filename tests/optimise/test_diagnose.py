@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from spacearm.errors import InputError
-from spacearm.optimise import Block, Information, LeastSquares, Parameter, Problem, diagnose
+from spacearm.optimise import Block, LeastSquares, Parameter, Problem, diagnose
 from spacearm.optimise.diagnose import whiteness
+from spacearm.optimise.information import Information
 
 T = np.linspace(0.0, 10.0, 200)
 SIGMA = 0.1

@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.optimise import (
-    Block,
-    Information,
-    LeastSquares,
-    MultiStart,
-    NelderMead,
-    Parameter,
-    ParticleSwarm,
-    Problem,
-    Reason,
-)
-from spacearm.optimise.information import eliminate, solve_scaled, without
+from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem
+from spacearm.optimise.estimate import Reason
+from spacearm.optimise.information import Information, eliminate, solve_scaled, without
 
 T = np.linspace(0.0, 3.0, 60)
 TRUE = np.array([2.0, 0.7])

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from spacearm.optimise import crowding, not_dominated, pareto_search
+from spacearm.optimise import pareto_search
+from spacearm.optimise.pareto import crowding, not_dominated
 
 
 def test_not_dominated_by_brute_force() -> None:

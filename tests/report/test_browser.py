@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spacearm.report import publish, share_script, write_files, write_index
-from spacearm.report.write import PLOTLY, Entry
+from spacearm.report import write_index
+from spacearm.report.folder import publish
+from spacearm.report.write import PLOTLY, Entry, share_script, write_files
 from spacearm.study import run_scenario
 from support import ROOT
 from support.chromium import Page, chromium

@@ -11,8 +11,9 @@ import pytest
 from spacearm.cli.app import run_app
 from spacearm.errors import InputError
 from spacearm.figures import curve, new_figure
-from spacearm.report import compare_results, plots_of, write_comparison, write_result
+from spacearm.report import compare_results, write_comparison, write_result
 from spacearm.report.compare import difference
+from spacearm.report.write import plots_of
 from spacearm.result import Certificate, Check, Figure, Limit, Result, Row
 
 

@@ -13,7 +13,8 @@ import xarray as xr
 
 from spacearm.errors import InputError, SpacearmError
 from spacearm.report import folder as report_folder
-from spacearm.report import publish, swap, write_result
+from spacearm.report import swap, write_result
+from spacearm.report.folder import publish
 from spacearm.result import Result
 from support import ROOT
 

@@ -15,8 +15,10 @@ import xarray as xr
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, curve, label, lines, new_figure
 from spacearm.model import catalogue
-from spacearm.report import kept_result, made_from, publish, share_script, write_files, write_index, write_result
-from spacearm.report.write import PLOTLY, Entry, plot_json
+from spacearm.report import kept_result, write_index, write_result
+from spacearm.report.folder import publish
+from spacearm.report.kept import made_from
+from spacearm.report.write import PLOTLY, Entry, plot_json, share_script, write_files
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 from spacearm.scene import scene_of
 from spacearm.words import in_words, quantity, setting, show, uncertain, unit

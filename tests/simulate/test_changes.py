@@ -15,7 +15,6 @@ from spacearm.simulate import (
     Attach,
     CertificateWarning,
     Change,
-    Changed,
     Lock,
     Phase,
     Release,
@@ -25,6 +24,7 @@ from spacearm.simulate import (
     World,
     simulate,
 )
+from spacearm.simulate.changes import Changed
 from spacearm.simulate.check.crosscheck import MujocoTerms, cross_check
 from spacearm.simulate.check.mujoco_twin import MujocoTwin
 from support.random_robots import random_robot

@@ -17,7 +17,8 @@ from spacearm.impact.configuration_search import ConfigurationObjective, Impacto
 from spacearm.mechanics.shapes import Box, Capsule, Sphere
 from spacearm.model import CollisionShape, Pose, Robot, catalogue
 from spacearm.model.rotations import rotation_about
-from spacearm.simulate import Apart, On, World, collision_pairs, gaps
+from spacearm.simulate import On, World, collision_pairs, gaps
+from spacearm.simulate.distance import Apart
 
 ALONG = Pose(rotation_about(np.array([0.0, 1.0, 0.0]), np.pi / 2), np.array([0.5, 0.0, 0.0]))  # z along a link's x
 

@@ -14,7 +14,9 @@ import xarray as xr
 from spacearm.cli import main
 from spacearm.errors import InputError
 from spacearm.model import catalogue
-from spacearm.study import STUDIES, Findings, Noted, register, row, rows_of, run_document, run_scenario
+from spacearm.study import Findings, Noted, register, row, run_document, run_scenario
+from spacearm.study.findings import rows_of
+from spacearm.study.scenario import STUDIES
 from spacearm.study.tables import StartTable
 from support import ROOT
 

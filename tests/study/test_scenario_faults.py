@@ -26,7 +26,8 @@ from spacearm.model import catalogue
 from spacearm.model.toml_values import UnitWarning
 from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
-from spacearm.study import run_scenario, study_of
+from spacearm.study import run_scenario
+from spacearm.study.scenario import study_of
 from support import ROOT
 
 TOOLS = ROOT / "tools"

@@ -8,7 +8,9 @@ from typing import Any
 from tests.support import ROOT
 
 from spacearm.mission.scenario import Mission
-from spacearm.study import Session, rows_of, solve_document
+from spacearm.study import Session
+from spacearm.study.findings import rows_of
+from spacearm.study.scenario import solve_document
 
 EXAMPLES = ROOT / "examples"
 #: Without what comes after the tumble.

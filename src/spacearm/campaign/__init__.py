@@ -10,9 +10,15 @@
 from __future__ import annotations
 
 from spacearm.campaign.execute import run_campaign
-from spacearm.campaign.plan import Plan, wilson
+from spacearm.campaign.plan import Plan
 from spacearm.campaign.report import report
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import Outcome, run_one
+from spacearm.campaign.work import Outcome
 
-__all__ = ["Outcome", "Plan", "Store", "report", "run_campaign", "run_one", "wilson"]
+__all__ = [
+    "Outcome",
+    "Plan",
+    "Store",
+    "report",
+    "run_campaign",
+]

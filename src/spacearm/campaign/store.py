@@ -19,8 +19,8 @@ from typing import Any
 from spacearm.campaign.plan import CampaignFile, Plan
 from spacearm.campaign.work import Outcome
 from spacearm.errors import InputError, SpacearmError
-from spacearm.report import made_from
 from spacearm.report.folder import read_json
+from spacearm.report.kept import made_from
 from spacearm.result import plain
 
 MANIFEST = "campaign.json"

@@ -20,7 +20,9 @@ from spacearm.model.document import find_robot
 from spacearm.result import Certificate
 from spacearm.simulate.ensemble.lanes import LanesError
 from spacearm.simulate.ensemble.side_by_side import run_side_by_side
-from spacearm.study import Findings, Lane, Session, rows_of, solve_document, study_file
+from spacearm.study import Findings, Session
+from spacearm.study.findings import rows_of
+from spacearm.study.scenario import Lane, solve_document, study_file
 
 #: How a run ended.
 SOUND, NOT_SOUND, FAILED = "sound", "not sound", "failed"

@@ -1,33 +1,28 @@
 """Soft capture: compliant joints that take the blow (Zhang et al. 2020)."""
 
-from spacearm.capture.capture_run import CaptureRun, Exceeded, Settling
-from spacearm.capture.clutch import At, Felt, Mode, Settled
+from spacearm.capture.capture_run import CaptureRun, Settling
+from spacearm.capture.clutch import At, Felt, Settled
 from spacearm.capture.cushion import cushion
 from spacearm.capture.design import Front, design
-from spacearm.capture.evaluate import Case, Evaluator, Responses
+from spacearm.capture.evaluate import Case, Evaluator
 from spacearm.capture.modes import Modes, modes
 from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
-from spacearm.capture.plastic_impact import Impact, close_clutch
+from spacearm.capture.plastic_impact import close_clutch
 from spacearm.capture.semiactive import OnOff
-from spacearm.capture.soft_joints import SoftAxis, SoftJoint, relaxed, soft_axes, soft_joints, soften
-from spacearm.capture.target import Approach, Caught, Target, catch, catch_softly
+from spacearm.capture.soft_joints import SoftAxis, SoftJoint, soft_joints, soften
+from spacearm.capture.target import Approach, Target, catch, catch_softly
 
 __all__ = [
     "Approach",
     "At",
     "CaptureRun",
     "Case",
-    "Caught",
     "Evaluator",
-    "Exceeded",
     "Felt",
     "Front",
-    "Impact",
-    "Mode",
     "Modes",
     "MomentumBudget",
     "OnOff",
-    "Responses",
     "Settled",
     "Settling",
     "SoftAxis",
@@ -40,8 +35,6 @@ __all__ = [
     "design",
     "modes",
     "momentum_budget",
-    "relaxed",
-    "soft_axes",
     "soft_joints",
     "soften",
 ]

@@ -51,7 +51,8 @@ def _part(text: str) -> tuple[int, int]:
 
 def status(folder: Path, *, json: bool) -> int:
     """How far a campaign is."""
-    from spacearm.campaign import Store, wilson
+    from spacearm.campaign import Store
+    from spacearm.campaign.plan import wilson
 
     store = Store.open(folder)
     plan = store.plan
@@ -87,7 +88,8 @@ def replay(folder: Path, cell: int, number: int, out: Path, *, rows: int | None,
     """One run again, with its page."""
     from spacearm.campaign import Store
     from spacearm.cli.studies import tell
-    from spacearm.report import publish, write_files
+    from spacearm.report.folder import publish
+    from spacearm.report.write import write_files
     from spacearm.study import run_document
 
     plan = Store.open(folder).plan

@@ -49,7 +49,7 @@ def _results(folder: Path, out: Path | None) -> Path:
 def figures(folder: Path, out: Path | None, ending: str) -> int:
     """Write the figures of a folder of results as files, by default beside its page; say where they are."""
     from spacearm.drawing import save_figure
-    from spacearm.report import plots_of
+    from spacearm.report.write import plots_of
 
     page = folder / "index.html"
     plots = plots_of(page) if (folder / "results.json").is_file() and page.is_file() else {}

@@ -39,8 +39,9 @@ MOST_FAULTS = 5
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, rows: int | None, json: bool) -> int:
     """Run one scenario and write its folder, complete or not at all."""
-    from spacearm import study as studies
-    from spacearm.report import held, publish, write_files
+    from spacearm.report.folder import held, publish
+    from spacearm.report.write import write_files
+    from spacearm.study import scenario as studies
 
     study = studies.study_of(scenario)
     # Before the run: a folder that cannot be written is reported at once.
@@ -59,8 +60,9 @@ def reproduce_papers(
 ) -> int:
     """Run papers, ``workers`` at a time; one that fails does not stop the others, one that is finished is kept."""
     from spacearm.papers import select
-    from spacearm.report import INDEX, prepare, share_script, write_index
-    from spacearm.report.write import Entry
+    from spacearm.report import write_index
+    from spacearm.report.folder import INDEX, prepare
+    from spacearm.report.write import Entry, share_script
 
     papers = select(names)
     if len(papers) > 1:
@@ -105,7 +107,8 @@ def _run_in_processes(
     Papers that are finished already, and those whose process did not end well, are left to the caller.
     """
     from spacearm.engine.warm import ensure_loops
-    from spacearm.report import kept_result, made_from
+    from spacearm.report import kept_result
+    from spacearm.report.kept import made_from
 
     origins = {paper.name: made_from(paper.name, f"{cross_check=}") for paper in papers}
     waiting = [name for name in origins if fresh or kept_result(out / name, origins[name]) is None]
@@ -146,8 +149,10 @@ def _run_in_processes(
 
 def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Result:
     """Run a paper and write its folder, unless the folder holds what would come of it."""
-    from spacearm.report import kept_result, made_from, publish, write_files
-    from spacearm.report.write import PLOTLY
+    from spacearm.report import kept_result
+    from spacearm.report.folder import publish
+    from spacearm.report.kept import made_from
+    from spacearm.report.write import PLOTLY, write_files
 
     origin = made_from(paper.name, f"{cross_check=}")
     kept = None if fresh else kept_result(out, origin)
@@ -165,7 +170,7 @@ def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Re
 def _going_on(what: str) -> Iterator[None]:
     """Keep the finished pieces of long work until all of it is done, use those of an interrupted call, and say so."""
     from spacearm.engine.pieces import kept_pieces
-    from spacearm.report import made_from
+    from spacearm.report.kept import made_from
 
     try:
         with kept_pieces(made_from()) as pieces:

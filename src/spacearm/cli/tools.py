@@ -41,8 +41,9 @@ def export_source(
     reading: Reading,
     json: bool,
 ) -> int:
-    from spacearm.export import export_c, export_fmu, read_source
+    from spacearm.export import export_c, export_fmu
     from spacearm.export.fmu import STEP
+    from spacearm.export.source import read_source
 
     if folder is None and fmu is None:
         raise InputError("nothing to write", place="export", hint="expected --c DIR or --fmu FILE")

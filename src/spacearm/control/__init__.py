@@ -1,16 +1,7 @@
 """Closed loops: control laws for the phases of a run, plans for them to follow, and where an arm can work."""
 
-from spacearm.control.attitude import (
-    attitude_by_thrusters,
-    attitude_by_wheels,
-    detumble,
-    fire,
-    notice_partly_on,
-    propellant,
-    spread_torque,
-    thruster_pulses,
-)
-from spacearm.control.attitudes import AttitudeSpline, Turning, rest_spline
+from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble, fire, propellant
+from spacearm.control.attitudes import AttitudeSpline, Turning
 from spacearm.control.disturbance import least_disturbance, reach
 from spacearm.control.follow import follow_line, reactionless
 from spacearm.control.laws import (
@@ -25,7 +16,6 @@ from spacearm.control.laws import (
 from spacearm.control.maps import hand_map, joint_map
 from spacearm.control.modulation import PulseWidth, PulseWidthFrequency
 from spacearm.control.plans import (
-    Broken,
     HandPath,
     JointPlan,
     hand_line,
@@ -33,7 +23,6 @@ from spacearm.control.plans import (
     point_to_point,
     quintic,
     stretched,
-    trapezoid,
     within_limits,
 )
 from spacearm.control.time_scaling import fastest
@@ -55,7 +44,6 @@ __all__ = [
     "AttitudeSpline",
     "BasePosition",
     "BaseVelocity",
-    "Broken",
     "CommandLog",
     "Commands",
     "Encoder",
@@ -90,7 +78,6 @@ __all__ = [
     "joint_pid",
     "least_disturbance",
     "longest_reach",
-    "notice_partly_on",
     "point_to_point",
     "propellant",
     "quintic",
@@ -99,11 +86,7 @@ __all__ = [
     "reactionless",
     "resolved_acceleration",
     "resolved_rate",
-    "rest_spline",
-    "spread_torque",
     "stretched",
-    "thruster_pulses",
-    "trapezoid",
     "virtual_manipulator",
     "within_limits",
     "workspace",

@@ -22,19 +22,8 @@ from spacearm.errors import InputError, SimulationError, at
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import (
-    Nearest,
-    Phase,
-    Run,
-    Signal,
-    State,
-    collision_pairs,
-    from_ppoly,
-    gaps,
-    nearest,
-    simulate,
-)
-from spacearm.simulate.distance import Pair
+from spacearm.simulate import Phase, Run, Signal, State, collision_pairs, from_ppoly, gaps, nearest, simulate
+from spacearm.simulate.distance import Nearest, Pair
 from spacearm.typing import Array
 
 Profile = Literal["quintic", "trapezoid"]

@@ -4,3 +4,5 @@ Measured data come from files (:mod:`spacearm.measure`), estimators from :mod:`s
 studies stand in their own rooms: :mod:`spacearm.identify.inertia` weighs the bodies of a robot in orbit,
 :mod:`spacearm.identify.joint` finds the laws of a flexible joint.
 """
+
+__all__: list[str] = []

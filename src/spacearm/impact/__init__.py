@@ -6,41 +6,24 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 """
 
 from spacearm.impact.collision import Collision, Jump, collide, effective_mass, grasped
-from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, Optimum, optimise_configuration
-from spacearm.impact.contact import ContactRun, Convergence, contact_convergence, simulate_contact
+from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
+from spacearm.impact.contact import ContactRun, contact_convergence, simulate_contact
 from spacearm.impact.floating import FloatingSystem, ball, flying, free_body
-from spacearm.impact.friction import Sliding
-from spacearm.impact.grasp import GraspVelocity, grasp_velocity
-from spacearm.impact.joint_modes import JointModes
-from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, extended_inertia_tensor, impact_point
-from spacearm.impact.virtual_mass import (
-    MassEllipsoid,
-    VirtualMass,
-    circle,
-    even_sphere,
-    mass_ellipsoid,
-    sphere,
-    virtual_mass,
-)
+from spacearm.impact.grasp import grasp_velocity
+from spacearm.impact.tensor import ImpactPoint, extended_inertia_tensor, impact_point
+from spacearm.impact.virtual_mass import MassEllipsoid, VirtualMass, even_sphere, mass_ellipsoid, sphere, virtual_mass
 
 __all__ = [
     "Collision",
-    "ConfigurationObjective",
     "ContactRun",
-    "Convergence",
     "FloatingSystem",
-    "GraspVelocity",
     "ImpactPoint",
     "Impactor",
-    "ImpulseResponse",
-    "JointModes",
     "Jump",
     "MassEllipsoid",
     "Optimum",
-    "Sliding",
     "VirtualMass",
     "ball",
-    "circle",
     "collide",
     "contact_convergence",
     "effective_mass",

@@ -27,8 +27,8 @@ from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.optimise.boxed import Searches, minimise_boxed
-from spacearm.simulate import Apart, collision_pairs
-from spacearm.simulate.distance import Pair
+from spacearm.simulate import collision_pairs
+from spacearm.simulate.distance import Apart, Pair
 from spacearm.typing import Array
 
 Quantity = Literal["projected", "absolute", "base_rotation"]

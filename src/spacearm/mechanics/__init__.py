@@ -2,6 +2,11 @@
 
 from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
-from spacearm.mechanics.programs import PROGRAMS, build
+from spacearm.mechanics.programs import build
 
-__all__ = ["PROGRAMS", "LoadFrame", "Program", "build", "motion_program"]
+__all__ = [
+    "LoadFrame",
+    "Program",
+    "build",
+    "motion_program",
+]

@@ -2,3 +2,5 @@
 
 The study is :mod:`spacearm.mission.scenario`; its stages are in :mod:`spacearm.mission.stages`.
 """
+
+__all__: list[str] = []

@@ -18,8 +18,8 @@ from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.result import Limit
-from spacearm.simulate import Bushing, Change, Changed, Disconnect, Phase, Release, State, World, distance
-from spacearm.simulate.changes import OWN, Terms
+from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, State, World, distance
+from spacearm.simulate.changes import OWN, Changed, Terms
 from spacearm.study import Noted, key
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Commands, Law, Plant, fire, notice_partly_on, thruster_pulses
+from spacearm.control import Commands, Law, Plant, fire
+from spacearm.control.attitude import notice_partly_on, thruster_pulses
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
 from spacearm.model import Robot

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Law, thruster_pulses
+from spacearm.control import Law
+from spacearm.control.attitude import thruster_pulses
 from spacearm.engine import Kernel
 from spacearm.errors import InputError, at
 from spacearm.mechanics import Program

@@ -26,8 +26,9 @@ from spacearm.simulate.ensemble.lanes import ALONE, LanesError
 from spacearm.simulate.ensemble.side_by_side import LaneRun
 from spacearm.simulate.methods import Method
 from spacearm.simulate.run.figures import figures
-from spacearm.study import Findings, Lane, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
+from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.limits import run_limits
+from spacearm.study.scenario import Lane
 from spacearm.study.signal_tables import (
     LoadTable,
     SignalKey,

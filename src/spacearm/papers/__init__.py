@@ -19,7 +19,11 @@ from importlib.resources import files
 from spacearm.errors import InputError, did_you_mean
 from spacearm.result import Result
 
-__all__ = ["PAPERS", "Paper", "Progress", "select"]
+__all__ = [
+    "PAPERS",
+    "Paper",
+    "select",
+]
 
 Progress = Callable[[float, str], None]
 
@@ -44,6 +48,7 @@ class Paper:
         return result
 
 
+#: The papers by name, as on the command line.
 PAPERS = {
     name: Paper(name, **entry)
     for name, entry in tomllib.loads((files(__name__) / "papers.toml").read_text(encoding="utf-8")).items()

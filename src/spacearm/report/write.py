@@ -29,7 +29,7 @@ SCENE = "scene.html"
 def write_result(result: Result, folder: Path | str) -> Path:
     """Write ``results.json``, ``data.nc`` and ``index.html`` with its figures; the path of ``index.html``.
 
-    The folder appears only when all of it is written (see :func:`spacearm.report.publish`). ``data.nc`` and the
+    The folder appears only when all of it is written (see :func:`spacearm.report.folder.publish`). ``data.nc`` and the
     figures are left out when the result has none. Older results of the same study are replaced, those of another are
     an :class:`~spacearm.errors.InputError`. ``results.json`` also has the ``title`` and the list of ``files``.
     """

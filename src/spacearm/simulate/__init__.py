@@ -5,16 +5,14 @@
 
 from spacearm.engine.solver import Reason
 from spacearm.engine.warm import warm_up
-from spacearm.result import Certificate
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
-from spacearm.simulate.changes import Attach, Change, Changed, Detach, Lock, Release, Separate, Switch
-from spacearm.simulate.check.crosscheck import CrossCheck, cross_check
+from spacearm.simulate.changes import Attach, Change, Detach, Lock, Release, Separate, Switch
+from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.check.difference import Comparison, compare
 from spacearm.simulate.contact import Contact, JointStops, On
-from spacearm.simulate.distance import Apart, Nearest, clearance, collision_pairs, distance, gaps, gate, nearest
+from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
-from spacearm.simulate.ensemble.observe import Extremes
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
 from spacearm.simulate.fields import Gravity, Orbit
 from spacearm.simulate.loads import Load, firing
@@ -43,25 +41,20 @@ from spacearm.simulate.world import World
 
 __all__ = [
     "RK4",
-    "Apart",
     "Attach",
     "BatchRun",
     "Bushing",
-    "Certificate",
     "CertificateWarning",
     "Change",
-    "Changed",
     "Comparison",
     "Connect",
     "Contact",
-    "CrossCheck",
     "Detach",
     "Disconnect",
     "Dopri853",
     "Entry",
     "Event",
     "EventFunction",
-    "Extremes",
     "ForceElement",
     "Gravity",
     "Here",
@@ -69,7 +62,6 @@ __all__ = [
     "Ledger",
     "Load",
     "Lock",
-    "Nearest",
     "Occurrence",
     "On",
     "Orbit",

@@ -22,28 +22,13 @@ to all. A study's module is imported only when its study is asked for.
 
 from __future__ import annotations
 
-from spacearm.study.findings import Findings, Noted, RobotFile, agreement, by_joint, dataset, largest, row, rows_of, xyz
+from spacearm.study.findings import Findings, Noted, RobotFile, agreement, by_joint, dataset, largest, row, xyz
 from spacearm.study.keys import Table, distinct, key, makes, refused
-from spacearm.study.scenario import (
-    STUDIES,
-    Lane,
-    Progress,
-    Session,
-    StudyFile,
-    register,
-    run_document,
-    run_scenario,
-    solve_document,
-    study_file,
-    study_of,
-)
+from spacearm.study.scenario import Session, StudyFile, register, run_document, run_scenario
 
 __all__ = [
-    "STUDIES",
     "Findings",
-    "Lane",
     "Noted",
-    "Progress",
     "RobotFile",
     "Session",
     "StudyFile",
@@ -58,11 +43,7 @@ __all__ = [
     "refused",
     "register",
     "row",
-    "rows_of",
     "run_document",
     "run_scenario",
-    "solve_document",
-    "study_file",
-    "study_of",
     "xyz",
 ]

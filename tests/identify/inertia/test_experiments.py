@@ -11,8 +11,6 @@ import pytest
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    CHANNELS,
-    TYPICAL_NOISE,
     Equations,
     Experiment,
     Firing,
@@ -30,6 +28,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.equations import inverse_factor
 from spacearm.identify.inertia.record_files import Channel
+from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
 from spacearm.identify.inertia.validate import attitude_difference
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017.claims import tensor_coefficients
@@ -209,7 +208,7 @@ def test_files_with_units_and_angles(tmp_path: Path) -> None:
     path = tmp_path / "angles.csv"
     path.write_text(",".join(names) + "\n" + "\n".join(",".join(f"{x:.15g}" for x in row) for row in table))
     columns = {"attitude": Channel(("alpha", "beta", "gamma"), "deg"), "rate": Channel(("wx", "wy", "wz"), "deg/s")}
-    from spacearm.identify import Column
+    from spacearm.measure import Column
 
     again = read_record(path, ROBOT, FREE, sensors, columns, time=Column("ms", "ms"))
     assert np.allclose(again.readings["rate"], record.readings["rate"], atol=1e-12)

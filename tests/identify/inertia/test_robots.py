@@ -15,7 +15,6 @@ import pytest
 from spacearm.engine.pieces import kept_pieces
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    TYPICAL_NOISE,
     Experiment,
     Firing,
     InertiaProblem,
@@ -42,6 +41,7 @@ from spacearm.identify.inertia import (
     save_identified,
 )
 from spacearm.identify.inertia.design import Plan, broken
+from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.model import Robot, load
 from support.identify_robots import ROBOTS
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import TYPICAL_NOISE, Sensors, measure, scenario, write_record
+from spacearm.identify.inertia import Sensors, measure, scenario, write_record
 from spacearm.identify.inertia.output_error import NUISANCES
 from spacearm.identify.inertia.scenario import EstimateTable, ExperimentTable
+from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.identify.inertia.validate import compare_models, largest_differences
 from spacearm.model import catalogue, load
 from spacearm.model.toml_read import robot_from_toml

@@ -10,7 +10,6 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    TYPICAL_NOISE,
     Experiment,
     InertiaProblem,
     LinearLeastSquares,
@@ -33,6 +32,7 @@ from spacearm.identify.inertia import (
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
 from spacearm.identify.inertia.regression import not_determined
+from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, without
 from spacearm.papers.xu2017 import data as paper

@@ -9,7 +9,6 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    MOMENTUM_CHANNELS,
     Consistent,
     InertiaProblem,
     LinearLeastSquares,
@@ -36,8 +35,10 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.equivalent import from_plain, lumped, to_plain
 from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
+from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS
 from spacearm.model import catalogue
-from spacearm.optimise import LeastSquares, ParticleSwarm, covariance_at, diagnose
+from spacearm.optimise import LeastSquares, ParticleSwarm, diagnose
+from spacearm.optimise.information import covariance_at
 from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")

@@ -14,11 +14,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from spacearm.identify.joint import Drive, JointProblem, JointTest
+from spacearm.identify.joint import JointProblem, JointTest
+from spacearm.identify.joint.forward import Drive
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Body, Inertia, Joint, Rotor
-from spacearm.optimise import covariance_at
+from spacearm.optimise.information import covariance_at
 
 Array = NDArray[np.float64]
 BASE, LINK = 4.0, 1.2  # kg m2

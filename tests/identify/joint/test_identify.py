@@ -28,7 +28,8 @@ from spacearm.identify.joint import (
 from spacearm.identify.joint.identify import estimator_of
 from spacearm.identify.joint.paths import path_errors, smoothed
 from spacearm.model import catalogue
-from spacearm.optimise import Block, NelderMead, Parameter, Problem, covariance_at
+from spacearm.optimise import Block, NelderMead, Parameter, Problem
+from spacearm.optimise.information import covariance_at
 from spacearm.simulate import spline
 from support.joint_twins import (
     DEGREE,

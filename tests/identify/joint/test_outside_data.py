@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.identify.joint import Drive, JointFit, JointProblem, identify_joints
-from spacearm.identify.joint.forward import Forward
+from spacearm.identify.joint import JointFit, JointProblem, identify_joints
+from spacearm.identify.joint.forward import Drive, Forward
 from spacearm.identify.joint.suspects import OFF
 from spacearm.measure.clean import fill_gaps, row_outliers
 from spacearm.model import save
-from spacearm.optimise import covariance_at
+from spacearm.optimise.information import covariance_at
 from spacearm.study import run_scenario
 from support.joint_physics import CASES, Case, joint_test, spoilt
 

@@ -23,13 +23,13 @@ from spacearm.identify.inertia.identify import Identification, identify
 from spacearm.identify.inertia.load import Load, load_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, TargetState, follow
-from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
+from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import read_record, write_record
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalLeastSquares, fit_total
-from spacearm.identify.inertia.sensors import CHANNELS, MOMENTUM_CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.standard_parameters import Number, Prior, Source, StandardParameters, standard_parameters
 from spacearm.identify.inertia.validate import (
     Comparison,
@@ -43,10 +43,6 @@ from spacearm.identify.inertia.validate import (
 from spacearm.identify.inertia.writeback import identified_robot, provenance, save_identified
 
 __all__ = [
-    "CHANNELS",
-    "MOMENTUM_CHANNELS",
-    "NUISANCES",
-    "TYPICAL_NOISE",
     "BaseParameters",
     "Comparison",
     "Consistent",

@@ -14,7 +14,7 @@ from spacearm.identify.joint.flexible_joints import (
     with_gear,
     with_values,
 )
-from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Response, Setup
+from spacearm.identify.joint.forward import Accuracy, Forward, Response, Setup
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
@@ -30,17 +30,15 @@ from spacearm.identify.joint.paths import smooth_path
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.sampling import early
-from spacearm.identify.joint.select import CANDIDATES, Candidate, Selection, select_law
+from spacearm.identify.joint.select import Candidate, Selection, select_law
 from spacearm.identify.joint.suspects import Suspect
 from spacearm.identify.joint.twin import Truth, observe, twin
 
 __all__ = [
-    "CANDIDATES",
     "Accuracy",
     "Candidate",
     "Chain",
     "DataWarning",
-    "Drive",
     "FlexibleJoint",
     "Forward",
     "FrequencyResponse",

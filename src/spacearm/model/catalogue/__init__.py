@@ -9,6 +9,8 @@ from spacearm import checks
 from spacearm.errors import ModelError, at
 from spacearm.model.robot import Robot
 
+__all__ = ["load", "names", "text"]
+
 
 @cache
 def names() -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.ejection import Ejection, check_in_mujoco, eject, friction_check
+from spacearm.ejection import Ejection, check_in_mujoco, eject
 from spacearm.ejection.batch import METHOD as BATCH
 from spacearm.ejection.run import METHOD as SINGLE
+from spacearm.ejection.verify import friction_check
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings
@@ -19,6 +20,8 @@ from spacearm.papers.cai2023.claims import findings
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME
 from spacearm.papers.cai2023.runs import DECK, MARGIN, Study, compute
 from spacearm.result import Certificate, Check, Result
+
+__all__ = ["reproduce"]
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.ejection import Ejection, equivalent_mass, joint_free_bound
+from spacearm.ejection import Ejection, equivalent_mass
+from spacearm.ejection.mass import joint_free_bound
 from spacearm.engine import Mechanics
 from spacearm.model import catalogue
 from spacearm.papers.agreement import Claim, Finding, find, row_of

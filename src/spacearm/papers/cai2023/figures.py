@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.ejection import equivalent_mass, joint_free_bound
+from spacearm.ejection import equivalent_mass
 from spacearm.ejection.figures import METHODS, energy_areas, histograms, map_panels, velocity_curves
+from spacearm.ejection.mass import joint_free_bound
 from spacearm.figures import COLOURS, curve, key_to_lines, new_figure, panels, same_scale
 from spacearm.papers.agreement import figure
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, in_paper_signs

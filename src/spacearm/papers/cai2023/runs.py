@@ -16,7 +16,6 @@ from spacearm.ejection import (
     Plane,
     Rig,
     Segmented,
-    Sensitivity,
     best_configuration,
     configuration_map,
     eject,
@@ -25,6 +24,7 @@ from spacearm.ejection import (
     monte_carlo,
     segmented,
 )
+from spacearm.ejection.montecarlo import Sensitivity
 from spacearm.model import Inertia, catalogue
 from spacearm.model.parts import Friction
 from spacearm.papers import Progress

@@ -40,6 +40,8 @@ from spacearm.result import Certificate, Check, Result
 from spacearm.scene import scene_of
 from spacearm.simulate import Phase, Run, State, simulate
 
+__all__ = ["reproduce"]
+
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """Tables 2 and 3, Figures 4 to 8, and what the paper's set-up and search do to the values."""

@@ -38,7 +38,8 @@ from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Rotor
-from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile, covariance_at
+from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
+from spacearm.optimise.information import covariance_at
 from spacearm.papers.wojtunik2023.data import (
     ACCELERATION,
     AVERAGE,

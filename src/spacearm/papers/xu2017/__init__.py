@@ -24,6 +24,8 @@ from spacearm.result import Certificate, Check, Result
 from spacearm.scene import scene_of
 from spacearm.simulate import Run
 
+__all__ = ["reproduce"]
+
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """Run the paper's experiments and write its table of agreement."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.identify.inertia import (
-    TYPICAL_NOISE,
     BaseParameters,
     Comparison,
     Experiment,
@@ -46,6 +45,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.equivalent import lumped, to_plain
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
+from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.validate import HoldOut, largest_differences
 from spacearm.mechanics.reframe import transport

@@ -8,7 +8,8 @@ the text says of them in words is compared here.
 
 from __future__ import annotations
 
-from spacearm.impact import circle, impact_point
+from spacearm.impact import impact_point
+from spacearm.impact.virtual_mass import circle
 from spacearm.model import catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, page
@@ -36,6 +37,8 @@ from spacearm.papers.yoshida1992.figures import dataset, drawn
 from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_contacts, run_grasps, shown
 from spacearm.result import Certificate, Result
 from spacearm.scene import scene_of
+
+__all__ = ["reproduce"]
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.impact import Convergence, ImpactPoint, ball, collide, flying
+from spacearm.impact import ImpactPoint, ball, collide, flying
+from spacearm.impact.contact import Convergence
 from spacearm.papers.agreement import Finding, find
 from spacearm.papers.yoshida1992.configurations import Configurations
 from spacearm.papers.yoshida1992.data import DIRECTIONS, HAND, POSTURE, STRIKER_MASS, STRIKER_SPEED

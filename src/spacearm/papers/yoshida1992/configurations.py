@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.impact import ImpactPoint, circle
+from spacearm.impact import ImpactPoint
+from spacearm.impact.virtual_mass import circle
 from spacearm.papers.agreement import claims
 from spacearm.papers.yoshida1992.data import CASES, HAND, NAME, PLANE, STRIKER_MASS
 from spacearm.typing import Array

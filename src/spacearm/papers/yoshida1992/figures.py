@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.impact import Convergence, ImpactPoint
+from spacearm.impact import ImpactPoint
+from spacearm.impact.contact import Convergence
 from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_configuration
 from spacearm.papers.agreement import figure
 from spacearm.papers.yoshida1992.data import NAME

@@ -11,7 +11,6 @@ import numpy as np
 from spacearm.engine import Mechanics
 from spacearm.impact import (
     Collision,
-    Convergence,
     FloatingSystem,
     ImpactPoint,
     MassEllipsoid,
@@ -25,6 +24,7 @@ from spacearm.impact import (
     virtual_mass,
 )
 from spacearm.impact.aftermath import fly_on
+from spacearm.impact.contact import Convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
 from spacearm.papers.agreement import checks

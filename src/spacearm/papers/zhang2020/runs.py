@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from spacearm.capture import CaptureRun, Mode, Modes, OnOff, Settling, cushion
+from spacearm.capture import CaptureRun, Modes, OnOff, Settling, cushion
+from spacearm.capture.clutch import Mode
 from spacearm.capture.design import Front, design
 from spacearm.capture.evaluate import Case, Evaluator
 from spacearm.model import Robot, catalogue

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Capture
+from tests.support.figure_rules import result_faults
 
 from spacearm.cli import main
 from spacearm.cli.starters import starter_names
@@ -34,6 +35,7 @@ def test_a_starter_runs_as_it_is_written(study: str, tmp_path: Path, capsys: Cap
     result = run_scenario(tmp_path / "new" / f"{study}.toml")
     assert result.sound
     assert result.rows
+    assert result_faults(result) == []
 
 
 def test_init_writes_over_nothing(tmp_path: Path, capsys: Capture) -> None:

@@ -21,6 +21,7 @@ from spacearm.result import Result
 from spacearm.study import run_document, run_scenario
 from spacearm.typing import Array
 from support import ROOT
+from support.figure_rules import result_faults
 from support.pages import check_pages
 from support.population import member, member_state
 
@@ -228,6 +229,7 @@ def test_the_cross_check_is_another_way_to_the_same_tensor(index: int) -> None:
 @pytest.mark.parametrize("name", ["impact.toml", "impact-grasp.toml"])
 def test_examples_run(name: str) -> None:
     result = run_scenario(EXAMPLES / name, cross_check=True)
+    assert result_faults(result) == []
     assert result.sound
     assert result.certificate["momentum"].value < 1e-12
     assert result.figures

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spacearm.figures import MOST_CURVES
+from spacearm.result import Result
 
 #: A longer label of an axis or title of a panel is a sentence.
 LONGEST_LABEL = 40
@@ -22,6 +23,11 @@ PURE = {
     "attitude", "iteration", "global best cost", "number", "seed", "base parameter, best known first",
 }  # fmt: skip
 _UNIT = re.compile(r"\[([^\]]*)\]")
+
+
+def result_faults(result: Result) -> list[str]:
+    """What is wrong with the figures of a result, in words."""
+    return [f"{figure.name}: {fault}" for figure in result.figures for fault in figure_faults(figure.plot)]
 
 
 def figure_faults(plot: Any) -> list[str]:

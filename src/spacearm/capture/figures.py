@@ -66,8 +66,8 @@ def base_figure(outcomes: Mapping[str, CaptureRun], colours: Mapping[str, int] |
     """Velocity and angular velocity of the base, world axes, of several runs (as the paper's Fig. 12)."""
     parts = []
     for k, axis in enumerate("xyz"):
-        parts.append(Panel(f"{axis} line", "velocity [m/s]", _series(outcomes, "base_velocity", k)))
-        parts.append(Panel(f"{axis} angle", "rate [rad/s]", _series(outcomes, "base_rate", k)))
+        parts.append(Panel(f"along {axis}", "velocity [m/s]", _series(outcomes, "base_velocity", k)))
+        parts.append(Panel(f"about {axis}", "rate [rad/s]", _series(outcomes, "base_rate", k)))
     return panels(parts, colours=colours)
 
 
@@ -82,7 +82,7 @@ def load_figure(
     for entry in entries:
         unit, what = ("N", "force") if entry[0] == "f" else ("N m", "torque")
         curves = _series(outcomes, "base_wrench", order.index(entry))
-        parts.append(Panel(f"{entry[1]} {'line' if unit == 'N' else 'angle'} {what}", f"{what} [{unit}]", curves))
+        parts.append(Panel(f"{'along' if unit == 'N' else 'about'} {entry[1]}", f"{what} [{unit}]", curves))
     return panels(parts, colours=colours)
 
 

@@ -89,6 +89,8 @@ def _over(over: JointMap, radii: Workspace | None, robot: Robot) -> Figure:
         (plot.update_xaxes, plot.update_yaxes), zip(over.joints, turning, strict=True), strict=True
     ):
         axis(title_text=f"{name} [{'deg' if turns else 'm'}]")
+    for axis, values in zip((plot.update_xaxes, plot.update_yaxes), axes, strict=True):
+        axis(range=[float(values.min()), float(values.max())])
     dots = (
         " Dots: dynamic singularities, wherever the joints are that are not on the map."
         if radii is not None and len(radii.configurations)

@@ -150,7 +150,7 @@ class Reach(Findings):
 
     def headline(self) -> str:
         low, high = self.reach
-        text = f"{self.frame} gets {number(low, 3)} to {number(high, 3)} m away from the mass centre. "
+        text = f"The frame {self.frame} reaches places {number(low, 3)} to {number(high, 3)} m from the mass centre. "
         if self.radii is None:
             return text + "Dynamic singularities are on the maps."
         if not self.radii.singular:

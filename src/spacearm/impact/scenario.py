@@ -404,8 +404,8 @@ class Impact(Findings):
         most = max(float(case.ellipsoid.masses[0]) for case in self.maps.values())
         robot = self.point.robot
         return (
-            f"At {self.point.frame} {robot.name}, {robot.mass:g} kg in all, feels like {number(least, 3)} to "
-            f"{number(most, 3)} kg, as the hit comes and as the joints are held."
+            f"Struck at {self.point.frame}, {robot.name} ({robot.mass:g} kg) acts like a mass of {number(least, 3)} to "
+            f"{number(most, 3)} kg: it depends on the direction and on how the joints are held."
         )
 
     def certificate(self) -> Mapping[str, Checks]:

@@ -72,14 +72,13 @@ def methods(study: Study) -> go.Figure:
         curve(plot, ATTITUDES, full, "full run", colour=FULL, size=7, **at)
         curve(plot, ATTITUDES, theory, "paper: theory", colour=SEGMENTED, **ring, **at)
         curve(plot, ATTITUDES, parts, "segmented algorithm", colour=SEGMENTED, size=7, **at)
-    plot.update_xaxes(dtick=1, range=[0.5, 5.5])
-    plot.update_xaxes(title_text="attitude", row=2)
+    plot.update_xaxes(title_text="attitude", dtick=1, range=[0.5, 5.5])
     return plot
 
 
 def configurations(study: Study) -> go.Figure:
     """The arm on the rail in the five attitudes, side by side, in the plane of the table."""
-    plot = new_figure(x="across the rail, one attitude beside the other", x_unit="m", y="along the rail", y_unit="m")
+    plot = new_figure(x="across the rail", x_unit="m", y="along the rail", y_unit="m")
     right = 0.0
     for k, number in enumerate(ATTITUDES):
         arm, start = study.rig.arm, study.full[number].start

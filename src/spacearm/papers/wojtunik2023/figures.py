@@ -86,7 +86,7 @@ def positions(campaign: Campaign) -> go.Figure:
         curve(plot, t, paths()["joint1.motor"](t) / DEGREE, "rigid reference", **RIGID, **at)
         curve(plot, t, fit.outputs(0)["joint1"] / DEGREE, "identified", colour=COLOUR["identified"], **at)
     same_scale(plot, [(k // 3 + 1, k % 3 + 1) for k in range(5)])
-    plot.update_xaxes(title_text="time [s]", row=2)
+    plot.update_xaxes(title_text="time [s]")
     plot.update_yaxes(title_text="flexible joint [deg]", col=1)
     return plot
 

@@ -58,6 +58,16 @@ def test_python_examples_run_and_print_what_they_say(
                 assert printed.getvalue() == output
 
 
+def test_contributing_quotes_the_code_as_it_is() -> None:
+    """Blocks marked ``py`` name a file in their first line; the rest, between lines of dots, is in that file."""
+    quoted = [code.partition("\n") for code, _ in blocks(ROOT / "CONTRIBUTING.md", "py")]
+    assert len(quoted) >= 4
+    for head, _, code in quoted:
+        text = (ROOT / head.removeprefix("# ")).read_text(encoding="utf-8")
+        for part in code.split("...\n"):
+            assert part in text, f"{head}: not in the file any more:\n{part}"
+
+
 def commands(page: Path) -> list[tuple[list[str], list[str]]]:
     """``$ spacearm ...`` lines of a page with the lines shown below them."""
     found: list[tuple[list[str], list[str]]] = []

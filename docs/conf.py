@@ -30,7 +30,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "at
 myst_heading_anchors = 3
 # Pages may speak of commands and keys in any notation; only code blocks that name a language are highlighted.
 highlight_language = "none"
-# Two rooms may use the same short name; an annotation that could mean either is then only not a link.
+# Two packages may use the same short name; an annotation that could mean either is then only not a link.
 suppress_warnings = ["ref.python"]
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
@@ -55,8 +55,8 @@ log = logging.getLogger(__name__)
 MATHML = "http://www.w3.org/1998/Math/MathML"
 
 
-class RoomDirective(SphinxDirective):
-    """``room:: spacearm.model`` documents the names in ``__all__`` of a package or module, and nothing else of it.
+class PackageDirective(SphinxDirective):
+    """``package:: spacearm.model`` documents the names in ``__all__`` of a package or module, and nothing else of it.
 
     Several names may be given.
     """
@@ -66,11 +66,11 @@ class RoomDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         lines = []
-        rooms = self.arguments[0].split()
-        for room in rooms:
-            if len(rooms) > 1:
-                lines += [room, "-" * len(room), ""]
-            lines += [f".. automodule:: {room}", "   :members:", ""]
+        packages = self.arguments[0].split()
+        for package in packages:
+            if len(packages) > 1:
+                lines += [package, "-" * len(package), ""]
+            lines += [f".. automodule:: {package}", "   :members:", ""]
         source, line = self.get_source_info()
         node = nodes.section()
         node.document = self.state.document
@@ -128,7 +128,7 @@ def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_directive("room", RoomDirective)
+    app.add_directive("package", PackageDirective)
     app.add_directive("public-names", PublicNamesDirective)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.add_css_file("spacearm.css")

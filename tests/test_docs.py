@@ -130,6 +130,16 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert lost == ["index"]
 
 
+def test_the_diagram_of_packages_has_the_layers_of_the_import_rules() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    diagram = text.partition("## Packages")[2].partition("```text\n")[2].partition("```")[0]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    names = [re.findall(r"[a-z]+", line) for line in layers]
+    shown = [line[13:64] for line in diagram.splitlines()[1:]]
+    assert [re.findall(r"[a-z]+", line) for line in shown if re.search("[a-z]", line)] == names
+
+
 @pytest.mark.parametrize("tex", [r"\cos \theta", r"\dot q_1 < \sin x", r"\max_i a_i", r"a \le b", r"\exp(-x) \ne 0"])
 def test_formulas_with_named_entities_can_be_shown(tex: str) -> None:
     from docutils.utils.math import latex2mathml

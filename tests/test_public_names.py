@@ -22,7 +22,7 @@ ROOMS = re.findall(
         line
         for page in sorted((ROOT / "docs" / "api").glob("*.md"))
         for line in page.read_text(encoding="utf-8").splitlines()
-        if line.startswith(".. room::")
+        if line.startswith(".. package::")
     ),
 )
 

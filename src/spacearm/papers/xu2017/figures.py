@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Joints have the first six colours in all figures; the whole robot, and its base, this one.
 WHOLE = 7
-#: Nothing below this is drawn on a logarithmic axis.
-FLOOR = 1e-18
+#: What is smaller is rounding, and drawn here; costs are squares.
+FLOOR, COST_FLOOR = 1e-12, 1e-18
 
 
 def drawn(study: Study) -> list[Figure]:
@@ -47,11 +47,11 @@ def _convergence(swarm: Swarms) -> go.Figure:
     plot = panels(("single body (Eq. 37)", "two bodies, one joint each (Eq. 52)"), height=400)
     for column, histories in enumerate(({"single body": swarm.single}, swarm.two), 1):
         for k, (name, found) in enumerate(histories.items()):
-            x, y = np.arange(found.history.size), np.maximum(found.history, FLOOR)
+            x, y = np.arange(found.history.size), np.maximum(found.history, COST_FLOOR)
             curve(plot, x, y, name, colour=WHOLE if column == 1 else k, row=1, col=column)
     plot.update_xaxes(title_text="iteration")
     plot.update_yaxes(title_text="global best cost", row=1, col=1)
-    plot.update_yaxes(range=[np.log10(FLOOR) - 0.5, _highest(plot)])
+    plot.update_yaxes(range=[np.log10(COST_FLOOR) - 0.5, _highest(plot)])
     return _logarithmic(plot, 2)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.common import Row, show
 from benchmarks.peers import Mujoco
-from spacearm.capture import Case, Evaluator, Settling, cushion, design
+from spacearm.capture import Case, Settling, cushion, design
+from spacearm.capture.evaluate import Evaluator
 from spacearm.model import catalogue
 from spacearm.papers.zhang2020 import six_hit
 from spacearm.simulate import Dopri853, Phase, State, simulate

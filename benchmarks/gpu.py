@@ -12,7 +12,8 @@ import numpy as np
 
 from benchmarks.common import Row, show
 from benchmarks.robots import arm, skew_chain, states
-from spacearm.capture import Case, Evaluator
+from spacearm.capture import Case
+from spacearm.capture.evaluate import Evaluator
 from spacearm.engine import mechanics_of
 from spacearm.engine.cuda import Course, GpuRollout, RolloutSource, Shape, Tuning
 from spacearm.engine.device import NVRTC, SINGLE, cupy

@@ -12,12 +12,12 @@ from spacearm.identify.inertia import (
     LinearLeastSquares,
     Sensors,
     base_parameters,
-    fit_total,
     identify,
     measure,
     monte_carlo,
-    single_body_problem,
 )
+from spacearm.identify.inertia.equivalent import single_body_problem
+from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS
 from spacearm.model import catalogue
 from spacearm.optimise import ParticleSwarm

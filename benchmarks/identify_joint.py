@@ -11,17 +11,8 @@ import numpy as np
 from benchmarks.common import Row, show
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import compiled
-from spacearm.identify.joint import (
-    Accuracy,
-    Chain,
-    Forward,
-    Setup,
-    identify_joints,
-    observe,
-    profile_likelihood,
-    sample_posterior,
-)
-from spacearm.identify.joint.forward import programs
+from spacearm.identify.joint import Chain, identify_joints, observe, profile_likelihood, sample_posterior
+from spacearm.identify.joint.forward import Accuracy, Forward, Setup, programs
 from spacearm.model import catalogue
 from spacearm.papers.wojtunik2023 import runs
 from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, NOISE, OFFSETS, TABLE2, paths, times

@@ -15,13 +15,13 @@ from spacearm.impact import (
     Impactor,
     ball,
     collide,
-    contact_convergence,
     even_sphere,
     flying,
     impact_point,
     optimise_configuration,
     virtual_mass,
 )
+from spacearm.impact.contact import contact_convergence
 from spacearm.model import catalogue
 from spacearm.typing import Array
 

@@ -7,7 +7,6 @@ from spacearm.capture import (
     At,
     Felt,
     OnOff,
-    Settled,
     Settling,
     SoftAxis,
     SoftJoint,
@@ -20,7 +19,7 @@ from spacearm.capture import (
     soften,
 )
 from spacearm.capture.capture_run import last_above
-from spacearm.capture.clutch import Mode
+from spacearm.capture.clutch import Mode, Settled
 from spacearm.capture.soft_joints import soft_axes
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError

@@ -11,7 +11,6 @@ import pytest
 from spacearm.capture import (
     At,
     Case,
-    Settled,
     SoftAxis,
     SoftJoint,
     Target,
@@ -22,7 +21,7 @@ from spacearm.capture import (
     design,
     soften,
 )
-from spacearm.capture.clutch import Mode
+from spacearm.capture.clutch import Mode, Settled
 from spacearm.capture.soft_joints import soft_axes
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import FloatingSystem, collide

@@ -4,8 +4,9 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from spacearm.capture import Case, Evaluator, Settling, SoftAxis, Target, catch, catch_softly, cushion, design
+from spacearm.capture import Case, Settling, SoftAxis, Target, catch, catch_softly, cushion, design
 from spacearm.capture.base_response import skyhook_speed
+from spacearm.capture.evaluate import Evaluator
 from spacearm.capture.soft_joints import soft_axes
 from spacearm.engine import Kernel, Mechanics
 from spacearm.errors import InputError

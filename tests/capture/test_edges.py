@@ -10,7 +10,6 @@ import pytest
 from spacearm.capture import (
     At,
     Case,
-    Evaluator,
     Felt,
     OnOff,
     Settling,
@@ -27,6 +26,7 @@ from spacearm.capture import (
     soften,
 )
 from spacearm.capture.clutch import Mode
+from spacearm.capture.evaluate import Evaluator
 from spacearm.capture.soft_joints import held_joints, relaxed, soft_axes
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Device, Rig, SeparationSpring, check_in_mujoco, eject, eject_batch, monte_carlo, segmented
+from spacearm.ejection import Device, Rig, SeparationSpring, eject, eject_batch, monte_carlo, segmented
+from spacearm.ejection.verify import check_in_mujoco
 from spacearm.errors import InputError
 from spacearm.model import Body, Friction, Inertia, Robot
 

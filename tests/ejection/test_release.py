@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Device, Ejection, Plane, Release, Rig, check_in_mujoco, eject, eject_batch
-from spacearm.ejection.verify import friction_check, friction_laws, frictionless
+from spacearm.ejection import Device, Ejection, Plane, Release, Rig, eject, eject_batch
+from spacearm.ejection.verify import check_in_mujoco, friction_check, friction_laws, frictionless
 from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Robot
 

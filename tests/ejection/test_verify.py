@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Ejection, Rig, check_in_mujoco, eject
-from spacearm.ejection.verify import friction_laws
+from spacearm.ejection import Device, Ejection, Rig, eject
+from spacearm.ejection.verify import check_in_mujoco, friction_laws
 from spacearm.model import Friction, Inertia
 from spacearm.simulate import Track
 

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SimulationError
-from spacearm.impact import (
-    FloatingSystem,
-    ball,
-    collide,
-    contact_convergence,
-    effective_mass,
-    flying,
-    free_body,
-    simulate_contact,
-)
+from spacearm.impact import FloatingSystem, ball, collide, effective_mass, flying, free_body, simulate_contact
+from spacearm.impact.contact import contact_convergence
 from spacearm.model import catalogue
 
 UNEQUAL = [0.2, 0.4, 0.0, 0.5, 0.1, 0.3]

@@ -9,7 +9,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from spacearm.errors import InputError
-from spacearm.impact import Collision, FloatingSystem, collide, contact_convergence, flying, free_body
+from spacearm.impact import Collision, FloatingSystem, collide, flying, free_body
+from spacearm.impact.contact import contact_convergence
 from spacearm.impact.friction import frictional_hit
 from spacearm.mechanics.shapes import Plane, Sphere
 from spacearm.model import Body, Frame, Inertia, Pose, Robot

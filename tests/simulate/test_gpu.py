@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.capture import Case, Evaluator, Settling
+from spacearm.capture import Case, Settling
+from spacearm.capture.evaluate import Evaluator
 from spacearm.control import Encoder, Gyro, computed_torque, joint_pid
 from spacearm.engine import Mechanics, NonFiniteWarning
 from spacearm.engine.sensitivity import TangentRollout

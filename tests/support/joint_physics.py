@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
-from spacearm.identify.joint import Chain, JointTest, SensorNoise, joint_test_from_vision, planar_pose
+from spacearm.identify.joint import Chain, JointTest, SensorNoise, joint_test_from_vision
 from spacearm.identify.joint.forward import Drive
+from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor

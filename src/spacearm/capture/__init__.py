@@ -1,7 +1,7 @@
 """Soft capture: compliant joints that take the blow (Zhang et al. 2020)."""
 
 from spacearm.capture.capture_run import CaptureRun, Settling
-from spacearm.capture.clutch import At, Felt, Settled
+from spacearm.capture.clutch import At, Felt
 from spacearm.capture.cushion import cushion
 from spacearm.capture.design import Front, design
 from spacearm.capture.evaluate import Case, Evaluator
@@ -23,7 +23,6 @@ __all__ = [
     "Modes",
     "MomentumBudget",
     "OnOff",
-    "Settled",
     "Settling",
     "SoftAxis",
     "SoftJoint",

@@ -11,7 +11,6 @@ from spacearm.ejection.rig import Rig, planar
 from spacearm.ejection.run import Ejection, eject
 from spacearm.ejection.segmented import Segmented, segmented
 from spacearm.ejection.separation_device import Device, SeparationSpring
-from spacearm.ejection.verify import check_in_mujoco
 
 __all__ = [
     "BestConfiguration",
@@ -28,7 +27,6 @@ __all__ = [
     "SeparationSpring",
     "Uncertainty",
     "best_configuration",
-    "check_in_mujoco",
     "clearance",
     "compare",
     "configuration_map",

@@ -7,7 +7,7 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 
 from spacearm.impact.collision import Collision, Jump, collide, effective_mass, grasped
 from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
-from spacearm.impact.contact import ContactRun, contact_convergence, simulate_contact
+from spacearm.impact.contact import ContactRun, simulate_contact
 from spacearm.impact.floating import FloatingSystem, ball, flying, free_body
 from spacearm.impact.grasp import grasp_velocity
 from spacearm.impact.tensor import ImpactPoint, extended_inertia_tensor, impact_point
@@ -25,7 +25,6 @@ __all__ = [
     "VirtualMass",
     "ball",
     "collide",
-    "contact_convergence",
     "effective_mass",
     "even_sphere",
     "extended_inertia_tensor",

@@ -11,9 +11,10 @@ import numpy as np
 from spacearm.checks import array, known
 from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors, fit_output_error
+from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.identify.inertia.load import target_load
+from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.scenario import ExciteKeys
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE
 from spacearm.mission.flight import Flight, Use

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
-from spacearm.identify.inertia import base_parameters, possible
+from spacearm.identify.inertia import base_parameters
 from spacearm.identify.inertia.base_parameters import point_on_axis
+from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.inertia_parameters import (
     labels,
     linear_of,

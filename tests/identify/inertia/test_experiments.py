@@ -11,7 +11,6 @@ import pytest
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    Equations,
     Experiment,
     Firing,
     InertiaProblem,
@@ -19,17 +18,16 @@ from spacearm.identify.inertia import (
     Record,
     Sensors,
     base_parameters,
-    fit_total,
     measure,
     one_joint,
     read_record,
-    sensitivity,
     write_record,
 )
-from spacearm.identify.inertia.equations import inverse_factor
+from spacearm.identify.inertia.equations import Equations, inverse_factor
 from spacearm.identify.inertia.record_files import Channel
+from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
-from spacearm.identify.inertia.validate import attitude_difference
+from spacearm.identify.inertia.validate import attitude_difference, sensitivity
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017.claims import tensor_coefficients
 from support.identify_robots import ROBOTS

@@ -17,7 +17,6 @@ from spacearm.identify.inertia import (
     Prior,
     Record,
     Sensors,
-    Source,
     TargetFilter,
     base_parameters,
     follow,
@@ -29,6 +28,7 @@ from spacearm.identify.inertia import (
 from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.encoders import joint_path, moving_joints
 from spacearm.identify.inertia.identifiability import told_by
+from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.writeback import identified_robot
 from spacearm.model import Inertia, Robot, Rotor, Thruster, catalogue, save
 from spacearm.model.edit import replace_inertias

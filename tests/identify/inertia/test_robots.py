@@ -18,30 +18,27 @@ from spacearm.identify.inertia import (
     Experiment,
     Firing,
     InertiaProblem,
-    Limits,
     LinearLeastSquares,
     Nodes,
     Prior,
     Record,
     Sensors,
-    Torque,
     TotalLeastSquares,
     base_parameters,
     compare_models,
     design,
-    evaluate,
     follow,
     hold_out,
     identifiability,
     identify,
     measure,
-    null_twin,
     one_joint,
-    recursion,
     save_identified,
 )
-from spacearm.identify.inertia.design import Plan, broken
+from spacearm.identify.inertia.design import Limits, Plan, broken, evaluate
+from spacearm.identify.inertia.equivalent import recursion
 from spacearm.identify.inertia.sensors import TYPICAL_NOISE
+from spacearm.identify.inertia.validate import Torque, null_twin
 from spacearm.model import Robot, load
 from support.identify_robots import ROBOTS
 

@@ -18,21 +18,20 @@ from spacearm.identify.inertia import (
     Record,
     Recursive,
     Sensors,
-    Source,
     base_parameters,
-    fit_total,
     follow,
     identify,
     measure,
     monte_carlo,
-    null_twin,
-    possible,
     standard_parameters,
 )
+from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
-from spacearm.identify.inertia.regression import not_determined
+from spacearm.identify.inertia.regression import fit_total, not_determined
 from spacearm.identify.inertia.sensors import TYPICAL_NOISE
+from spacearm.identify.inertia.standard_parameters import Source
+from spacearm.identify.inertia.validate import null_twin
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, without
 from spacearm.papers.xu2017 import data as paper

@@ -15,27 +15,31 @@ from spacearm.identify.inertia import (
     Prior,
     Record,
     Recursive,
-    Source,
     SwarmSequence,
     TotalLeastSquares,
     base_parameters,
     compare_models,
-    equivalent_robot,
-    fit_total,
     identifiability,
     identify,
     measure,
     monte_carlo,
-    null_twin,
-    possible,
+    standard_parameters,
+)
+from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.equivalent import (
+    equivalent_robot,
+    from_plain,
+    lumped,
     recursion,
     single_body_problem,
-    standard_parameters,
+    to_plain,
     two_body_problem,
 )
-from spacearm.identify.inertia.equivalent import from_plain, lumped, to_plain
 from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
+from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS
+from spacearm.identify.inertia.standard_parameters import Source
+from spacearm.identify.inertia.validate import null_twin
 from spacearm.model import catalogue
 from spacearm.optimise import LeastSquares, ParticleSwarm, diagnose
 from spacearm.optimise.information import covariance_at

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import (
-    Chain,
-    JointTest,
-    SensorNoise,
-    Truth,
-    joint_test_from_vision,
-    observe,
-    planar_pose,
-    twin,
-)
+from spacearm.identify.joint import Chain, JointTest, SensorNoise, Truth, joint_test_from_vision, observe, twin
+from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.identify.joint.twin import _blurred
 from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 

@@ -10,7 +10,8 @@ import pytest
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
-from spacearm.identify.joint import flexible_joints, with_gear, with_values
+from spacearm.identify.joint import with_gear
+from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Rotor

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import Accuracy, Forward, Law, Setup, smooth_path, twin, with_values
+from spacearm.identify.joint import Law, twin
+from spacearm.identify.joint.flexible_joints import with_values
+from spacearm.identify.joint.forward import Accuracy, Forward, Setup
+from spacearm.identify.joint.paths import smooth_path
 from spacearm.model import Robot, catalogue
 from spacearm.simulate import Phase, Signal, State, simulate, spline
 from support.joint_twins import (

@@ -21,12 +21,11 @@ from spacearm.identify.joint import (
     identify_joints,
     observe,
     profile_likelihood,
-    smooth_path,
     twin,
-    with_values,
 )
+from spacearm.identify.joint.flexible_joints import with_values
 from spacearm.identify.joint.identify import estimator_of
-from spacearm.identify.joint.paths import path_errors, smoothed
+from spacearm.identify.joint.paths import path_errors, smooth_path, smoothed
 from spacearm.model import catalogue
 from spacearm.optimise import Block, NelderMead, Parameter, Problem
 from spacearm.optimise.information import covariance_at

@@ -11,17 +11,9 @@ from scipy.integrate import solve_ivp
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
-from spacearm.identify.joint import (
-    Accuracy,
-    IdentifiabilityWarning,
-    JointTest,
-    Law,
-    identify_joints,
-    observe,
-    select_law,
-    twin,
-    with_values,
-)
+from spacearm.identify.joint import IdentifiabilityWarning, JointTest, Law, identify_joints, observe, select_law, twin
+from spacearm.identify.joint.flexible_joints import with_values
+from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.laws import free_play, torques
 from spacearm.simulate import Phase, State, simulate, spline
 from support.joint_twins import DEGREE, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen

@@ -22,12 +22,12 @@ from spacearm.identify.joint import (
     hold_out,
     identify_joints,
     joint_test_from_measurements,
-    linearise,
     observe,
     profile_likelihood,
     sample_posterior,
     twin,
 )
+from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.numerics import solvable
 from spacearm.measure import Column, read_record
 from spacearm.model import catalogue, load, save

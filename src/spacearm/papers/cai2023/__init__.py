@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.ejection import Ejection, check_in_mujoco, eject
+from spacearm.ejection import Ejection, eject
 from spacearm.ejection.batch import METHOD as BATCH
 from spacearm.ejection.run import METHOD as SINGLE
-from spacearm.ejection.verify import friction_check
+from spacearm.ejection.verify import check_in_mujoco, friction_check
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings

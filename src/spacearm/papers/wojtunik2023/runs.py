@@ -15,7 +15,6 @@ from spacearm.engine import Mechanics
 from spacearm.identify.joint import (
     Chain,
     FrequencyResponse,
-    HoldOut,
     JointFit,
     JointTest,
     Law,
@@ -33,6 +32,7 @@ from spacearm.identify.joint import (
 )
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.paths import smooth_path
+from spacearm.identify.joint.prediction import HoldOut
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot, catalogue

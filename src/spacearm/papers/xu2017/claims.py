@@ -8,8 +8,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from spacearm.identify.inertia import Source
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
+from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.agreement import Finding, find, printed
 from spacearm.papers.xu2017.data import IDENTIFIED, NAME, PRINTED, SYMBOLS, THEORETIC, VALIDATION

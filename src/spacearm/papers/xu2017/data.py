@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.inertia import Experiment, Firing, Nodes, Sensors, Torque, one_joint
+from spacearm.identify.inertia import Experiment, Firing, Nodes, Sensors, one_joint
 from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
+from spacearm.identify.inertia.validate import Torque
 from spacearm.model import Robot
 from spacearm.papers.agreement import printed
 from spacearm.typing import Array

@@ -10,44 +10,42 @@ import numpy as np
 
 from spacearm.identify.inertia import (
     BaseParameters,
-    Comparison,
     Experiment,
     Firing,
     Identifiability,
     Identification,
     InertiaProblem,
-    Limits,
-    MonteCarlo,
     Nodes,
-    Plan,
     Prior,
     Record,
     Sensors,
-    StandardParameters,
-    TargetState,
     base_parameters,
     compare_models,
     design,
-    equivalent_robot,
-    evaluate,
-    fit_total,
     follow,
     hold_out,
     identifiability,
     identify,
     measure,
     monte_carlo,
-    null_twin,
+    standard_parameters,
+)
+from spacearm.identify.inertia.design import Limits, Plan, evaluate
+from spacearm.identify.inertia.equivalent import (
+    equivalent_robot,
+    lumped,
     recursion,
     single_body_problem,
-    standard_parameters,
+    to_plain,
     two_body_problem,
 )
-from spacearm.identify.inertia.equivalent import lumped, to_plain
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
+from spacearm.identify.inertia.montecarlo import MonteCarlo
+from spacearm.identify.inertia.online import TargetState
+from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.sensors import TYPICAL_NOISE
-from spacearm.identify.inertia.standard_parameters import Source
-from spacearm.identify.inertia.validate import HoldOut, largest_differences
+from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
+from spacearm.identify.inertia.validate import Comparison, HoldOut, largest_differences, null_twin
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate, ParticleSwarm

@@ -17,14 +17,13 @@ from spacearm.impact import (
     VirtualMass,
     ball,
     collide,
-    contact_convergence,
     flying,
     impact_point,
     mass_ellipsoid,
     virtual_mass,
 )
 from spacearm.impact.aftermath import fly_on
-from spacearm.impact.contact import Convergence
+from spacearm.impact.contact import Convergence, contact_convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
 from spacearm.papers.agreement import checks

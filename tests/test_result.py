@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import spacearm
 from spacearm.errors import InputError
 from spacearm.report.page import render_result
-from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict, plain
+from spacearm.result import Certificate, Check, Figure, Limit, Result, Row, Verdict, plain
 from spacearm.study.findings import RobotFile
 from spacearm.study.scenario import with_robot
 from spacearm.words import quantity
@@ -164,6 +164,7 @@ def test_first_rows_come_from_every_part() -> None:
 def test_rounding_in_a_list_is_zero() -> None:
     assert quantity([1.0, -1.3606e-17, 0.0], "N s") == ("(1, 0, 0)", "N s")
     assert quantity(math.inf, "s") == ("never", "")
+    assert Limit("not settled", 1.137e-13, 60.0, "s").words == "not settled: 0 s, at most 60"
 
 
 def test_plain_understands_numpy_paths_and_enumerations() -> None:

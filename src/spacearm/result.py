@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spacearm.errors import InputError
-from spacearm.words import html_table, in_words, quantity
+from spacearm.words import ROUNDING, html_table, in_words, quantity
 
 if TYPE_CHECKING:
     import xarray
@@ -330,7 +330,8 @@ class Limit:
             text = "just over 100" if self.broken and share < 100.5 else f"{share:.0f}"
             return f"{self.what} at {text} % of its {self.name}{when}"
         whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
-        return f"{self.name}{whose}: {f'{self.used:.4g} {self.unit}'.rstrip()}, {of} {self.limit:.4g}{when}"
+        used = 0.0 if abs(self.used) < ROUNDING else self.used
+        return f"{self.name}{whose}: {f'{used:.4g} {self.unit}'.rstrip()}, {of} {self.limit:.4g}{when}"
 
     def to_json(self) -> dict[str, Json]:
         return {

@@ -28,6 +28,7 @@ from spacearm.result import Limit
 from spacearm.simulate import Phase, Release, constant, firing, pulse, spline
 from spacearm.study import Noted, Table, key
 from spacearm.typing import Array
+from spacearm.words import result as text_of
 
 ChannelName = Literal["position", "attitude", "velocity", "rate", "joint_position", "joint_rate"]
 #: Excursions are no larger, rad or m: more than any joint moves.
@@ -84,7 +85,7 @@ class Weighed:
         """Every number of the target with its deviation, and the error that only a simulation knows."""
         numbers = zip(PLAIN, self.plain, self.std, truth, PLAIN_UNITS, strict=True)
         return {
-            name: Noted(float(value), f"standard deviation {std:.2g}; is {true:.6g}", unit)
+            name: Noted(float(value), f"standard deviation {std:.2g}; is {text_of(float(true))}", unit)
             if np.isfinite(std)
             else Noted(None, "not determined by this motion", unit)
             for name, value, std, true, unit in numbers

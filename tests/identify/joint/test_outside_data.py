@@ -6,10 +6,12 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from spacearm.errors import InputError
 from spacearm.identify.joint import JointFit, JointProblem, identify_joints
 from spacearm.identify.joint.forward import Drive, Forward
 from spacearm.identify.joint.suspects import OFF
@@ -295,3 +297,35 @@ def test_errors_are_at_the_cramer_rao_bound(drive: Drive) -> None:
         for seed in range(16)
     ]  # fmt: skip
     assert np.sqrt(np.mean(((np.array(found) - right) / bound) ** 2)) < 1.25
+
+
+def test_noise_of_an_encoder_that_shows_no_angle_is_refused() -> None:
+    """60 degrees were searched for 39 s."""
+    case = CASES["soft"]
+    test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
+    with pytest.raises(InputError, match=r"noise of the encoders is 1\.05 rad \(60 deg\)"):
+        replace(test, encoder_sigma=np.radians(60.0))
+    with pytest.raises(InputError, match="noise of base_rz is 2 rad"):
+        replace(test, noise=np.array([1e-4, 2.0]))
+
+
+def test_a_motor_with_more_inertia_than_the_robot_is_refused() -> None:
+    """3.3e8 kg m2 were searched for 21 s."""
+    case = CASES["soft"]
+    test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
+    with pytest.raises(InputError, match=r"fixed\.motor_inertia: is 3\.3e\+08 kg m2, and the whole robot has"):
+        identify_joints(case.plant.robot(), [test], fixed={"motor_inertia": 3.3e8}, warn=False)
+
+
+def test_no_cause_is_searched_for_where_residuals_are_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value on its bound alone made a fit go on for half a minute."""
+    case = CASES["soft"]
+    test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
+    free = identify_joints(case.plant.robot(), [test], warn=False)
+    searched = Mock()
+    monkeypatch.setattr("spacearm.identify.joint.identify._explained", searched)
+    limit = free["stiffness"]
+    fit = identify_joints(case.plant.robot(), [test], bounds={"stiffness": (0.1, limit)}, warn=False)
+    assert fit.at_bounds
+    assert not fit.sound
+    searched.assert_not_called()

@@ -274,9 +274,9 @@ STIFF_PER_SAMPLE, MOST_PER_SAMPLE, MOST_STEPS = 10, 50, 200_000
 SPARE_STEPS, MOST_STIFF = 1000, 1_000_000
 
 
-#: Work that one identification may take in any case, and for each sample: steps times numbers that are integrated. A
-#: fit takes some 1e5 for 250 samples, and a processor does some 3e6 in a second.
-LEAST_WORK, WORK_PER_SAMPLE = 3e7, 2e5
+#: Work that one search may take in any case, and for each sample: steps times numbers that are integrated, and what
+#: each motion costs besides. A fit takes some 1e6 for 250 samples, and a processor does some 3e6 in a second.
+LEAST_WORK, WORK_PER_SAMPLE, WORK_PER_MOTION = 6e7, 2e4, 1.2e4
 
 
 @dataclass
@@ -290,9 +290,12 @@ _WORK: ContextVar[Work | None] = ContextVar("work", default=None)
 
 
 @contextmanager
-def work_limit(samples: int) -> Iterator[None]:
-    """Within it, motions of tests with so many samples in all may take so much work together, and no more."""
-    token = _WORK.set(Work(LEAST_WORK + WORK_PER_SAMPLE * samples))
+def work_limit(samples: int, times: float = 1.0) -> Iterator[None]:
+    """Within it, motions of tests with so many samples in all may take so much work together, and no more.
+
+    ``times`` as much as a search by derivatives takes.
+    """
+    token = _WORK.set(Work(times * (LEAST_WORK + WORK_PER_SAMPLE * samples)))
     try:
         yield
     finally:
@@ -427,7 +430,7 @@ class Forward:
         steps = int(counts[2] + counts[3])
         self.stiff += max(steps - usual, 0)
         if (work := _WORK.get()) is not None:
-            work.left -= steps * start.size
+            work.left -= steps * start.size + WORK_PER_MOTION
             if work.left < 0.0:
                 raise SimulationError(
                     "the search does not come to an end within its work",

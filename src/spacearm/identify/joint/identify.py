@@ -42,6 +42,11 @@ HOPELESS, SHORT = 10.0, 100
 POOR, FACTORS = 1.5, 10.0 ** np.linspace(-2.5, 2.5, 31)
 
 
+#: Work of searches without derivatives, or from many starts, and of the one for the cause of a misfit, as multiples of
+#: what a search by derivatives may take.
+PATIENCE, CAUSES = 10.0, 0.7
+
+
 class IdentifiabilityWarning(UserWarning):
     """The data, or the set-up, do not determine a parameter, or determine a wrong one."""
 
@@ -206,18 +211,21 @@ def identify_joints(
         offset_rate=offset_rate, weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
     )  # fmt: skip
     model, estimator = build(how), estimator_of(method)
-    with work_limit(sum(test.time.size for test in chosen)):
+    samples = sum(test.time.size for test in chosen)
+    with work_limit(samples, 1.0 if isinstance(estimator, LeastSquares) else PATIENCE):
         try:
             model, estimate, exact, far = _fitted(model, estimator, cost == "paper")
         except SimulationError as stray:
-            tested = _explained(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
+            with work_limit(samples, CAUSES):
+                tested = _explained(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
             stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
             raise
         tested_too = exact and drive != "rigid_torque"
         ignored = tuple(name for name, what in how.items() if what == "off") if tested_too else None
         fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
         if ignored is not None and _unexplained(fit):
-            fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
+            with work_limit(samples, CAUSES):
+                fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
@@ -264,7 +272,8 @@ def _unexplained(fit: JointFit) -> bool:
 
     Scores look at the neighbourhood of a fit. Where a search has strayed they name nothing, or the wrong thing.
     """
-    if fit.sound or not fit.model.noise_known:
+    wrong = {name for name, check in fit.certificate.items() if not check.sound}
+    if wrong <= {"on_bounds"} or not fit.model.noise_known:  # residuals are as they should be: there is nothing to find
         return False
     best = max(fit.suspects, key=lambda one: one.statistic, default=None)
     if best is None or best.p_value * len(fit.suspects) >= LEVEL:

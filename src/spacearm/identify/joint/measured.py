@@ -22,6 +22,10 @@ from spacearm.typing import Array
 
 #: Channels of the base that a model may be compared with: position (m) and rotation vector (rad), world axes.
 BASE = ("base_x", "base_y", "base_z", "base_rx", "base_ry", "base_rz")
+#: Channels that are no angles.
+LENGTHS_AND_TORQUES = ("_x", "_y", "_z", ".torque")
+#: Largest standard deviation of an angle, rad.
+ROUGH = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +81,7 @@ class JointTest:
             for name, values in getattr(self, key).items():
                 row = np.array(array(values, repr(name), time.shape, finite=False, place=place))
                 there = find_present(row, name, place, key == "encoders")
-                if not name.endswith(("_x", "_y", "_z", ".torque")):
+                if not name.endswith(LENGTHS_AND_TORQUES):
                     row[there] = np.unwrap(row[there])
                 arrays[name] = row
             object.__setattr__(self, key, arrays)
@@ -88,6 +92,16 @@ class JointTest:
                 )
         if self.noise is not None:
             object.__setattr__(self, "noise", _covariance(self.noise, time.size, len(self.measured), place))
+        self._check_angles(place)
+
+    def _check_angles(self, place: str) -> None:
+        """Noise of angles is small against a turn: larger, readings show nothing, and a search has no end."""
+        spread = [] if self.noise is None else np.sqrt(np.einsum("tii->ti", self.noise).max(axis=0)).tolist()
+        given = {"the encoders": self.encoder_sigma or 0.0, **dict(zip(self.measured, spread, strict=False))}
+        for name, sigma in given.items():
+            if not name.endswith(LENGTHS_AND_TORQUES) and sigma > ROUGH:
+                raise InputError(f"the noise of {name} is {sigma:.3g} rad ({np.degrees(sigma):.3g} deg)", place=place,
+                                 hint=f"expected less than {ROUGH} rad: such readings show no angle")  # fmt: skip
 
     @classmethod
     def without_missing(

@@ -15,6 +15,9 @@ from spacearm.typing import Array
 if TYPE_CHECKING:
     from spacearm.identify.joint.problem import JointProblem
 
+#: How many times the inertia of the whole robot a motor may have.
+HEAVY = 1e3
+
 
 def start_values(model: JointProblem, period: bool) -> dict[str, float]:
     """Start values: the robot's own, stiffness from the oscillation's period, offsets from the first samples."""
@@ -74,6 +77,7 @@ def check_start(model: JointProblem, given: Mapping[str, Mapping[str, object]]) 
     A search would not get away from such a start, but take long over it.
     """
     start = model.complete(model.guess)
+    _check_motors(model, given)
 
     def followed(full: Array, test: int) -> bool:
         return bool(np.all(np.isfinite(model.forwards[test](*model.split(full, test)).states[-1])))
@@ -93,3 +97,19 @@ def check_start(model: JointProblem, given: Mapping[str, Mapping[str, object]]) 
                                      hint=f"{usual:g} {unit} can be followed")  # fmt: skip
         raise InputError(f"{what} with the start values: {why}", place="guess",
                          hint="give other start values, or other speeds and edges of the law")  # fmt: skip
+
+
+def _check_motors(model: JointProblem, given: Mapping[str, Mapping[str, object]]) -> None:
+    """No motor that the caller states has far more inertia than the whole robot could have about any axis."""
+    robot = model.robot
+    reach = sum(float(np.linalg.norm(joint.placement.translation)) for joint in robot.joints)
+    whole = 0.0
+    for own in (body.inertia for body in robot.bodies):
+        whole += float(np.trace(own.tensor)) + own.mass * (reach + float(np.linalg.norm(own.com))) ** 2
+    for f in model.setup.flexible:
+        for table in ("fixed", "guess"):
+            values = given.get(table, {})
+            value = values.get(f"{f.name}.motor_inertia", values.get("motor_inertia"))
+            if isinstance(value, int | float) and value > HEAVY * f.ratio**2 * whole:
+                what = f"is {value:g} kg m2, and the whole robot has {whole:.3g} at most about any axis"
+                raise InputError(what, place=f"{table}.motor_inertia", hint="expected the rotor's, on the load side")

@@ -167,8 +167,9 @@ def test_one_script_serves_all_folders_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_figures_have_the_numbers_in_single_precision() -> None:
-    values = np.random.default_rng(1).normal(size=1000) * 10.0 ** np.arange(-20, 20, 0.04)
-    plot = new_figure()
+    """On a logarithmic axis: elsewhere what is small beside the largest number is drawn as zero."""
+    values = np.random.default_rng(1).uniform(1.0, 9.0, size=1000) * 10.0 ** np.arange(-20, 20, 0.04)
+    plot = new_figure().update_yaxes(type="log")
     plot.add_scatter(y=values)
     seen = json.loads(plot_json(Figure("a", plot)))["data"][0]["y"]
     assert seen["dtype"] == "f4"

@@ -44,7 +44,7 @@ def main() -> int:
     if program is None or not sys.argv[1:]:
         print(__doc__ if program else "no Chromium on this machine", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(program, Path(profile))
         try:
             for given in sys.argv[1:]:

@@ -28,7 +28,7 @@ def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callabl
         warnings.warn("overflow met", RuntimeWarning, stacklevel=1)
         return good()
 
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     shown_before = warnings.showwarning
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
@@ -52,7 +52,7 @@ def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable
         calls.append((path, cross_check, progress))
         return replace(good(), files={"extra.txt": "from the scenario"})
 
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
     scenario = tmp_path / "case.toml"
     scenario.touch()
     assert main(["run", str(scenario), "-o", str(tmp_path / "new" / "out"), "--cross-check"]) == 0
@@ -81,7 +81,7 @@ def test_a_failed_run_leaves_nothing_and_has_its_status(
     def run_scenario(path: Path, **_: object) -> Result:
         raise failure
 
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "a" / "out")]) == status
     assert files_in(tmp_path) == ["case.toml"]
@@ -94,7 +94,7 @@ def test_a_failed_run_leaves_nothing_and_has_its_status(
 def test_a_terminated_run_leaves_nothing(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
     before = signal.getsignal(signal.SIGTERM)
     stand_in(
-        "spacearm.study",
+        "spacearm.study.scenario",
         study_of=lambda path: "case",
         run_scenario=lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM),
     )
@@ -116,7 +116,7 @@ def test_an_output_that_cannot_be_is_told_before_the_run(
     out: str, tmp_path: Path, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[object] = []
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
     (tmp_path / "case.toml").touch()
     monkeypatch.chdir(tmp_path)
     assert main(["run", "case.toml", "-o", out]) == 2
@@ -127,7 +127,7 @@ def test_an_output_that_cannot_be_is_told_before_the_run(
 def test_an_unsound_run_is_written_loud_and_status_1(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=lambda *_, **__: unsound())
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: unsound())
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr()
@@ -151,7 +151,7 @@ def test_the_reason_of_an_unsound_run_is_its_own(
     certificate: dict[str, Check], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     stand_in(
-        "spacearm.study",
+        "spacearm.study.scenario",
         study_of=lambda path: "case",
         run_scenario=lambda *_, **__: Result("case", [], Certificate(certificate)),
     )
@@ -173,7 +173,7 @@ def test_results_of_others_are_not_overwritten(
     name: str, content: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     runs: list[object] = []
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
     stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: runs.append("paper"))
     (tmp_path / "case.toml").touch()
     folder = tmp_path / "out" / PAPER
@@ -208,7 +208,7 @@ def test_an_index_over_papers_does_not_overwrite_another_page(
 def test_one_s_own_results_are_replaced_as_a_whole(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
     (tmp_path / "case.toml").touch()
     out = tmp_path / "out"
     run = ["run", str(tmp_path / "case.toml"), "-o", str(out)]
@@ -231,7 +231,7 @@ def test_one_s_own_results_are_replaced_as_a_whole(
 def test_results_of_another_study_are_not_replaced(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
     papers = ("yoshida1992", PAPER)
     for paper in papers:
         stand_in(f"spacearm.papers.{paper}", reproduce=partial(good, paper))

@@ -44,7 +44,7 @@ def test_no_control_character_of_a_file_reaches_the_terminal(
     run = ["run", str(scenario), "-o", str(tmp_path / "out")]
     assert main(run) == 2
     result = Result("case", [Row(ESCAPE, 2.0, "m/s", note=ESCAPE)], {"energy": Check(1.0, 1e-9)}, title=ESCAPE)
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=lambda *_, **__: result)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: result)
     assert main(run) == 1
     shown = capsys.readouterr()
     for text in (shown.out, shown.err):
@@ -131,7 +131,7 @@ def test_a_second_ctrl_c_does_not_break_off_the_cleaning_up(
             time.sleep(0.1)
             cleaned.append(True)
 
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     before = signal.getsignal(signal.SIGINT)
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 130
@@ -151,7 +151,7 @@ def test_an_interrupt_that_a_library_wraps_is_one(
         except KeyboardInterrupt as error:
             raise SystemError("returned a result with an exception set") from error
 
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
@@ -176,7 +176,7 @@ def test_memory_that_does_not_suffice_is_told(tmp_path: Path, stand_in: Callable
     def run_scenario(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 1. EiB")
 
-    stand_in("spacearm.study", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
     assert capsys.readouterr().err == "error: the memory does not suffice: Unable to allocate 1. EiB\n"

@@ -12,10 +12,11 @@ from scipy.stats import norm
 
 from spacearm.checks import one_of, some
 from spacearm.errors import InputError
+from spacearm.identify.fit import Score
 from spacearm.identify.inertia.consistent import Consistent, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import Recursive, SwarmSequence
-from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem, Score
+from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record

@@ -12,12 +12,12 @@ or tested by how much the fit would gain from it (C. R. Rao's score test, 1948).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
+from spacearm.identify.fit import Score, score_tests
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
@@ -31,7 +31,7 @@ from spacearm.optimise.diagnose import spectral_peak
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
 
-__all__ = ["NUISANCES", "OutputErrorProblem", "Score"]
+__all__ = ["NUISANCES", "OutputErrorProblem"]
 
 #: Names of the twelve errors of a start, and their units.
 START = (*(f"{name}.{axis}" for name in ("position", "turn", "P", "L") for axis in "xyz"),)
@@ -43,35 +43,6 @@ LOST, SPARSE = 0.1, 3
 RHYTHM = "rhythm"
 #: Part of a step that shows its first order.
 SHORT = 1e-4
-
-
-@dataclass(frozen=True, eq=False)
-class Score:
-    """What something that is not estimated would bring: chi-square of ``freedom`` if it is not there.
-
-    ``trials``: it is the largest of so many. ``body``: a known body's inertia, which is looked for last, for ten
-    numbers explain a little of everything. ``doubt``: relative standard deviation of the noise's variance, where that
-    is an estimate itself: the statistic has Fisher's distribution then.
-    """
-
-    name: str
-    statistic: float
-    freedom: int
-    advice: str = ""
-    trials: int = 1
-    body: bool = False
-    doubt: float = 0.0
-
-    @property
-    def p_value(self) -> float:
-        """How often chance alone would bring as much."""
-        from scipy.stats import chi2, f
-
-        if self.doubt > 0.0:
-            alone = f.sf(self.statistic / self.freedom, self.freedom, 2.0 / self.doubt**2)
-        else:
-            alone = chi2.sf(self.statistic, self.freedom)
-        return min(1.0, self.trials * float(alone))
 
 
 class OutputErrorProblem(Problem):
@@ -355,22 +326,16 @@ class OutputErrorProblem(Problem):
         residual = np.concatenate([rows.ravel() for rows, _ in white])
         columns = np.concatenate([part.reshape(-1, part.shape[2]) for _, part in white])
         at = len(self.parameters)
-        basis = _orthonormal(columns[:, :at])
-        rest, found = residual - basis @ (basis.T @ residual), []
         sizes = {name: (self.size(name), NUISANCES[name].advice) for name in tested} | {
             name: (part.shape[1], f"{name} does not have the inertia that is taken as known")
             for name, part in bodies.items()
         }
-        for name, (count, advice) in sizes.items():
-            block = columns[:, at : at + count]
-            at += count
-            lengths = np.linalg.norm(block, axis=0)
-            own = block / np.where(lengths > 0.0, lengths, 1.0)
-            left, values, _ = np.linalg.svd(own - basis @ (basis.T @ own), full_matrices=False)
-            kept = left[:, values > 1e-6]
-            if kept.shape[1]:
-                gain = float(np.sum((kept.T @ rest) ** 2))
-                found.append(Score(name, gain, kept.shape[1], advice, body=name in bodies, doubt=self.doubt))
+        ends = at + np.cumsum([count for count, _ in sizes.values()])[:-1]
+        groups = dict(zip(sizes, np.split(columns, [at, *ends], axis=1)[1:], strict=True)) if sizes else {}
+        found = [
+            Score(name, gain, freedom, sizes[name][1], body=name in bodies, doubt=self.doubt)
+            for name, gain, freedom, _ in score_tests(residual, columns[:, :at], groups)
+        ]
         return tuple(found)
 
     @property
@@ -423,9 +388,3 @@ class OutputErrorProblem(Problem):
 def _deviations(model: ErrorModel, residual: Array, kept: Mask) -> Array:
     """White residuals (T, rows) of the readings that count; those that do not are not predicted."""
     return np.where(kept, np.abs(model.white(residual, kept)[:, :, 0]), np.inf)
-
-
-def _orthonormal(columns: Array) -> Array:
-    lengths = np.linalg.norm(columns, axis=0)
-    left, values, _ = np.linalg.svd(columns / np.where(lengths > 0.0, lengths, 1.0), full_matrices=False)
-    return np.asarray(left[:, values > 1e-12 * values[0]])

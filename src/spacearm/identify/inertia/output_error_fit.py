@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.identify.fit import Score
 from spacearm.identify.inertia.identifiability import MARGIN, Identifiability, Stage, told_by
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
-from spacearm.identify.inertia.output_error import OutputErrorProblem, Score
+from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_prediction import ROWS, RecordPrediction

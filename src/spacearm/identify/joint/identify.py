@@ -13,6 +13,7 @@ import numpy as np
 
 from spacearm.checks import known, one_of
 from spacearm.errors import InputError, SimulationError
+from spacearm.identify.fit import Score
 from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
 from spacearm.identify.joint.forward import Accuracy, Drive, work_limit
 from spacearm.identify.joint.laws import Law
@@ -21,7 +22,7 @@ from spacearm.identify.joint.outliers import without_far, without_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
 from spacearm.identify.joint.remarks import misfits, remarks_on
 from spacearm.identify.joint.sampling import Weighting
-from spacearm.identify.joint.suspects import NUISANCES, Suspect, suspects
+from spacearm.identify.joint.suspects import NUISANCES, score_of, suspects
 from spacearm.identify.numerics import solvable
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
@@ -82,7 +83,7 @@ class JointFit:
     diagnosis: Diagnosis
     remarks: tuple[str, ...]
     seconds: float
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[Score, ...] = ()
     outliers: int = 0
 
     @property
@@ -95,7 +96,7 @@ class JointFit:
         }
         return self.diagnosis.certificate() | doubts
 
-    def suspecting(self, more: tuple[Suspect, ...]) -> JointFit:
+    def suspecting(self, more: tuple[Score, ...]) -> JointFit:
         """The same with more suspects; they stand for those of the same name."""
         told, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
         others = (one for one in self.suspects if one.name not in names)
@@ -283,7 +284,7 @@ def _unexplained(fit: JointFit) -> bool:
 
 def _explained(
     model: JointProblem, cost: float, how: Mapping[str, str], build: Callable[..., JointProblem], estimator: Estimator
-) -> tuple[Suspect, ...]:
+) -> tuple[Score, ...]:
     """The nuisance to test that lowers the cost most when it is estimated with the rest, beyond what chance does.
 
     The most promising is fitted first; where it leaves no more than noise, no other is.
@@ -292,7 +293,7 @@ def _explained(
 
     off = {name: "off" if what == "test" else what for name, what in how.items()}
     before = best = float(np.nan_to_num(cost, nan=np.inf))
-    found: tuple[Suspect, ...] = ()
+    found: tuple[Score, ...] = ()
     for other in _promising([
         build({**off, nuisance: "estimate"}) for nuisance in ("bias", "delay", "friction")
         if how[nuisance] == "test" and (nuisance != "friction" or model.setup.drive == "torque")
@@ -308,7 +309,7 @@ def _explained(
             k = max(new, key=lambda i: abs(values[i]) / std[i])
             word = estimate.names[k].removeprefix(f"{model.tests[0].name}.")
             best = estimate.cost
-            found = (Suspect(word, float(values[k] / std[k]) ** 2, float(values[k]), estimate.units[k]),)
+            found = (score_of(word, float(values[k] / std[k]) ** 2, float(values[k]), estimate.units[k]),)
             if 2.0 * best < chi2.isf(LEVEL, max(fitted.freedom, 1)):
                 break
     return found
@@ -450,7 +451,7 @@ def assess(
     """
     residuals = model.named_residuals(estimate.values)
     found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), max(model.freedom, 1))
-    doubts: tuple[Suspect, ...] = ()
+    doubts: tuple[Score, ...] = ()
     if ignored is not None and len(ignored) < len(NUISANCES) and np.isfinite(estimate.cost):
         doubts = suspects(model, estimate.values, ignored)
     remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from spacearm.identify.fit import Score
 from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.joint.suspects import Suspect
 from spacearm.optimise.diagnose import LEVEL, Diagnosis
 from spacearm.typing import Array
 
@@ -45,7 +45,7 @@ def remarks_on(model: JointProblem, diagnosis: Diagnosis) -> list[str]:
     return found
 
 
-def misfits(model: JointProblem, diagnosis: Diagnosis, doubts: tuple[Suspect, ...], outliers: int) -> list[str]:
+def misfits(model: JointProblem, diagnosis: Diagnosis, doubts: tuple[Score, ...], outliers: int) -> list[str]:
     """What the residuals say against the model, and what to try."""
     found = []
     chi2, (low, high) = diagnosis.chi_square.ratio, diagnosis.chi_square.bounds()

@@ -7,11 +7,12 @@ score test (1948): chi-square of one degree of freedom where it is not there.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
 
+from spacearm.identify.fit import Score, score_tests
 from spacearm.identify.joint.input_errors import InputErrors
 from spacearm.identify.joint.laws import SPECIFICATION, Law
 from spacearm.identify.joint.measured import BASE
@@ -35,35 +36,16 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """Something that the model does not have: ``statistic`` of its score test, and about how large it would be."""
-
-    name: str
-    statistic: float
-    size: float
-    unit: str
-
-    @property
-    def p_value(self) -> float:
-        """How often chance alone would explain as much."""
-        from scipy.stats import chi2
-
-        return float(chi2.sf(self.statistic, 1))
-
-    @property
-    def what(self) -> str:
-        """In words."""
-        channel, word = self.name.rsplit(".", 1)
-        return (f"{channel} " if word in ("bias", "drift") else "") + _ADVICE[word][0]
-
-    @property
-    def advice(self) -> str:
-        size = f"about {self.size:.2g} {self.unit}, {self.statistic**0.5:.1f} deviations"
-        return f"{self.what} ({size}): try {_ADVICE[self.name.rsplit('.', 1)[-1]][1]}"
+def score_of(name: str, statistic: float, size: float, unit: str) -> Score:
+    """The score of one number, with its words."""
+    channel, word = name.rsplit(".", 1)
+    text, remedy = _ADVICE[word]
+    what = (f"{channel} " if word in ("bias", "drift") else "") + text
+    advice = f"{what} (about {size:.2g} {unit}, {statistic**0.5:.1f} deviations): try {remedy}"
+    return Score(name, statistic, 1, advice, what=what, size=size, unit=unit)
 
 
-def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tuple[Suspect, ...]:
+def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tuple[Score, ...]:
     """Every suspect that these tests could show, at the optimum ``x``; the worst first."""
     if not all(np.all(np.isfinite(rows)) for rows in model.unweighted(x)):  # the motion cannot be followed
         return ()
@@ -71,24 +53,17 @@ def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tu
     names = sorted({name for part in parts for name in part})
     residual = np.concatenate([rows.ravel() for rows in model.unweighted(x)]) / np.sqrt(model.variance(x))
     jacobian = model.unweighted_jacobian(x) / np.sqrt(model.variance(x))
-    lengths = np.linalg.norm(jacobian, axis=0)
-    left, values, _ = np.linalg.svd(jacobian / np.where(lengths > 0.0, lengths, 1.0), full_matrices=False)
-    basis = left[:, values > 1e-9 * max(float(values[0]), 1e-300)]
-    residual = residual - basis @ (basis.T @ residual)
-    found = []
+    tested = {}
     for name in names:
         rows = [part.get(name, np.zeros(test.present.shape)) for part, test in zip(parts, model.tests, strict=True)]
         white = [model.white(k, row, weighted=False).ravel() for k, row in enumerate(rows)]
-        column = np.concatenate(white) / np.sqrt(model.variance(x))
-        size = float(np.linalg.norm(column))
-        column = column - basis @ (basis.T @ column)
-        seen = float(column @ column)
-        if seen > 1e-12 * size**2 and np.isfinite(seen) and seen > 0.0:
-            along = float(column @ residual)
+        tested[name] = np.concatenate(white)[:, None] / np.sqrt(model.variance(x))
+    found = []
+    for name, statistic, _, sizes in score_tests(residual, jacobian, tested):
+        if sizes is not None:
             word = name.rsplit(".", 1)[-1]
             own = {"torque_bias": "N m", "drift": "m/s" if name.startswith(BASE[:3]) else "rad/s"}
-            unit = own.get(word) or SPECIFICATION.get(word, ("",))[0]
-            found.append(Suspect(name, along**2 / seen, -along / seen, unit))
+            found.append(score_of(name, statistic, float(sizes[0]), own.get(word) or SPECIFICATION.get(word, ("",))[0]))
     return tuple(sorted(found, key=lambda one: -one.statistic))
 
 

@@ -18,6 +18,10 @@ would have to shrink faster than R does: ``u . v < dR/dt``. Nothing creeps.
 
 Torsion about the normal, of a patch with the effective radius r, is the same in one dimension: twist in place of
 displacement, spin in place of slip, ``mu N r`` in place of ``mu N``, ``k_t r^2`` in place of ``k_t``.
+
+World axes, SI units. The discrete state (open, stuck, slipping) changes only at events that the integrator locates, by
+the maps ``touched``, ``slipped`` and ``stuck``; between events all forces are smooth in the state. Adhesion, rolling
+friction and a static coefficient above the sliding one are left out.
 """
 
 from __future__ import annotations
@@ -47,12 +51,13 @@ OPEN, STUCK, SLIPPING = 0, 1, 2
 
 
 def damping_number(restitution: float) -> float:
-    """x = chi v of a restitution from 0 to 1 (see the module's text), by Newton's method on ``e x``."""
+    """x = chi v of a restitution from 0 to 1 (see the module's text), by bisection on ``e x``."""
     e = max(float(restitution), LEAST_RESTITUTION)
     if e >= 1.0:
         return 0.0
     # z = e x lies in (0, 1); 1 - z falls below what a float can tell it from 0 for small e, where z = 1 will do.
     z = min(1.5 * (1.0 / e**2 - 1.0) / (1.0 / e**3 + 1.0), 1.0 - 1e-9)
+    # Bisection, because the residual is nearly vertical at z = 1; 200 halvings pass the resolution of a float.
     low, high = 0.3 * z, 1.0
     for _ in range(200):
         value = np.log1p(z / e) - np.log1p(-z) - z * (1.0 + e) / e if z < 1.0 else np.inf
@@ -76,6 +81,7 @@ class Law:
     patch: SX | None = None  # m, effective radius of torsional friction
 
     def elastic(self, depth: SX) -> SX:
+        # 1e-300 under the root: its derivative at zero depth stays finite.
         deep = ca.fmax(depth, 0)
         return self.stiffness * deep * (ca.sqrt(deep + 1e-300) if self.hertz else 1)
 
@@ -85,6 +91,7 @@ class Law:
 
     def normal(self, depth: SX, rate: SX, chi: SX) -> SX:
         """N, at an indentation (m) that grows at ``rate``."""
+        # Settled, the damper follows the slope of the spring at this depth: the damping ratio is the same at any load.
         steepness = self.stiffness * (1.5 * ca.sqrt(ca.fmax(depth, 0) + 1e-300) if self.hertz else 1)
         damper = 2 * _RATIO * ca.sqrt(steepness * self.mass)
         elastic = self.elastic(depth)
@@ -134,6 +141,7 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
     depth, normal = -touch.gap, touch.normal
     closing = -ca.dot(normal, velocity)
     closed = state > 0.5
+    # Never a pull: surfaces that part faster than the spring follows carry nothing.
     size = ca.if_else(closed, ca.fmax(law.normal(depth, closing, chi), 0), 0)
     stored = ca.if_else(closed, law.stored(depth), 0)
     slip = velocity + normal * closing
@@ -142,6 +150,7 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
         nothing = ca.SX.zeros(3)
         return Forces(size, nothing, slip, ca.SX.zeros(3), ca.vertcat(STUCK, fresh, end), *(None,) * 4, stored)
     stiff, bound = law.tangential, law.friction * size
+    # The normal turns with the bodies: what of the stored displacement lies along it now is no tangential spring.
     s = memory[3:6] - normal * ca.dot(normal, memory[3:6])
     slipping = state > 1.5
     full = stiff * (s + law.lag(depth, chi) * slip)
@@ -149,6 +158,8 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
     along = s / length_of(s)
     radius = bound / stiff
     shortest = _SHORTEST * (1 if law.hertz else law.stiffness / stiff)
+    # Only the part across u turns it, so that u keeps its length; over R + shortest, which keeps the rate finite where
+    # the normal force, and R with it, vanishes.
     follow = (slip - along * ca.dot(along, slip)) / (radius + shortest)
     tangential = -ca.if_else(closed, ca.if_else(slipping, bound * along, pull), 0)
     rate = ca.if_else(closed, ca.if_else(slipping, follow, slip), 0)
@@ -158,6 +169,7 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
     speed = length_of(slip)
     fast = ca.logic_and(speed > growth, fresh >= 0)
     at_touch = ca.if_else(fast, slip / speed, 0)
+    # While it slips the spring is stretched by R: its energy is 1/2 k_t R^2, and the ledger needs it.
     spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * ca.dot(s, s))
     return Forces(
         size,

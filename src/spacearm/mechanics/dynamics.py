@@ -3,6 +3,16 @@
 All recursions run in body axes after Featherstone, Rigid Body Dynamics Algorithms (2008), with the floating base as
 six degrees of freedom of its own and rotors as extra spinning masses on a joint's parent. Accelerations are plain
 time derivatives of velocity components. There is no gravity.
+
+Three algorithms share one forward sweep (:mod:`spacearm.mechanics.sweep`). Inverse dynamics is the recursive
+Newton-Euler algorithm (chapter 5), the mass matrix the composite-rigid-body algorithm (chapter 6), forward dynamics the
+articulated-body algorithm (chapter 7). The last one is hybrid (chapter 9): each degree of freedom is either free, its
+force known, or driven, its acceleration known. Which of the two is an input of the compiled program (``mode``), not a
+branch of it, so that one program serves locked, sticking, driven and free joints.
+
+Shapes: q (n), velocity, acceleration and force (6 + n), the base first as linear then angular in base axes; inertia
+(10 (n + 1)); rotor: one axial moment of inertia per rotor, kg m2. Units are SI. Contacts, springs and friction are no
+part of this module: they enter as forces or as wrenches on bodies.
 """
 
 from __future__ import annotations
@@ -21,7 +31,7 @@ from spacearm.mechanics.tree import Placement, Tree, TreeJoint
 
 
 class JointWrenches(NamedTuple):
-    """What a motion needs, passed on down to the base.
+    """Wrench through every joint, and generalised force, that a motion needs.
 
     ``joint``: the wrench through every joint on its child and its rotor, at the child's origin, child axes;
     ``effort`` (6 + n): the generalised force.
@@ -34,13 +44,18 @@ class JointWrenches(NamedTuple):
 def joint_wrenches(
     tree: Tree, placements: list[Placement], needed: InertialWrenches, wrenches: list[Spatial | None]
 ) -> JointWrenches:
-    """Backward sweep over inertial wrenches less the ``wrenches`` that act on the bodies, body axes."""
+    """Wrenches of the joints and generalised force: a backward sweep over inertial wrenches.
+
+    ``wrenches`` act on the bodies, in body axes, and lessen what the joints must give.
+    """
     total = net(needed.body, wrenches)
     joint: list[Spatial] = [None] * tree.n  # type: ignore[list-item]
     effort: list[SX] = [None] * tree.n
     for i in reversed(range(tree.n)):
         parent, subspace, place = tree.joints[i].parent, tree.joints[i].subspace, placements[i]
         effort[i] = dot(subspace, total[i + 1])
+        # The rotor sits on the parent, so its reaction reaches the parent but does no work on this joint's axis: it is
+        # added after the projection above. Its share of the joint's own equation is in needed.effort.
         joint[i] = _plus(total[i + 1], needed.carrier[i])
         total[parent] = total[parent].plus(place.force_up(joint[i]))
     return JointWrenches(joint, ca.vertcat(total[0].stacked(), *effort) + needed.effort)
@@ -73,10 +88,13 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
     for i in reversed(range(tree.n)):
         joint, place = tree.joints[i], placements[i]
         own = composite[i + 1]
+        # Column of H: the force that a unit acceleration of joint i asks of the composite body beyond it.
         force = own.times(joint.subspace)
         diagonal = dot(joint.subspace, force)
         if joint.rotor is not None:
             spinning, axis = rotor[joint.rotor], joint.subspace.angular
+            # A rotor turns by ratio times the joint's rate: along the joint it counts with the ratio squared, towards
+            # the parent, whose rotation it shares, with the ratio once; the parent carries its axial inertia.
             diagonal += joint.ratio**2 * spinning
             force = force.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
@@ -84,6 +102,7 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
         composite[joint.parent] = composite[joint.parent].plus(place.inertia_up(own))
         k = i
         while True:
+            # Up the chain of ancestors only: joints of other branches leave zeros in H.
             force = placements[k].force_up(force)
             parent = tree.joints[k].parent
             if parent == 0:
@@ -98,7 +117,10 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
 
 
 class _Masks(NamedTuple):
-    """1 and 0 as numbers. CasADi pulls if_else out of every product that it meets; a factor stays where it is."""
+    """Mode of one degree of freedom as two factors, 0 or 1.
+
+    Factors and not if_else: CasADi pulls an if_else out of every product that it meets; a factor stays where it is.
+    """
 
     driven: SX
     free: SX
@@ -113,7 +135,7 @@ class Hybrid(NamedTuple):
 
 @dataclass(frozen=True)
 class Articulated:
-    """The robot's inertia as its free degrees of freedom leave it to each joint, and to the base.
+    """Articulated-body inertias of a robot, seen from each joint and from the base.
 
     Where ``mode`` is 0 a degree of freedom is free, where it is 1 it is driven: a driven joint does not soften its
     parent, it passes on its whole inertia.
@@ -134,6 +156,8 @@ class Articulated:
         :class:`~spacearm.mechanics.sweep.InertialWrenches`. Driven ones have no acceleration here.
         """
         tree, n = self.tree, self.tree.n
+        # Backward: ``load`` is the bias wrench p of each body (Featherstone 2008, chapter 7), ``short`` the
+        # force u = tau - S^T p that is left to accelerate the joint.
         load, short = [*body], [force[6 + i] for i in range(n)]
         for i in reversed(range(n)):
             joint, place = tree.joints[i], self.placements[i]
@@ -145,6 +169,7 @@ class Articulated:
             passed = _plus(passed, carrier[i])
             load[joint.parent] = load[joint.parent].plus(place.force_up(passed))
         base = self._base(force[:6] - load[0].stacked())
+        # Forward: accelerations from the base outwards, each joint relative to its parent.
         rise = [spatial(base.acceleration)]
         acceleration, reaction = [base.acceleration], [base.reaction]
         for i, (joint, place) in enumerate(zip(tree.joints, self.placements, strict=True)):
@@ -157,6 +182,8 @@ class Articulated:
                 reaction.append(ca.SX(0))
                 rise.append(_set(from_parent, joint, along))
                 continue
+            # One line for both modes: ``inverse`` is zero where the joint is driven, and the force it lacks becomes the
+            # reaction.
             left = short[i] - dot(self.column[i], from_parent)
             own = left * self.inverse[i]
             acceleration.append(own)
@@ -172,10 +199,14 @@ class Articulated:
     def _base(self, short: SX) -> Hybrid:
         """The base's six equations with driven directions as masked rows, by an LDL^T factorisation."""
         masks = self.masks[:6]
+        # Rows and columns of driven directions become those of the identity: the matrix stays symmetric and positive
+        # definite, and its size does not depend on the mode.
         free = ca.vertcat(*(mask.free for mask in masks))
         masked = self.base * (free @ free.T)
         for i in range(6):
             masked[i, i] = masks[i].free * self.base[i, i] + masks[i].driven
+        # Constant rows come first: what their elimination yields is the same at every state, and loops that hoist such
+        # parts compute it once.
         solved, order = ca.SX(6, 1), self.order
         solved[order] = solve_symmetric(masked[order, order], (short * free)[order])  # zero where driven
         needed = self.base @ solved - short
@@ -191,7 +222,7 @@ def _set(vector: Spatial, joint: TreeJoint, value: SX) -> Spatial:
 
 
 def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, rotor: SX) -> Articulated:
-    """Backward sweep over inertias."""
+    """Articulated-body inertias, by a backward sweep; ``mode`` (6 + n) is 0 where free and 1 where driven."""
     masks = [_Masks(mode[i] > 0.5, mode[i] <= 0.5) for i in range(6 + tree.n)]
     total = [rigid_inertia(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
     column: list[Spatial] = [None] * tree.n  # type: ignore[list-item]
@@ -208,6 +239,7 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
         column[i] = u
         inverse[i] = free / (free * d + driven)  # 1 / d where free, 0 where driven, even where d is 0
+        # I^A - U U^T / D: the parent feels the body less what the free joint gives way.
         own = own.minus_outer(u, inverse[i])
         along = np.flatnonzero(joint.axis)
         if tree.short and joint.rotor is None and len(along) == 1:
@@ -217,6 +249,7 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
             )
         total[joint.parent] = total[joint.parent].plus(place.inertia_up(own))
     base = total[0].stacked()
+    # Columns that hold only inertia parameters do not change with the state: see Articulated.order.
     same = {symbol.element_hash() for symbol in ca.symvar(ca.vertcat(inertia, rotor))}
     moves = [any(symbol.element_hash() not in same for symbol in ca.symvar(base[:, k])) for k in range(6)]
     return Articulated(tree, placements, masks, column, inverse, base, sorted(range(6), key=moves.__getitem__))
@@ -250,6 +283,8 @@ def hybrid_dynamics(
     given = driven_part(mode, drive)
     needed = inertial_wrenches(tree, placements, velocity, given, inertia, rotor)
     inertias = articulated(tree, placements, mode, inertia, rotor)
+    # Superposition: the equations are linear in acceleration, so the answer is the given motion plus the response of
+    # the free degrees of freedom to what that motion lacks.
     response = inertias.respond(force - needed.effort, net(needed.body, wrenches), needed.carrier)
     return Hybrid(given + response.acceleration, response.reaction)
 
@@ -267,11 +302,14 @@ class FreeProblem(NamedTuple):
 
 
 def free_problem(tree: Tree, velocity: SX, force: SX) -> FreeProblem:
+    """The problem of :func:`free_dynamics` in the tree's frame of the base, and the map back to the robot's."""
     (linear, angular), base = spatial(velocity[:6]), tree.base
     inner, push, origin = angular, force, ca.SX.zeros(3)
     if base is not None:
         inner, origin = base.down(angular), base.origin()
         push = ca.vertcat(base.force_down(spatial(force[:6])).stacked(), force[6:])
+    # The velocity's components are in rotating axes: their time derivative is the acceleration of the point in space
+    # less w x v.
     turning = ca.cross(angular, linear + ca.cross(angular, origin))
 
     def back(found: SX) -> SX:

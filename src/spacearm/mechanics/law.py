@@ -1,4 +1,15 @@
-"""A control law as a program: what it commands, through quantisation, delay and the limits of the actuators."""
+"""A control law as a compiled program: from its commands to what the actuators give.
+
+The stages keep the order of the hardware: the law's expressions, quantisation of each command, delay by whole periods,
+limits of the actuators (torque and rate of motors and wheels; thrusters on or off with a shortest pulse), inputs of the
+motion program. Limits come last because a drive limits what reaches it, at the rate it has then.
+
+Every stage is an expression over (state, time, reference, memory, model), so a law costs one call per tick, or, where
+it is continuous, one call per evaluation of the right-hand side. Delay and pulses are kept as memory of the law.
+
+Units: forces N or N m, accelerations m/s2 or rad/s2, thrusters a level of 0 or 1. Base commands are in base axes. What
+the actuators' own dynamics would add (motor current, valve lag) is not modelled here.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +90,7 @@ class LawProgram:
 
 
 def shift_register(plant: Plant, name: str, size: int) -> list[SX]:
-    """So many numbers of memory, the oldest first.
+    """Memory of a law that holds ``size`` numbers on their way, the oldest first.
 
     Raises:
         InputError: a program cannot hold as many.
@@ -92,9 +103,10 @@ def shift_register(plant: Plant, name: str, size: int) -> list[SX]:
 
 
 def shortest_pulse(plant: Plant, thruster: str) -> int:
-    """Of a thruster, in periods of the law."""
+    """Shortest pulse of a thruster, in whole periods of the law."""
     if plant.period is None:
         raise InputError("a thruster is on or off: a continuous law cannot command it", hint="give it a period")
+    # The 1e-9 keeps a pulse of exactly k periods from becoming k + 1 by rounding of the quotient.
     return max(1, math.ceil(plant.robot.thruster(thruster).minimum_pulse / plant.period - 1e-9))
 
 
@@ -106,7 +118,7 @@ def opposed(first: Thruster, second: Thruster) -> bool:
 
 
 class _Assembly:
-    """The way from commands to actions."""
+    """Stages between a law's commands and the inputs of the motion program."""
 
     def __init__(self, plant: Plant, commands: Commands) -> None:
         self.plant, self.commands, self.robot = plant, commands, plant.robot
@@ -118,7 +130,7 @@ class _Assembly:
         self.memory: dict[str, SX] = {}
 
     def gather(self) -> None:
-        """All commands as levels."""
+        """Collect all commands as levels, each checked to be one expression with a known name."""
         robot = self.robot
         for kind in ("forces", "accelerations", "thrusters"):
             given = getattr(self.commands, kind)
@@ -145,7 +157,7 @@ class _Assembly:
             self.levels[name] = step * ca.floor(self.levels[name] / step + 0.5)
 
     def delay(self, periods: int) -> None:
-        """A shift register of all levels."""
+        """Delay all levels by whole periods, with a shift register in the law's memory."""
         if not periods:
             return
         size = len(self.levels)
@@ -166,6 +178,8 @@ class _Assembly:
                     self._limit_rate(name, limits.velocity, rate)
                 continue
             if math.isfinite(limits.velocity):
+                # A torque that falls linearly to zero over the last share of the rate, and not a switch at the limit: a
+                # switch would chatter there.
                 band = limits.effort / (TAPER * limits.velocity)
                 rotor = robot.joint(name).rotor
                 if name in robot.wheel_names and rotor is not None and plant.period is not None:
@@ -175,10 +189,13 @@ class _Assembly:
                 least = ca.fmax(least, ca.fmin(-band * (limits.velocity + rate), 0.0))
             wanted = self.levels[name]
             self.levels[name] = ca.fmax(ca.fmin(wanted, most), least)
+            # Below zero the command saturates. The solver watches the margins of a continuous law, so that no step
+            # passes over the kink.
             self.margins[name] = ca.fmin(most - wanted, wanted - least)
         for name in self.commands.accelerations:
             if name in robot.joint_names and math.isfinite(most_rate := robot.joint(name).limits.velocity):
                 rate, wanted = plant.rates[robot.joint_index(name)], self.levels[name]
+                # Only what would speed the joint up further is refused: braking stays possible at the limit.
                 faster = ca.logic_and(ca.fabs(rate) >= most_rate, rate * wanted > 0)
                 self.levels[name] = ca.if_else(faster, 0.0, wanted)
         self._switch()
@@ -251,6 +268,7 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
             old = plant.memory_symbols.get(prefix + name)
             kept = value if count is None or old is None else ca.if_else(count == 0, value, old)
             memory[prefix + name] = kept
+        # What a slower law commands is computed at each tick but taken at its own ticks only; the held value is memory.
         for kind, found in sums.items():
             for name, value in getattr(own, kind).items():
                 now = value
@@ -280,6 +298,7 @@ def _solved(commands: Commands, unknown: Mapping[str, SX]) -> Commands:
     parts = [getattr(commands, part.name) for part in fields(Commands)]
     if not ca.depends_on(ca.vertcat(*(ca.SX(v) for part in parts for v in part.values())), symbols):
         return commands
+    # With commands u = A u + b, (I - A) u = b. Solved symbolically, because the laws are compiled into one program.
     coupling = ca.jacobian(values, symbols)
     if ca.depends_on(coupling, symbols):
         raise InputError("commands are not linear in what the laws beside it command", hint="one law for all of it")

@@ -18,6 +18,11 @@ point of it that is nearest to a given one. So a patch is found in four steps.
    so that the least is that of step 2.
 
 A box flat on a box so has four places, on an edge two, on a corner one; the others have positive gaps.
+
+Separating axes are those of S. Gottschalk, M. C. Lin and D. Manocha, OBBTree (SIGGRAPH 1996): 3 + 3 faces and 9
+products of edges for two boxes. Lengths in m. Everything is straight-line code without loops over data: branches are
+``if_else`` on both values, so each quotient must be finite on the branch that is not taken too. Only convex pairs are
+handled, and the patch is that of one pair of faces: no shape is meshed.
 """
 
 from __future__ import annotations
@@ -64,7 +69,7 @@ def _over(value: SX, least: float) -> SX:
 
 
 class _Axes:
-    """Separation along axes: the greatest, and the normals near it."""
+    """Candidate axes of separation, each with its signed separation (m), unit normal and share."""
 
     def __init__(self) -> None:
         self._found: list[tuple[SX, SX, SX | float]] = []
@@ -75,6 +80,8 @@ class _Axes:
     def add_product(self, product: SX, offset: SX, reach: SX | float, spans: list[tuple[float, SX]]) -> None:
         """The axis across two edges, from the product of their directions; ``spans`` are half edges of both bodies."""
         square = ca.dot(product, product)
+        # Parallel edges have no common normal. The axis is then taken out by a separation far below any other, and near
+        # there its share fades, so that a normal of noise does not enter the blend.
         there = square > 1e-20
         size = ca.sqrt(ca.if_else(there, square, 1))
         normal = product / size
@@ -87,6 +94,8 @@ class _Axes:
         most = self._found[0][0]
         for separation, _, _ in self._found[1:]:
             most = ca.fmax(most, separation)
+        # Linear weights that reach zero at the edge of the band: an axis enters and leaves the blend without a jump.
+        # The 1e-15 keeps the quotient finite where bodies just touch.
         width = _BLEND * ca.fabs(most) + 1e-15
         normal, total = ca.SX.zeros(3), ca.SX(0)
         for separation, each, share in self._found:
@@ -97,7 +106,7 @@ class _Axes:
 
 
 class _Nearest:
-    """The nearest of pairs of points."""
+    """The nearest pair of points (one on each body) of those added, with its squared distance (m2)."""
 
     def __init__(self, first: SX, second: SX) -> None:
         self.first, self.second = first, second
@@ -201,6 +210,7 @@ class _Piece(NamedTuple):
         """Where ``value + t slope`` is at most the bound."""
         end = (bound - value) / _over(slope, 1e-14)
         level = ca.fabs(slope) < 1e-14
+        # A level line is either wholly below the bound or not at all: an end of _FAR crosses the piece out.
         low = ca.if_else(level, ca.if_else(value > bound, _FAR, self.low), self.low)
         return self._replace(
             low=ca.if_else(slope <= -1e-14, ca.fmax(low, end), low),
@@ -227,6 +237,8 @@ class _Shared:
         first, second = edges
         self._half, self._centre = half, centre
         self._bounds = half * (1 + _SLACK) + wider[0], 1 + _SLACK + wider[1]
+        # Rows of the inverse of [first second]: a point's coordinates along the parallelogram's edges, within it from
+        # -1 to 1.
         det = _over(first[0] * second[1] - first[1] * second[0], 1e-30)
         self._shares = (
             ca.vertcat(second[1], -second[0]) / det,
@@ -243,6 +255,7 @@ class _Shared:
             for sign in (-1, 1)
         ]
         self._far = _FAR * (half[0] + half[1])
+        # The least gap of a linear function on a convex polygon lies on its boundary, at an end of one of these pieces.
         least = self._far
         for piece in pieces:
             whole, nothing = piece.closed()
@@ -250,6 +263,8 @@ class _Shared:
             least = ca.fmin(least, ca.if_else(nothing, self._far, ends))
         high = least + deep
         cut = [p.below(self.gap(p.start), ca.dot(self._slope, p.along), high) for p in pieces]
+        # The boundary of what counts: the cut boundary of the polygon, and the contour of the highest gap that closes
+        # it.
         self._pieces = [piece.closed() for piece in (*cut, self._contour(high))]
 
     def gap(self, point: SX) -> SX:
@@ -267,7 +282,7 @@ class _Shared:
         return piece
 
     def _contour(self, gap: SX) -> _Piece:
-        """The line of this gap."""
+        """The line on which the gap has this value, within both shapes; nothing where the gap is constant."""
         steep = ca.dot(self._slope, self._slope)
         there = steep > 1e-26
         safe = ca.if_else(there, steep, 1)
@@ -288,10 +303,12 @@ class _Shared:
         return [self._nearest(ca.vertcat(sides[i][0], sides[j][1])) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))]
 
     def _nearest(self, target: SX) -> SX:
+        """The point on the boundary of what is shared that is nearest to ``target``."""
         best, least = ca.SX.zeros(2), ca.SX(4) * self._far**2
         for piece, nothing in self._pieces:
             t = ca.dot(target - piece.start, piece.along) / _over(ca.dot(piece.along, piece.along), 1e-30)
             point = piece.at(_clip(t, piece.low, piece.high))
+            # A piece with nothing on it is pushed far away and not left out: the number of candidates is fixed.
             square = ca.sumsqr(point - target) + ca.if_else(nothing, self._far**2, 0)
             closer = square < least
             best, least = ca.if_else(closer, point, best), ca.fmin(square, least)
@@ -325,6 +342,8 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
         for j in range(3):
             spans = [(a[k], own[k]) for k in range(3) if k != i] + [(b[k], other[k]) for k in range(3) if k != j]
             axes.add_product(ca.cross(own[i], other[j]), offset, 0.0, spans)
+    # Overlap and distance need two methods: the separating axis gives the true penetration where bodies overlap but
+    # only a bound of the distance where a corner faces a corner; nearest features give the distance.
     separation, normal, spread = axes.greatest()
     near = _nearest_of_boxes(a, b, rotation, offset)
     gap = ca.if_else(separation > 0, ca.sqrt(near.square + _TINY), separation)
@@ -337,6 +356,7 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
     centre = mine.forward(offset) - _sign(ca.dot(n, out)) * other_half[2] * out - ca.vertcat(0, 0, height)
     steep = ca.dot(n, out)
 
+    # Along the normal, not along z: the gap is measured along the normal, and only so is it linear on the patch.
     def project(vector: SX) -> SX:
         return vector[:2] - n[:2] * (vector[2] / n[2])
 
@@ -357,6 +377,7 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
 
 
 def _depth_of_patch(shortest: float, separation: SX) -> SX:
+    """Range of gaps above the least that belong to the patch, m."""
     return _DEEP * shortest + 2 * ca.fmax(-separation, 0)
 
 
@@ -414,6 +435,7 @@ def capsule_box(radius: float, centre: SX, along: SX, b: Array) -> list[Place]:
     distance = ca.sqrt(near.square + _TINY)
     outside = separation > _TOUCHING
     normal = ca.if_else(outside, (near.second - near.first) / ca.fmax(distance, _TOUCHING), inner)
+    # The capsule is its axis thickened: all is found for the segment, and the radius is taken off last.
     gap = ca.if_else(separation > 0, distance, separation) - radius
     near.first = near.first + radius * normal
     near.square = ca.sumsqr(near.second - near.first)
@@ -421,6 +443,7 @@ def capsule_box(radius: float, centre: SX, along: SX, b: Array) -> list[Place]:
     its = _Order(normal)
     n, half, middle, reach = (its.forward(each) for each in (normal, ca.SX(b), centre, along))
     wider = ca.if_else(outside, 0, 2 * spread * ca.fmax(-separation, 0))
+    # Gap along the normal from the axis at t to the plane of the face that is met: level + slope t.
     level, slope = (-_sign(n[2]) * half[2] - middle[2]) / n[2], -reach[2] / n[2]
     piece = _Piece(centre, along, ca.SX(-1), ca.SX(1))
     for i in range(2):

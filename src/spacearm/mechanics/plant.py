@@ -1,4 +1,15 @@
-"""The named pieces of mechanics that control laws are written in, as expressions over one robot's state."""
+"""Mechanics of one robot as CasADi expressions, for control laws: poses, Jacobians, inertias, momentum, responses.
+
+A law is written once, in symbols, and compiled; the plant hands it the pieces. Each piece is an expression over the
+flat state, the parameters of the model and the law's own references, constants and memory, and is built when a law
+first asks for it: what no law asks for costs nothing.
+
+Frames: positions and Jacobians of frames in world axes, base velocity and momentum in base axes at the base's origin,
+as each piece states. Units are SI. n joints give 6 + n degrees of freedom, the base's six first.
+
+The model's parameters are those the law assumes and may differ from the robot that moves. Noise of sensors, delay,
+quantisation and actuator limits are not here: see :mod:`spacearm.mechanics.sensors` and :mod:`spacearm.mechanics.law`.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +104,7 @@ class Plant:
         self.motion: dict[str, SX] = {}
 
     def _stand(self, name: str) -> None:
-        """Be in a state of its own."""
+        """Make fresh symbols for the state, and name its parts."""
         at = Layout(self.robot.n)
         self.state: SX = ca.SX.sym(name, at.size)
         #: Position of the base's origin (m, world) and its quaternion (w, x, y, z).
@@ -103,7 +114,7 @@ class Plant:
         self.rates, self.angular_velocity = self.state[at.rates], self.state[at.angular_velocity]
 
     def _copy(self) -> Plant:
-        """The same, with nothing made of it yet."""
+        """A copy whose cached expressions are dropped, so that they are built anew from what the copy changes."""
         own = copy.copy(self)
         for name in [name for name, part in vars(Plant).items() if isinstance(part, cached_property)]:
             vars(own).pop(name, None)
@@ -112,6 +123,7 @@ class Plant:
     def view(self, prefix: str, period: float | None) -> Plant:
         """The same for one of several laws: its references and memory have names that begin so."""
         own = copy.copy(self)
+        # Shallow on purpose: memory, random numbers and references go to the tables of the common plant.
         own.prefix, own.period = prefix, period
         return own
 

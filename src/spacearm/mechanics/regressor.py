@@ -2,6 +2,12 @@
 
 Both are linear in each body's (m, m c, Ixx, Iyy, Izz, Ixy, Ixz, Iyz about its frame's origin); what rotors add does
 not depend on these and is given apart as an offset.
+
+Method: a body's wrench is linear in its ten parameters (C. G. Atkeson, C. H. An and J. M. Hollerbach, Int. J. Robotics
+Research 5 (1986)), so its ten columns are the Jacobian with respect to them, which is exact. The columns are passed
+down the chain to the base as wrenches are, and projected on each joint's axis on the way. Body axes; rows are (6 + n)
+generalised forces, or 6 for momentum (base axes, at the base's origin). Columns that no motion can tell apart are kept:
+base parameters are found elsewhere, from data.
 """
 
 from __future__ import annotations
@@ -63,6 +69,7 @@ def dynamics_regressor(tree: Tree, q: SX, velocity: SX, acceleration: SX, rotor:
             matrix[6 + i, block] = axis.linear.T @ columns.force + axis.angular.T @ columns.moment
             columns = _up(columns, placements[i])
         matrix[:3, block], matrix[3:6, block] = columns.force, columns.moment
+    # With all bodies' parameters zero only rotors are left.
     bodiless = ca.SX.zeros(10 * tree.bodies)
     offset = inverse_dynamics(tree, q, velocity, acceleration, bodiless, rotor, [None] * tree.bodies)
     return Regressor(ca.densify(matrix), ca.densify(offset))

@@ -3,6 +3,12 @@
 A pair gives one or several :class:`Touch`: signed gap, point between the two surfaces, normal from the first shape to
 the second. Branches are chosen by ``if_else`` and every root and quotient is kept away from zero, so that derivatives
 stay finite where surfaces, edges or axes meet.
+
+Frames: poses are of the shapes' frames in the world; points and normals come back in world axes. Gaps are negative
+where shapes overlap. Most pairs reduce to a point and a segment, a circle or a box, thickened by radii (nearest points
+after C. Ericson, Real-Time Collision Detection (2005), section 5.1); boxes against boxes and capsules have a module of
+their own, :mod:`spacearm.mechanics.patches`. A pair of shapes has a fixed number of places, so that a contact's memory
+keeps its layout whatever the shapes do. There are no meshes and no pairs beyond those in ``PAIRS``.
 """
 
 from __future__ import annotations
@@ -151,7 +157,7 @@ def _world(pose: SymbolicPose, point: SX) -> SX:
 
 
 def _between(first: SX, second: SX, r1: float, r2: float, fallback: SX) -> Touch:
-    """Two balls."""
+    """The touch of two balls about these centres; ``fallback`` is its normal where the centres fall together."""
     apart = second - first
     normal = _unit(apart, fallback)
     gap = length_of(apart) - r1 - r2
@@ -159,7 +165,7 @@ def _between(first: SX, second: SX, r1: float, r2: float, fallback: SX) -> Touch
 
 
 def _ends(shape: Any, pose: SymbolicPose) -> tuple[SX, SX]:
-    """Of a shape's axis."""
+    """Both ends of a shape's axis, world."""
     half = 0.5 * shape.length * pose.rotation[:, 2]
     return pose.origin - half, pose.origin + half
 
@@ -186,6 +192,8 @@ def _segments(a: tuple[SX, SX], b: tuple[SX, SX]) -> tuple[SX, SX]:
     aa, bb, ab = ca.dot(d1, d1), ca.dot(d2, d2), ca.dot(d1, d2)
     p, q = ca.dot(d1, apart), ca.dot(d2, apart)
     det = aa * bb - ab * ab
+    # det / (aa bb) is the squared sine of the angle: below 1e-12 lines count as parallel, and the ends alone decide.
+    # The distance is then off by no more than the lines diverge over their length.
     crossing = det > 1e-12 * aa * bb
     safe = ca.if_else(crossing, det, 1)
     s, t = (ab * q - bb * p) / safe, (aa * q - ab * p) / safe
@@ -259,6 +267,7 @@ def _ball_box(centre: SX, radius: float, b: Box, to: SymbolicPose) -> Touch:
     depths = [ca.fabs(local[i]) - half[i] for i in range(3)]
     deepest = ca.fmax(ca.fmax(depths[0], depths[1]), depths[2])
     face = ca.SX.zeros(3)
+    # Backwards, so that of equal depths (along a diagonal) the first axis wins, always the same one.
     for i in reversed(range(3)):
         own = ca.SX.zeros(3)
         own[i] = ca.if_else(local[i] >= 0, 1, -1)
@@ -282,6 +291,7 @@ def _capsule_box(a: Capsule, at: SymbolicPose, b: Box, to: SymbolicPose) -> list
 
 def _box_box(a: Box, at: SymbolicPose, b: Box, to: SymbolicPose) -> list[Touch]:
     """Four places, along the edges of the box that has the smaller faces."""
+    # Patches are laid out along the edges of the first box: the smaller one, whose edges bound the patch in most poses.
     areas = [np.prod(np.sort(_half(box))[1:]) for box in (a, b)]
     if areas[1] < areas[0]:
         return [touch._replace(normal=-touch.normal) for touch in _box_box(b, to, a, at)]
@@ -316,6 +326,7 @@ def _sphere_cone(a: Sphere, at: SymbolicPose, b: Cone, to: SymbolicPose) -> list
     within = ca.logic_and(share >= 0, share <= 1)
     foot = _clip(share, 0, 1)
     apart = ca.vertcat(reach - b.throat - foot * slope, local[2] - foot * rise)  # from the wall, across and up
+    # Within the wall's length the gap has a sign (inside or through the wall); past a rim it is a plain distance.
     inward = ca.SX([-rise / steep, slope / steep])
     size = ca.sqrt(ca.dot(apart, apart) + _TINY)
     gap = ca.if_else(within, ca.dot(apart, inward), size) - a.radius
@@ -330,6 +341,7 @@ def _ball_bore(point: SX, radius: float, b: Hole, to: SymbolicPose, open_: SX) -
     across = ca.vertcat(local[0], local[1], 0)
     normal = to.rotation @ _unit(across, ca.SX([1, 0, 0]))  # from the ball to the wall
     gap = b.radius - radius - length_of(across)
+    # Out of the bore no wall is near: a gap of a radius keeps the contact open without a jump to infinity.
     gap = ca.if_else(open_, gap, ca.fmax(gap, b.radius))
     return Touch(gap, point + normal * (radius + 0.5 * gap), normal)
 
@@ -382,12 +394,15 @@ def _ring_ring(a: Ring, at: SymbolicPose, b: Ring, to: SymbolicPose) -> list[Tou
     slope = ca.gradient(square, angle)
     bend = ca.gradient(slope, angle)
     best, least = ca.SX(0), ca.substitute(square, angle, 0)
+    # The squared distance of two circles can have several minima along the first: a grid finds the basin of the least
+    # one, Newton's method the place in it.
     for k in range(1, _RING_STARTS):
         start = 2 * np.pi * k / _RING_STARTS
         value = ca.substitute(square, angle, start)
         best, least = ca.if_else(value < least, start, best), ca.fmin(value, least)
     for _ in range(_RING_STEPS):
         down, curve = (ca.substitute(part, angle, best) for part in (slope, bend))
+        # A step of at most half the grid stays within the basin; uphill curvature would lead to a maximum.
         move = ca.if_else(curve > 0, -down / ca.fmax(curve, 1e-12), 0)
         best = best + _clip(move, -np.pi / _RING_STARTS, np.pi / _RING_STARTS)
     point = _world(at, ca.substitute(place, angle, best))

@@ -52,6 +52,8 @@ class BodyMotion(NamedTuple):
         The integral of r x K r dm is written in the moments of inertia; its terms in w alone are w x I w.
         """
         mass, first = parameters[0], parameters[1:4]
+        # Entries of K are reused where they occur (k[1, 0] = dw_z + x y and so on): Euler's equations with fewer
+        # operations than I dw + w x I w.
         xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
         (x, y, z), rate, k = ca.vertsplit(self.angular_velocity), self.angular_acceleration, self.matrix
         moment = ca.vertcat(

@@ -1,4 +1,15 @@
-"""DOP853: the explicit Runge-Kutta pair of order 8 with errors of orders 5 and 3 and a dense output of order 7.
+"""DOP853: the explicit Runge-Kutta method of order 8 with errors of orders 5 and 3 and a dense output of order 7.
+
+A step takes 12 evaluations of the rates; the rate at its end is the first one of the next step. Its error is estimated
+by two embedded formulas. The interpolant takes three evaluations more and is made only where it is needed: for samples,
+events, audits. Interpolants of all methods have the same form, a nested polynomial in ``work.dense`` (7, ny), so that
+one function (:func:`dense_value`) reads them.
+
+Rows of ``work.k`` (16, ny): 0 to 11 the stages, 12 the rate at the end of the step, 13 to 15 the stages of the
+interpolant. Units are those of the state and its rate; all components are integrated, and the error is taken over the
+first ones, as many as there are tolerances. Also here: the first step, and the estimate of the fastest rate by which
+stiffness is detected. The control of the step length is in :mod:`spacearm.engine.solver`; quaternions are brought back
+to length one there, after the step.
 
 Coefficients: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd edition, Springer
 1993, Sec. II.5 and II.6 (the method is J. R. Dormand's and P. J. Prince's, error estimate and dense output Hairer's).
@@ -12,6 +23,7 @@ from spacearm.engine.loops import inner, lean
 from spacearm.engine.system import System, Work, rates
 from spacearm.typing import Array
 
+# Nodes: 12 stages, the end of the step, three more for the interpolant.
 C = np.array(
     (
         0.0,
@@ -32,6 +44,7 @@ C = np.array(
         0.7777777777777778,
     )
 )
+# Row 12 holds the weights of the step itself, rows 13 to 15 are those of the interpolant.
 _A_ROWS: tuple[tuple[float, ...], ...] = (
     (),
     (0.05260015195876773,),
@@ -158,6 +171,7 @@ _A_ROWS: tuple[tuple[float, ...], ...] = (
         -9.15095847217987,
     ),
 )
+# Weights of the step's two errors: result of order 8 less that of order 3, and less that of order 5.
 E3 = np.array(
     (
         -0.18980075407240762,
@@ -190,6 +204,7 @@ E5 = np.array(
         -0.022355307863886294,
     )
 )
+# Weights of the four highest rows of the interpolant; the lower three are cubic Hermite.
 D = np.array(
     (
         (
@@ -277,6 +292,8 @@ for _row, _values in enumerate(_A_ROWS):
 def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
     """``result = y + h * A[stages, :stages] @ k[:stages]``; row 12 of ``A`` holds the weights of the step."""
     size = y.size
+    # Sum first, scale by h last: the increments stay of like size, and y is rounded once. Stage by stage, since rows of
+    # k are contiguous; many weights are zero.
     for i in range(size):
         result[i] = 0.0
     for stage in range(stages):
@@ -301,7 +318,10 @@ def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -
 
 @inner
 def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: Array) -> float:
-    """Error of the last step against its tolerance: at most 1 is good."""
+    """Error of the last step over its tolerance, root mean square: at most 1 is good.
+
+    ``y``, ``y_new`` and ``atol`` have one length: components beyond it are integrated without error control.
+    """
     size = y.size
     sum5 = 0.0
     sum3 = 0.0
@@ -316,15 +336,21 @@ def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: 
         sum3 += (e3 / scale) ** 2
     if sum5 == 0.0 and sum3 == 0.0:
         return 0.0
+    # err5^2 / sqrt(err5^2 + 0.01 err3^2): the ratio of both estimates raises the order to that of the method, 8, and
+    # the error of order 3 guards against one of order 5 that is small by chance.
     return float(abs(h) * sum5 / np.sqrt((sum5 + 0.01 * sum3) * size))
 
 
 @inner
 def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
-    """Estimate of the largest eigenvalue of the rates, 1/s, from the two stages at the end of the last step (Hairer,
-    Norsett, Wanner, in their code DOP853); over the components of the implicit method, by their tolerances ``atol``.
-    0 where both stages are the same within rounding."""
+    """Estimate of the largest eigenvalue of the rates, 1/s, from the last step; 0 where rounding hides it.
+
+    Stages 11 and 12 are both at the end of the step, at two slightly different states: the difference of their rates
+    over that of the states is a power iteration for free (Hairer, Norsett, Wanner, in their code DOP853). Taken over
+    the components of the implicit method, scaled by their tolerances ``atol``.
+    """
     work = system.work
+    # The state of stage 11 was overwritten: form it again, without a new evaluation.
     _combine(work.y, h, work.k, 11, work.y_try)
     rise = way = 0.0
     for n in range(system.stiff.index.size):
@@ -334,6 +360,7 @@ def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
         scale = atol[n] + rtol * abs(work.y[i])
         rise += ((work.k[12, i] - work.k[11, i]) / scale) ** 2
         way += ((work.y_new[i] - work.y_try[i]) / scale) ** 2
+    # Below a thousandth of the tolerance the two states differ by rounding.
     return float(np.sqrt(rise / way)) if way > 1e-6 * system.stiff.index.size else 0.0
 
 
@@ -343,6 +370,7 @@ def hermite_dense(h: float, work: Work) -> None:
     k, dense = work.k, work.dense
     for i in range(work.y.size):
         rise = work.y_new[i] - work.y[i]
+        # Nested form: y + theta (d0 + (1 - theta) (d1 + theta (d2 + ...))).
         dense[0, i] = rise
         dense[1, i] = h * k[0, i] - rise
         dense[2, i] = 2.0 * rise - h * (k[12, i] + k[0, i])
@@ -360,6 +388,7 @@ def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
         rates(system, piece, t + C[stage] * h, work.y_try, k[stage])
     hermite_dense(h, work)
     size = work.y.size
+    # The terms of degree 4 to 7 vanish with their slopes at both ends and leave the Hermite part as it is.
     for row in range(dense.shape[0] - 3):
         for stage in range(k.shape[0]):
             weight = h * D[row, stage]
@@ -370,7 +399,7 @@ def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
 
 @lean
 def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
-    """State at the fraction ``theta`` of the last step."""
+    """State ``result`` at the fraction ``theta`` (0 to 1) of the last step from ``y``, whatever its method."""
     other = 1.0 - theta
     for i in range(y.size):
         value = dense[6, i] * theta
@@ -385,7 +414,7 @@ def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
 
 @inner
 def first_step(system: System, piece: int, t: float, rtol: float, atol: Array) -> float:
-    """A step to begin with (Hairer, Norsett, Wanner, Sec. II.4); needs ``work.k[0]``."""
+    """Length of the first step, s (Hairer, Norsett, Wanner, Sec. II.4); needs the rate in ``work.k[0]``."""
     work = system.work
     y, k = work.y, work.k
     size = y.size
@@ -395,7 +424,9 @@ def first_step(system: System, piece: int, t: float, rtol: float, atol: Array) -
         scale = atol[i] + rtol * abs(y[i])
         d0 += (y[i] / scale) ** 2
         d1 += (k[0, i] / scale) ** 2
+    # Squares here: 1e-10 is the 1e-5 of the source. An Euler step of h0 changes the state by a hundredth of itself.
     h0 = 1e-6 if d0 <= 1e-10 or d1 <= 1e-10 else 0.01 * np.sqrt(d0 / d1)
+    # That Euler step gives the second derivative,
     for i in range(size):
         work.y_try[i] = y[i] + h0 * k[0, i]
     rates(system, piece, t + h0, work.y_try, work.dy)
@@ -403,6 +434,7 @@ def first_step(system: System, piece: int, t: float, rtol: float, atol: Array) -
     for i in range(size):
         scale = atol[i] + rtol * abs(y[i])
         d2 += ((work.dy[i] - k[0, i]) / scale) ** 2
+    # and h1 the length at which a method of order 8 would make an error of 0.01 with derivatives of that size.
     steep = max(np.sqrt(d1 / size), np.sqrt(d2 / size) / h0)
     h1 = max(1e-6, h0 * 1e-3) if steep <= 1e-15 else (0.01 / steep) ** 0.125
     return float(min(100.0 * h0, h1))

@@ -1,8 +1,18 @@
-"""Events: when a friction state, a state component or a user's function changes sign.
+"""Events: the first instant within a step at which a friction state, a component or a function changes sign.
 
-Sign changes are looked for on the dense output at several points of each step, and where a function comes near zero
-between them; the instant is then found by real steps of trial length from the step's start, so that it is as accurate
-as the method and not as its interpolant.
+Event functions g (f + c + o + l,) in this order: f joints with dry friction (what is left of holding force, or the
+speed in the direction of slip), c components of y less their levels, o outputs of event kernels (the user's, then those
+of force elements), l numbers of a continuous law. A crossing is a change of sign against the side on which a function
+was last seen (``events.sign``: -1, +1, 0 unknown), in the direction that is watched.
+
+Two stages. :func:`scan` evaluates the functions on the interpolant of the step at nine points, and searches between
+them where a function comes near zero and goes away again. :func:`locate` then finds the instant by real steps of trial
+length from the step's start, so that it is as accurate as the method and not as its interpolant. The instant that is
+returned is always just after the crossing: the sign has changed there, which makes the event's effect unambiguous.
+Times are in s from the phase's start, bracketed to 1e-13 s.
+
+Not found: two crossings of one function between neighbouring points where the values at the points show no minimum of
+its distance from zero. What an event changes is decided in :mod:`spacearm.engine.solver`.
 """
 
 from __future__ import annotations
@@ -36,11 +46,14 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
     evaluated = outputs or laws > 0
     for i in range(count):
         evaluated = evaluated or friction.status[i] == 0
+    # Reactions, kernel outputs and laws need the rates; levels and slipping joints do not, and an evaluation costs more
+    # than all the rest here.
     if evaluated:
         rates(system, piece, t, y, work.dy)
     for i in range(count):
         j = friction.dof[i]
         if friction.status[i] == 0:
+            # The same slack as in settle: what that has left at rest must not break loose again at once by rounding.
             g[i] = friction.static[i] * (1.0 + SLACK) - abs(work.out[code.reaction + j])
         else:
             g[i] = friction.status[i] * y[code.speed[j]]
@@ -88,7 +101,7 @@ def open_signs(system: System) -> None:
 
 @inner
 def start_signs(system: System, piece: int, t: float, opening: bool) -> None:
-    """Sides at the start of a smooth stretch. Friction counts as not spent.
+    """Set ``events.sign`` at the start of a smooth interval. Friction counts as not spent.
 
     A side that is known stays: a function that is zero at a break, or that rounding moves across zero there, has not
     crossed yet and must be found on the other side later.
@@ -125,12 +138,16 @@ def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
         left = g[i]
         g[i] = 0.0
         sign = events.sign[i]
+        # Friction is settled by the next phase; the other direction is not watched; what is across already was found
+        # within the step.
         if i < count or sign == 0 or sign * events.direction[i - count] > 0 or sign * left < 0.0:
             continue
         slack = drift = 0.0
         if i - count < events.component.size:
             component = events.component[i - count]
             slack = ROUNDING * (abs(events.value[i - count]) + abs(work.y[component]))
+            # A level that would be met within the width of the bracket is met: else it would depend on rounding whether
+            # this phase finds it or the next.
             drift = width * work.k[0, component]
         if abs(events.opening[i - count]) > slack and sign * (left + drift) <= slack:
             g[i] = 1.0
@@ -175,7 +192,10 @@ def _at(system: System, piece: int, t: float, h: float, theta: float, g: Array) 
 
 @inner
 def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Array) -> float:
-    """Where function ``i``, nearest to zero at point ``k``, has crossed between its neighbours; -1 if it has not."""
+    """Fraction of the step at which function ``i`` is across zero between the points next to ``k``; -1 if nowhere.
+
+    Its distance from zero is least at point ``k``, with one sign at all three points: it may have crossed twice.
+    """
     nodes = system.events.nodes
     sign = 1.0 if nodes[k, i] > 0.0 else -1.0
     low, high = NODES[k - 1], NODES[k + 1]
@@ -187,6 +207,7 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
     # The parabola through the three points tells whether it is worth a search.
     if curvature <= 0.0 or middle - slope * slope / (4.0 * curvature) > 0.5 * middle:
         return -1.0
+    # Golden section for the minimum; any negative value before that is enough.
     for _ in range(40):
         x1 = low + 0.381966 * (high - low)
         x2 = high - 0.381966 * (high - low)
@@ -202,6 +223,7 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
             high = x2
         else:
             low = x1
+        # A minimum is flat: closer than the root of the rounding its place has no meaning.
         if high - low < 1e-7:
             break
     return -1.0
@@ -209,7 +231,7 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
 
 @inner
 def _jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> float:
-    """Where function ``i``, which an input's jump has put across zero at the step's start, still is; -1 if nowhere.
+    """Fraction of the step at which function ``i``, put across zero by a jump of an input, still is; -1 if nowhere.
 
     It may be back before the first point that is looked at.
     """
@@ -224,7 +246,7 @@ def _jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> f
 
 @inner
 def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int, float, float]:
-    """(function, low, high): the first stretch of the step, as fractions, in which a function crosses; or (-1, 0, 0).
+    """(function, low, high): the first interval of the step, as fractions, in which one crosses; or (-1, 0, 0).
 
     ``work.dense`` holds the step's interpolant. Leaves ``events.sign`` at the step's start.
     """
@@ -234,6 +256,8 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
     points = nodes.shape[0]  # not NODES.size: a constant bound would be unrolled
     for k in range(1, points):
         _at(system, piece, t, h, NODES[k], nodes[k])
+    # What depends on inputs can jump at a break. Components are continuous there and friction has been settled: across
+    # zero at the start they are so by rounding, and count as zero.
     outputs = size - events.out.size
     for i in range(size):
         if events.sign[i] * nodes[0, i] < 0.0:
@@ -244,12 +268,14 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
     for k in range(1, points):
         for i in range(size):
             before = events.sign[i]
+            # The side before point k: a point at which the function is exactly zero leaves it as it was.
             for m in range(1, k):
                 if nodes[m, i] != 0.0:
                     before = 1 if nodes[m, i] > 0.0 else -1
             direction = watched(system, i)
             if crossed(before, nodes[k, i], direction):
                 return i, NODES[k - 1], NODES[k]
+            # No change of sign at the points, but a minimum of the distance: look between them.
             if k < points - 1 and before * nodes[k, i] > 0.0 and before * direction <= 0:
                 left, middle, right = abs(nodes[k - 1, i]), abs(nodes[k, i]), abs(nodes[k + 1, i])
                 if middle <= left and middle <= right and before * nodes[k + 1, i] > 0.0:
@@ -296,6 +322,7 @@ def locate(system: System, method: int, piece: int, t: float, i: int, low: float
         if events.sign[i] == 0:
             trial(system, method, piece, t, low, g)
             sign = 1.0 if g[i] > 0.0 else -1.0
+    # The interpolant has seen a crossing; the method itself decides. It may cross a little later, or not at all.
     trial(system, method, piece, t, high, g)
     f_high = sign * g[i]
     if not f_high < 0.0:
@@ -304,13 +331,16 @@ def locate(system: System, method: int, piece: int, t: float, i: int, low: float
     if low > 0.0:
         trial(system, method, piece, t, low, g)
         f_low = sign * g[i]
+        # The method crosses even before: widen the bracket to the step's start.
         if f_low < 0.0:
             high, f_high, low = low, f_low, 0.0
+    # Known from before. Its distance without the sign: zero at the start counts as not yet crossed.
     if low == 0.0:
         f_low = abs(events.nodes[0, i])
     tolerance = TIME_TOLERANCE + ROUNDING * (abs(t) + abs(events.offset))
     a, fa, b, fb = high, f_high, low, f_low
     c, fc = b, fb
+    # a is the newest point, b the one across the root from it, c the one before: bisection first.
     share = 0.5
     for _ in range(100):
         x = a + share * (b - a)
@@ -328,9 +358,13 @@ def locate(system: System, method: int, piece: int, t: float, i: int, low: float
         xi = (a - b) / (c - b)
         phi = (fa - fb) / (fc - fb)
         share = 0.5
+        # Inverse quadratic interpolation only where it is certain to be monotone on the bracket (Chandrupatla's
+        # criterion).
         if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        # At least half a tolerance from both ends, so that each trial shrinks the bracket.
         share = min(1.0 - least, max(least, share))
+    # The end that is across: the event has happened there.
     return a if fa < 0.0 else b
 
 
@@ -344,6 +378,7 @@ def first_event(system: System, method: int, piece: int, t: float, h: float, g: 
     if first < 0:
         return -1.0, False, -1
     found = locate(system, method, piece, t, first, low * h, high * h, g)
+    # Interpolant and method may disagree about where: search the rest of the step before giving up.
     if found < 0.0 and high < 1.0:
         found = locate(system, method, piece, t, first, low * h, h, g)
     if found < 0.0:
@@ -358,10 +393,13 @@ def first_event(system: System, method: int, piece: int, t: float, h: float, g: 
                 break
         if other < 0:
             break
+        # Bracketed by the start and the event found so far; ends when nothing else is across, at most once for each
+        # function.
         earlier = locate(system, method, piece, t, other, 0.0, found, g)
         if earlier < 0.0 or earlier >= found - 1e-13:
             break
         found, first = earlier, other
+    # Locating has left other values: end with state and functions at the instant itself.
     trial(system, method, piece, t, found, g)
     return found, True, first
 
@@ -385,11 +423,13 @@ def within_reach(system: System, h: float) -> bool:
     """
     events, work = system.events, system.work
     count = system.friction.dof.size
+    # Bounds are known for components only; anything else has to be looked at.
     if count > 0 or events.direction.size > events.component.size:
         return True
     for i in range(events.component.size):
         component = events.component[i]
         away = work.y[component] - events.value[i]
+        # A side that is unknown, or a level just reached, is always looked at.
         if events.sign[i] == 0 or events.sign[i] * away <= 0.0:
             return True
         fastest = 0.0

@@ -1,7 +1,19 @@
-"""One phase of a run in time: step, locate events, accept. Compiled once, for any system.
+"""One phase of a run: step, locate events, accept. Compiled once, for any system.
 
-Within a phase the inputs are piecewise polynomials and the set of watched events is fixed. Time here is counted from
-the phase's start.
+Within a phase the inputs are piecewise polynomials and the set of watched events is fixed. The loop goes from break to
+break of the inputs, within a piece from tick to tick of a sampled law, and there in steps of the error control, so that
+no step lies across a discontinuity whose time is known. Discontinuities whose time follows from the motion (stick and
+slip, levels, jumps of the memory of force elements) are events: the step is cut there, the equations are changed, and
+the integration starts anew from that instant.
+
+Methods: RK4 with a fixed step, DOP853, and DOP853 with a change to Radau IIA while the motion is stiff. A step is
+judged by its embedded error, root mean square over the components with a tolerance; its length follows the PI control
+of Hairer and Wanner (Solving Ordinary Differential Equations II, Sec. IV.2).
+
+Time here is counted from the phase's start, in s; logs and samples have absolute time (``events.offset`` added). The
+integrated vector ``y`` (ny,) is that of :class:`spacearm.engine.system.Code`. The loop allocates nothing, raises
+nothing and can be left and continued: all that it knows stands in its arguments, and why it returned is a number. What a
+phase is made from, and what follows it, is decided by callers.
 """
 
 from __future__ import annotations
@@ -157,10 +169,13 @@ def _rest(system: System, piece: int, t: float, progress: Progress, record: Reco
     friction, work, stopped = system.friction, system.work, progress.stopped
     if friction.dof.size == 0:
         return _ON
+    # Rate at the end of the step, before anything was stopped: it says when the other joints would stop.
     rate = work.k[12]
     before = progress.before
     for i in range(before.size):
         before[i] = friction.status[i]
+    # Joints that stop at the same instant, as symmetric ones do, differ by rounding. Stopped one after the other, each
+    # would need a step of next to no length in between.
     for i in range(friction.dof.size):
         at = system.code.speed[friction.dof[i]]
         speed = friction.status[i] * work.y[at]
@@ -169,10 +184,13 @@ def _rest(system: System, piece: int, t: float, progress: Progress, record: Reco
         ):
             work.y[at] = 0.0
             friction.status[i] = 0
+    # Velocities are exactly zero now; which joints stay at rest is a question of forces alone.
     if not settle(system, piece, t, work.y):
         return _INDETERMINATE if finite(work.dy) else _NOT_FINITE
     for i in range(friction.dof.size):
         now = friction.status[i]
+        # A joint that stopped and went on in its old direction at once is worth an event; one that was never stopped is
+        # not.
         if before[i] == now and not (stopped[i] and now != 0):
             continue
         kind = 1 if now == 0 else (2 if before[i] == 0 else 3)
@@ -196,9 +214,11 @@ def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
 def _begin_piece(system: System, options: Options, progress: Progress, record: Record) -> int:
     """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
     work, piece, t = system.work, progress.at[0], progress.now[0]
+    # Inputs may have jumped: put path-driven joints on the path of the new piece first, all else depends on it.
     project(system, piece, t, work.y)
     for i in range(progress.stopped.size):
         progress.stopped[i] = False
+    # No rate from before the jump may decide what stops together with what.
     for i in range(system.code.ny):
         work.k[12, i] = 0.0
     if not finite(work.y):
@@ -213,6 +233,8 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
         start_signs(system, piece, t, progress.fresh[1])
         progress.fresh[1] = False
     renew(system)
+    # Else the step of the piece before is kept: breaks are many (each tick of a law is one), and a step that is too
+    # long for the new piece is rejected by its error.
     if progress.now[1] <= 0.0:
         progress.now[1] = first_step(system, piece, t, options.rtol, options.atol)
     progress.fresh[0] = False
@@ -231,11 +253,15 @@ def _judge_stiffness(system: System, progress: Progress, h: float) -> None:
     at, note = progress.at, system.stiff.note
     if at[3] == 0:
         rate = fastest_rate(system, h, system.stiff.tolerance, note[0])
+        # A count, with a reset after six steps in a row that were not stiff, as in Hairer's codes: one estimate by
+        # itself is too noisy to change the method for it.
         if h * rate > STIFF:
             at[4] += 1
             at[5] = 0
             if at[4] >= STIFF_STEPS:
                 at[3], at[4] = 1, 0
+                # No interpolant of its own and no Jacobian yet; the fastest rate is kept, since the implicit method has
+                # no estimate of it by which to find the change back.
                 note[2] = note[4] = 0.0
                 note[6] = rate
         else:
@@ -251,11 +277,13 @@ def _judge_stiffness(system: System, progress: Progress, h: float) -> None:
 @inner
 def _length(options: Options, progress: Progress, left: float) -> float:
     """Length of the next step: equal parts of what is left of the piece, or what the error control asks for."""
+    # Rounded up, so that no step exceeds the one that was asked for; 1e-9 keeps a ratio that is whole but for rounding.
     if options.method == 0:
         return float(left / max(1.0, np.ceil(left / options.step - 1e-9)))
     h = min(progress.now[1], options.max_step)
     if h >= left:
         return float(left)
+    # Two equal steps rather than a long one and a remainder that may be tiny.
     return float(0.5 * left if 2.0 * h > left else h)
 
 
@@ -275,20 +303,27 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
     converged = take_step(system, method, piece, t, h)
     if method != 0:
         error = _error(system, options, method, piece, t, h) if converged else np.inf
+        # Exponent of h in the error estimates: DOP853's combined one, and Radau's embedded one of order 5.
         order = 8.0 if method == 1 else 6.0
+        # Written so that NaN is a rejection too.
         if not error <= 1.0:
             record.counts[3] += 1
             if np.isfinite(error):
                 progress.now[1] = h * max(0.2, 0.9 * error ** (-1.0 / order))
+            # Newton did not converge with a Jacobian of an earlier step: the same length again with a new one.
             elif method == 2 and system.stiff.note[4] == 2.0:
                 system.stiff.note[4] = 0.0
+            # With a new Jacobian too: the step is too long for it.
             elif method == 2 and finite(work.y_new):
                 progress.now[1] = 0.25 * h
+            # Infinite or NaN: a stage has left the domain of the equations. Go back fast, and give up after thirty
+            # times.
             else:
                 progress.at[1] += 1
                 progress.now[1] = 0.1 * h
             if progress.at[1] > 30:
                 return _NOT_FINITE
+            # Time would no longer change: 4e-16 is about two roundings of it.
             if progress.now[1] < 4e-16 * (t + system.events.offset) or progress.now[1] < 1e-300:
                 return _NOT_FINITE if progress.at[1] > 0 else _SMALL
             return 0
@@ -304,7 +339,9 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
                 longer = h
             # The Jacobian is taken anew unless iterations converge at once.
             system.stiff.note[4] = 2.0 if system.stiff.note[5] < 1e-3 else 0.0
+        # The last step of a piece was cut to fit: it must not shorten the next one.
         progress.now[1] = max(progress.now[1], longer) if last else longer
+    # After the error was judged: the embedded formulas belong to the state before projection.
     project(system, piece, t + h, work.y_new)
     return _ON if finite(work.y_new) else _NOT_FINITE
 
@@ -320,9 +357,12 @@ def _observe(
     piece, t, offset, method = progress.at[0], progress.now[0], system.events.offset, _method(options, progress)
     audited = audit.shape[0] > 0
     sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < offset + t_new
+    # The rate at the end is needed by the interpolants and is the first stage of the next step.
     rates(system, piece, t + h, system.work.y_new, system.work.k[12])
+    # Most steps are far from any level: then neither the interpolant nor event functions are evaluated.
     watching = progress.g.size > 0 and within_reach(system, h)
     hit, first = -1.0, -1
+    # Radau also needs its interpolant as the first guess of the next step.
     if watching or sampling or audited or method == 2:
         finish_step(system, method, piece, t, h)
     if watching:
@@ -331,6 +371,7 @@ def _observe(
             # Trial steps have used the stages: take the step once more, as far as it goes.
             length = hit if hit >= 0.0 else h
             converged = take_step(system, method, piece, t, length)
+            # The step to the event has other stages than the whole one, and its error has not been judged yet.
             if method != 0 and not (converged and _error(system, options, method, piece, t, length) <= LATE_ERROR):
                 return _AGAIN, -1, True
             project(system, piece, t + length, system.work.y_new)
@@ -338,6 +379,7 @@ def _observe(
             if sampling or audited or method == 2:
                 finish_step(system, method, piece, t, length)
     length = hit if hit >= 0.0 else h
+    # Samples after the instant of the event belong to what follows it, hence only now.
     if sampling:
         samples_within(system, piece, t, length, record)
     if audited and length > 0.0:
@@ -359,6 +401,8 @@ def _accept(system: System, options: Options, progress: Progress, h: float, t_ne
         work.y[i] = work.y_new[i]
         work.k[0, i] = work.k[12, i]
     count, last = system.friction.dof.size, events.nodes.shape[0] - 1
+    # Values at the end are those at the start of the next step. A function that is exactly zero keeps its old side: it
+    # has not crossed yet.
     for i in range(progress.g.size):
         # Out of reach there are levels only.
         value = events.nodes[last, i] if watching else work.y[events.component[i]] - events.value[i]
@@ -396,6 +440,7 @@ def _happen(
     for i in range(system.code.ny):
         work.y[i] = work.y_new[i]
     first_log = record.counts[1]
+    # Before _mark, which overwrites the signs that say what has crossed.
     jumped = system.feedback.watched > 0 and jump_memory(system, piece, t, progress.g, first)
     ended = _mark(system, progress, record, first)
     if jumped:
@@ -415,6 +460,8 @@ def _happen(
             events.sign[i] = 0
     if ended:
         return _TERMINAL
+    # Zeno's case: events at ever shorter distances would be located one by one for ever. Both a count of events without
+    # progress and a burst in the log end that.
     progress.at[2] = progress.at[2] + 1 if hit <= NO_PROGRESS else 0
     logged, room = record.counts[1], record.log.shape[0]
     if progress.at[2] > BURST_EVENTS or logged >= options.max_events or logged > room:
@@ -422,6 +469,7 @@ def _happen(
     burst = min(logged, room) - BURST_EVENTS
     if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
         return _EVENTS
+    # The equations are others from here on: no rate, Jacobian or interpolant of before may be used.
     rates(system, piece, t, work.y, work.k[0])
     renew(system)
     start_signs(system, piece, t, False)
@@ -441,6 +489,7 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
     code = _step(system, options, progress, record, h, last)
     if code != _ON:
         return _ON if code == 0 else code
+    # The end itself, not a sum: breaks are met to the last bit, so that the next piece begins there.
     t_new = end if last else progress.now[0] + h
     hit, first, watching = _observe(system, options, progress, record, audit, h, t_new)
     if hit == _AGAIN:
@@ -461,6 +510,7 @@ def _tick(system: System, progress: Progress) -> int:
         rates(system, piece, t, work.y, work.dy)  # what acts now, and not where a step last looked
     if law.address != 0:
         ask(law, piece, t, work.y, work.inp)
+    # A law in Python cannot be called from here: its input is prepared, the caller answers and calls solve again.
     elif law.counts[1] == 0:
         look(law, piece, t, work.y, work.inp)
         return ASKED
@@ -473,6 +523,7 @@ def _tick(system: System, progress: Progress) -> int:
 def _end(system: System, progress: Progress, record: Record) -> int:
     """Events that are met at the very end of the phase."""
     ended = False
+    # An event exactly at the end has not crossed yet, and the next phase may not watch it: here is the last chance.
     if system.events.direction.size > 0 and met_at_end(system, progress.at[0] - 1, progress.now[0], progress.g) > 0:
         for i in range(system.friction.dof.size, progress.g.size):
             if progress.g[i] != 0.0:
@@ -500,6 +551,7 @@ def solve(system: System, options: Options, progress: Progress, record: Record, 
                 return _INTERRUPTED
             if record.counts[2] + record.counts[3] >= options.max_steps:
                 return _STEPS
+            # Before the step, so that all its audit rows fit.
             if audit.shape[0] > 0 and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
                 return PAUSED
             if due(system.law, progress.now[0]):

@@ -436,7 +436,7 @@ def radau_error(system: System, piece: int, t: float, h: float) -> float:
     """Error of the last step over its tolerance, root mean square: at most 1 is good.
 
     The difference to the embedded formula is filtered by the inverse of ``I - h J / ROOT``, so that it stays bounded
-    for stiff components. An error above 1 is estimated a second time with the rate at ``start + error`` in place of that
+    for stiff components. An error above 1 is estimated once more with the rate at ``start + error`` in place of that
     at the start, which removes what a stiff transient adds to the first estimate (Hairer, Wanner, Sec. IV.8).
     """
     stiff, work = system.stiff, system.work

@@ -12,8 +12,8 @@ of Hairer and Wanner (Solving Ordinary Differential Equations II, Sec. IV.2).
 
 Time here is counted from the phase's start, in s; logs and samples have absolute time (``events.offset`` added). The
 integrated vector ``y`` (ny,) is that of :class:`spacearm.engine.system.Code`. The loop allocates nothing, raises
-nothing and can be left and continued: all that it knows stands in its arguments, and why it returned is a number. What a
-phase is made from, and what follows it, is decided by callers.
+nothing and can be left and continued: all that it knows stands in its arguments, and why it returned is a number. What
+a phase is made from, and what follows it, is decided by callers.
 """
 
 from __future__ import annotations

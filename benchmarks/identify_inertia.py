@@ -10,7 +10,6 @@ import numpy as np
 from spacearm.identify.inertia import (
     InertiaProblem,
     LinearLeastSquares,
-    Sensors,
     base_parameters,
     identify,
     measure,
@@ -18,7 +17,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.equivalent import single_body_problem
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS
+from spacearm.measure import make_sensors
 from spacearm.model import catalogue
 from spacearm.optimise import ParticleSwarm
 from spacearm.papers.xu2017 import data as paper
@@ -64,7 +63,7 @@ def main() -> list[dict[str, Any]]:
         lambda: ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(problem),
         lambda found: f"{found.evaluations} evaluations, cost {found.cost:.1e}",
     )
-    sensors = Sensors(paper.MOUNT, 1.0, MOMENTUM_CHANNELS, noise=dict(paper.sensors().noise))
+    sensors = make_sensors(mount=paper.MOUNT, period=1.0)
     clean = [measure(robot, experiment, sensors) for experiment in experiments]
     timed(
         "weighted total estimation, 1 Hz",

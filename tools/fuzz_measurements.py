@@ -36,10 +36,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from watched import Outcome, report, run_watched
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.identify.inertia import Nodes, Sensors, measure, one_joint
+from spacearm.identify.inertia import Nodes, measure, one_joint
 from spacearm.identify.inertia.record_files import standard_columns
-from spacearm.identify.inertia.sensors import TYPICAL_NOISE
-from spacearm.measure import Column, read_record
+from spacearm.measure import Column, make_sensors, read_record
 from spacearm.model import catalogue
 from spacearm.study import run_scenario
 
@@ -88,7 +87,7 @@ def signals() -> dict[str, np.ndarray]:
     joints = dict(zip(JOINTS, (motor + swing, motor, -motor, 2.0 * motor), strict=True))
     robot = catalogue.load("xu2017")
     motion = Nodes(np.arange(9) * 7.5, np.deg2rad(NODES))
-    sensors = Sensors(np.zeros(3), 1.0, CHANNELS, TYPICAL_NOISE)
+    sensors = make_sensors(CHANNELS, period=1.0)
     record = measure(robot, one_joint(robot, "joint1", "normal", motion), sensors).noisy(1)
     columns = standard_columns(robot, CHANNELS)
     orbit = {

@@ -100,7 +100,7 @@ def test_unequal_lengths(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="differ in length: 'time' 10, 'q' 9"):
         read_record(tmp_path / "u.mat", {"q": "q"})
     with pytest.raises(InputError, match="has 9 samples, time has 10"):
-        Record.on_clock("a", TIME, {"q": ANGLE[:-1]})
+        Record.from_columns("a", TIME, {"q": ANGLE[:-1]})
 
 
 def test_rows_are_dropped_only_when_told(tmp_path: Path) -> None:

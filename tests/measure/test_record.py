@@ -49,7 +49,7 @@ def test_cut_and_join_give_the_whole() -> None:
     with pytest.raises(InputError, match="fewer than two readings"):
         record.cut(20.0, 30.0)
     with pytest.raises(InputError, match="other channels"):
-        first.join(second.only(["rate"]))
+        first.join(second.select(["rate"]))
 
 
 def test_commands_change_where_the_later_part_begins() -> None:

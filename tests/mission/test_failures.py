@@ -134,4 +134,4 @@ def test_a_mission_of_years_is_refused_before_it_is_flown(stage: str) -> None:
 
 def test_readings_that_would_fill_the_memory_are_refused() -> None:
     with pytest.raises(InputError, match="expected at most 1000000"):
-        flown(weigh__sensors={"sample": 1e-8, "noise": {}})
+        flown(weigh__sensors={"sample": 1e-8})

@@ -84,7 +84,7 @@ def test_mujoco_flies_the_same() -> None:
         catch__duration=0.5, catch__stop=1.0, catch__period=0.25, settle__rate_deg=0.5, detumble__period=0.25,
         weigh__duration=3.0, weigh__mass=0.5, weigh__excursions={"joint1": bump, "joint6": bump, "joint7": bump},
         weigh__thruster=[{"name": f"thruster{k}", "on": [[at, at + 0.5]]} for k, at in ((9, 0.5), (2, 1.25), (5, 2.0))],
-        weigh__sensors={"noise": dict.fromkeys(["position", "attitude", "velocity", "rate"], 1e-7)},
+        weigh__sensor=[{"kind": k, "noise": 1e-7} for k in ("base_position", "star_tracker", "base_velocity", "gyro")],
         stow__duration=20.0, stow__hold=1.0, stow__period=0.5,
     )  # fmt: skip
     flown_stages = [each.stage for each in mission.outcomes]
@@ -170,7 +170,7 @@ def test_a_stage_that_fails_ends_the_mission_and_says_why() -> None:
         ({"weigh__excursions": {"wheel_x": {"kind": "spline", "times": [0, 1], "values": [0, 1]}}}, "excursions"),
         ({"target__mass": -1.0}, "target"),
         ({"target__tumble_deg": [0.0, 1e19, 0.0]}, "target: the target's own motion cannot be followed"),
-        ({"weigh__sensors": {"noise": {"joint_position": 1e30}}}, "weigh: what was measured cannot be evaluated"),
+        ({"weigh__sensor": [{"kind": "encoder", "noise": 1e30}]}, "weigh: what was measured cannot be evaluated"),
         ({"weigh__excursions": {"joint5": {"times": [0, 15, 30], "values": [0, 1e9, 0]}}}, "excursions"),
     ],
 )

@@ -12,8 +12,8 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.identify.inertia.design import Limits, broken, design, usage
 from spacearm.identify.inertia.experiment import Experiment, Nodes, measure
-from spacearm.identify.inertia.sensors import Sensors
 from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, optimise_configuration
+from spacearm.measure import make_sensors
 from spacearm.mechanics.shapes import Box, Capsule, Sphere
 from spacearm.model import CollisionShape, Pose, Robot, catalogue
 from spacearm.model.rotations import rotation_about
@@ -89,7 +89,7 @@ def test_an_experiment_that_passes_through_the_robot_is_not_allowed() -> None:
     def used(angle: float) -> dict[str, float]:
         turns = {robot.joint_names[0]: Nodes(times, angle * np.array([0, 0.5, 1, 0.5, 0]))}
         experiment = Experiment("turns", configuration=np.zeros(robot.n), paths=turns, duration=10.0)
-        record = measure(robot, experiment, Sensors(), ledger=False)
+        record = measure(robot, experiment, make_sensors(noise={}), ledger=False)
         return usage(robot, [experiment], [record])
 
     free = Limits(angle=9.0, rate=9.0, attitude=9.0)
@@ -104,8 +104,8 @@ def test_a_designed_experiment_goes_round_what_the_unconstrained_one_passes_thro
     options: dict[str, Any] = {"motions": 1, "duration": 10.0, "inner_nodes": 1, "candidates": 6, "refinements": 4}
     margin = {}
     for name, each in {"bare": bare, "solid": robot}.items():
-        plan = design(each, [2.2, 0.0], Sensors(), limits, **options)  # folded over the base
-        records = [measure(robot, experiment, Sensors(), ledger=False) for experiment in plan.experiments]
+        plan = design(each, [2.2, 0.0], make_sensors(noise={}), limits, **options)  # folded over the base
+        records = [measure(robot, experiment, make_sensors(noise={}), ledger=False) for experiment in plan.experiments]
         margin[name] = usage(robot, plan.experiments, records)["margin"]
     assert margin["bare"] < -0.05
     assert margin["solid"] >= 0.0

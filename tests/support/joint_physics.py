@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
-from spacearm.identify.joint import Chain, JointTest, SensorNoise, joint_test_from_vision
+from spacearm.identify.joint import Chain, JointTest, joint_test_from_vision
 from spacearm.identify.joint.forward import Drive
 from spacearm.identify.joint.measurement_chain import planar_pose
+from spacearm.mechanics.sensors import Encoder
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
@@ -143,9 +144,9 @@ class Truth:
     def readings(
         self, seed: int | None, sigma: dict[str, float], channels: tuple[str, ...] = ("joint1",)
     ) -> dict[str, Array]:
-        """Columns by name with noise: joint1, joint1.motor, joint2, base_rz, joint1.torque."""
+        """Columns by name with noise: joint1, joint1.motor, joint2, attitude.z, joint1.torque."""
         clean = {"joint1": self.positions[:, 3], "joint1.motor": self.positions[:, 5], "joint2": self.positions[:, 4],
-                 "base_rz": self.positions[:, 2], "joint1.torque": self.torque}  # fmt: skip
+                 "attitude.z": self.positions[:, 2], "joint1.torque": self.torque}  # fmt: skip
         rng = np.random.default_rng(seed)
         kept = {"joint1.motor", "joint2", "joint1.torque", *channels}
         noisy = {name: column + (0.0 if seed is None else sigma[name]) * rng.standard_normal(column.size)
@@ -205,7 +206,7 @@ def _case(
         return push * float(np.sin(pace * t) + 0.7 * np.sin(2.3 * pace * t + 0.5) + 0.4 * np.sin(4.1 * pace * t + 1.0))
 
     noise = {"joint1": sigma["link"], "joint1.motor": sigma["encoder"], "joint2": sigma["encoder"],
-             "base_rz": sigma["base"], "joint1.torque": sigma["torque"]}  # fmt: skip
+             "attitude.z": sigma["base"], "joint1.torque": sigma["torque"]}  # fmt: skip
     return Case(plant, np.arange(count) / rate, second, waved, torque, offset, noise)
 
 
@@ -222,7 +223,7 @@ CASES: dict[str, Case] = {
 
 
 def joint_test(
-    case: Case, truth: Truth, seed: int | None, drive: Drive, channels: tuple[str, ...] = ("joint1", "base_rz"),
+    case: Case, truth: Truth, seed: int | None, drive: Drive, channels: tuple[str, ...] = ("joint1", "attitude.z"),
     **more: Any,
 ) -> JointTest:  # fmt: skip
     """Readings as a test; with a torque the motor's encoder is compared."""
@@ -242,7 +243,7 @@ def joint_test(
 FAULTS: dict[str, tuple[str, ...]] = {
     "friction": ("motor_coulomb",),
     "delay": ("delay",),
-    "drift": ("base_rz.drift",),
+    "drift": ("attitude.z.drift",),
     "outliers": (),
     "missing": (),
     "torque": ("torque_scale",),
@@ -265,11 +266,11 @@ def spoilt(case: Case, drive: Drive, seed: int, fault: str, share: float = 0.01)
     test = joint_test(case, truth, seed, drive)
     measured, encoders, torques = dict(test.measured), dict(test.encoders), dict(test.torques)
     if fault == "delay":
-        for name, column in (("joint1", 3), ("base_rz", 2)):
+        for name, column in (("joint1", 3), ("attitude.z", 2)):
             clean = truth.positions[:, column]
             measured[name] = measured[name] - clean + CubicSpline(case.times, clean)(np.maximum(case.times - 0.02, 0.0))
     if fault == "drift":
-        measured["base_rz"] = measured["base_rz"] + 1e-3 * case.times
+        measured["attitude.z"] = measured["attitude.z"] + 1e-3 * case.times
     if fault == "torque":
         torques = {joint: np.asarray(row) / 1.03 for joint, row in torques.items()}
     for kind, rows in (("", measured), ("", encoders), (".torque", torques)):
@@ -291,7 +292,7 @@ def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: fl
         for length, angle in zip((plant.mount, *plant.length), angles.T, strict=True)
     )
     hand = hand + aside * np.stack([-np.sin(angles[:, 2]), np.cos(angles[:, 2])], axis=1)
-    noise = SensorNoise(encoder=case.sigma["joint1.motor"])
+    encoder = Encoder(noise=case.sigma["joint1.motor"])
     poses = [
         planar_pose(*(place + 5e-4 * rng.normal(size=place.shape)).T, turn + 1e-3 * rng.normal(size=turn.size))
         for place, turn in ((q[:, :2], q[:, 2]), (hand, angles[:, 2]))
@@ -300,6 +301,6 @@ def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: fl
     if drive == "torque":
         more = {"torques": {"joint1": read["joint1.torque"]}, "torque_sigma": case.sigma["joint1.torque"]}
     encoders = {name: read[name] for name in ("joint1.motor", "joint2")}
-    chain = Chain(plant.robot(), "hand", noise)
+    chain = Chain(plant.robot(), "hand", [encoder])
     test = joint_test_from_vision(f"seed {seed}", chain, case.times, encoders, *poses, **more)
-    return test.with_channel("joint1.motor", read["joint1.motor"], noise.encoder) if drive == "torque" else test
+    return test.with_channel("joint1.motor", read["joint1.motor"], encoder.noise) if drive == "torque" else test

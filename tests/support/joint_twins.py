@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.joint import Chain, JointTest, Law, SensorNoise, Truth, observe, twin
+from spacearm.identify.joint import Chain, JointTest, Law, Truth, observe, twin
 from spacearm.model import Pose, Robot, catalogue
 from spacearm.model.edit import flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
@@ -12,7 +12,8 @@ from spacearm.simulate import Signal
 
 DEGREE = np.pi / 180.0
 FRAME = "hand"
-NOISE = SensorNoise()
+NOISE = ()  # sensors as they are assumed to be
+ENCODER = 1e-4  # rad
 TIMES = np.arange(501) / 50.0
 TEST2 = {"motor_inertia": 3.3, "stiffness": 5.1, "damping": 0.4}
 START = {"joint1.motor": 7.5, "joint2": -15.0, "joint3": -22.5}

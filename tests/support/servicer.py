@@ -10,6 +10,7 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 from spacearm.identify.inertia import Record
+from spacearm.mechanics.sensors import KINDS
 from spacearm.model import Body, Inertia, Joint, Pose, Robot
 from spacearm.model.edit import replace_inertias
 from spacearm.model.mjcf_write import mjcf_text
@@ -37,6 +38,14 @@ NOISE = {
     "joint_position": 5e-5,
     "joint_rate": 5e-4,
 }
+
+
+def sensor_tables(noise: dict[str, float]) -> list[dict[str, object]]:
+    """Tables of a scenario file for sensors with this noise, by channel."""
+    kinds = {kind.channel: name for name, kind in KINDS.items()}
+    return [{"kind": kinds[channel], "noise": sigma} for channel, sigma in noise.items()]
+
+
 STEP, COUNT, FINE = 0.04, 501, 40
 #: Start, duration (s), force and point of attack (base axes) of the firings.
 FIRINGS = [

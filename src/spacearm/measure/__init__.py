@@ -7,5 +7,29 @@ with its times, unit and deviation, and of what was commanded meanwhile.
 from spacearm.measure.files import Column, read_record
 from spacearm.measure.record import Channel, Record, Shift
 from spacearm.measure.sensors import make_sensors, record_run
+from spacearm.mechanics.sensors import (
+    Accelerometer,
+    AngularAccelerometer,
+    FrameAttitude,
+    FramePosition,
+    JointAccelerometer,
+    Tachometer,
+    TorqueSensor,
+)
 
-__all__ = ["Channel", "Column", "Record", "Shift", "make_sensors", "read_record", "record_run"]
+__all__ = [
+    "Accelerometer",
+    "AngularAccelerometer",
+    "Channel",
+    "Column",
+    "FrameAttitude",
+    "FramePosition",
+    "JointAccelerometer",
+    "Record",
+    "Shift",
+    "Tachometer",
+    "TorqueSensor",
+    "make_sensors",
+    "read_record",
+    "record_run",
+]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,18 +26,40 @@ class Column:
     """Where a quantity stands in a file.
 
     Args:
-        name: the column's name in the file; ``rate[2]`` is the third column of a 2-D variable.
+        name: the column's name in the file; ``rate[2]`` is the third column of a 2-D variable. Several names are the
+            entries of a quantity, in order.
         unit: the unit of the numbers as written; where left out the one that the file states, else SI.
-        expects: SI unit that it must have once converted; empty when any will do.
+        expects: SI unit that it must have once converted, one or one for each name; empty when any will do.
         unwrap: undo jumps of a full turn (only for angles).
         offset: added after conversion, SI (a known bias with its sign changed).
     """
 
-    name: str
+    name: str | Sequence[str]
     unit: str = ""
-    expects: str = ""
+    expects: str | Sequence[str] = ""
     unwrap: bool = False
     offset: float = 0.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all its columns."""
+        return (self.name,) if isinstance(self.name, str) else tuple(self.name)
+
+    def each(self) -> list[_Single]:
+        """Its columns one by one."""
+        expected = [self.expects] * len(self.names) if isinstance(self.expects, str) else self.expects
+        pairs = zip(self.names, expected, strict=True)
+        return [_Single(name, self.unit, expects, self.unwrap, self.offset) for name, expects in pairs]
+
+
+class _Single(NamedTuple):
+    """One column, as :class:`Column`."""
+
+    name: str
+    unit: str
+    expects: str
+    unwrap: bool
+    offset: float
 
 
 def read_record(
@@ -69,7 +91,7 @@ def read_record(
         if gaps == "reject":
             _refuse_gaps(times, largest_step)
         label = name or Path(path).stem
-        return Record.on_clock(label, times, values, units=units, source=str(path), dropped=dropped)
+        return Record.from_columns(label, times, values, units=units, source=str(path), dropped=dropped)
 
 
 def read_times(path: str | Path, time: Column | str = "time") -> Array:
@@ -83,28 +105,32 @@ def _read(
     path: Path, columns: Mapping[str, Column | str], time: Column | str, missing: str
 ) -> tuple[Array, dict[str, Array], dict[str, str], int]:
     """Times, values and units of each quantity, and how many rows were left out."""
-    clock = Column(time, expects="s") if isinstance(time, str) else replace(time, expects="s")
-    plan = {"time": clock, **{key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}}
-    for key, column in plan.items():
-        to_si(column.unit, _place(key, column))  # a slip in the map costs no reading
+    given = {key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}
+    (clock,) = (Column(time, expects="s") if isinstance(time, str) else replace(time, expects="s")).each()
+    plan = {"time": clock}
+    for key, column in given.items():
+        singles = column.each()
+        plan |= {key: singles[0]} if isinstance(column.name, str) else {f"{key}.{k}": c for k, c in enumerate(singles)}
+    for key, single in plan.items():
+        to_si(single.unit, _place(key, single))  # a slip in the map costs no reading
     raw, stated = read_columns(path, [column.name for column in plan.values()])
-    plan = {key: replace(c, unit=c.unit or stated.get(c.name, "s" * (key == "time"))) for key, c in plan.items()}
+    plan = {key: c._replace(unit=c.unit or stated.get(c.name, "s" * (key == "time"))) for key, c in plan.items()}
     units = {key: _scale(key, column) for key, column in plan.items()}
     samples, values = raw[clock.name].size, {}
-    for key, column in plan.items():
-        if raw[column.name].size != samples:
+    for key, single in plan.items():
+        if raw[single.name].size != samples:
             raise InputError(
-                f"columns differ in length: {clock.name!r} {samples}, {column.name!r} {raw[column.name].size}",
-                place=_place(key, column),
+                f"columns differ in length: {clock.name!r} {samples}, {single.name!r} {raw[single.name].size}",
+                place=_place(key, single),
                 hint="expected equal lengths",
             )
         with np.errstate(over="ignore"):
-            values[key] = raw[column.name] * units[key][0] + column.offset
+            values[key] = raw[single.name] * units[key][0] + single.offset
     judged = [values["time"]] if missing == "keep" else values.values()
     good = np.all([np.isfinite(v) for v in judged], axis=0)
     if missing == "reject":
         _refuse_missing(plan, values)
-    for key, column in plan.items():
+    for key, single in plan.items():
         values[key] = kept = np.ascontiguousarray(values[key][good])
         kept[np.isinf(kept)] = np.nan
         read = np.isfinite(kept)
@@ -112,16 +138,20 @@ def _read(
             most = kept[read][np.argmax(np.abs(kept[read]))]
             raise InputError(
                 f"is {most:.3g} in SI units, larger than anything that is measured",
-                place=_place(key, column),
+                place=_place(key, single),
                 hint="the unit is wrong, or the file is damaged",
             )
-        if column.unwrap:
+        if single.unwrap:
             kept[read] = np.unwrap(kept[read])
-    times = values.pop("time")
-    return times, values, {key: unit for key, (_, unit) in units.items() if key != "time"}, int(np.sum(~good))
+    found, si = {}, {}
+    for key, column in given.items():
+        parts = [key] if isinstance(column.name, str) else [f"{key}.{k}" for k in range(len(column.names))]
+        found[key] = values[key] if isinstance(column.name, str) else np.stack([values[p] for p in parts], axis=1)
+        si[key] = " or ".join(dict.fromkeys(units[part][1] for part in parts))
+    return values["time"], found, si, int(np.sum(~good))
 
 
-def _refuse_missing(plan: Mapping[str, Column], values: Mapping[str, Array]) -> None:
+def _refuse_missing(plan: Mapping[str, _Single], values: Mapping[str, Array]) -> None:
     bad = ~np.isfinite(list(values.values()))
     if bad.any():
         row = int(np.flatnonzero(bad.any(axis=0))[0])
@@ -134,11 +164,11 @@ def _refuse_missing(plan: Mapping[str, Column], values: Mapping[str, Array]) -> 
         )
 
 
-def _place(key: str, column: Column) -> str:
+def _place(key: str, column: _Single) -> str:
     return f"column {column.name!r} ({key})"
 
 
-def _scale(key: str, column: Column) -> tuple[float, str]:
+def _scale(key: str, column: _Single) -> tuple[float, str]:
     """Factor to SI and the SI unit of a column, which must be the expected one."""
     place = _place(key, column)
     factor, si = to_si(column.unit, place)

@@ -40,12 +40,16 @@ class Channel:
         unit: SI unit.
         sigma: standard deviation of a reading: one number, one for each of the k entries, or one for each reading;
             NaN where it is not known.
+        spread: standard deviation of a constant bias that nobody knows; 0: there is none.
+        mount: point of the base at which it was measured (base frame, m); None where that does not matter.
     """
 
     times: Array
     values: Array
     unit: str = ""
     sigma: npt.ArrayLike = np.nan
+    spread: float = 0.0
+    mount: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         times = rising_times(self.times)
@@ -122,7 +126,7 @@ class Record:
     dropped: int = 0
 
     @classmethod
-    def on_clock(
+    def from_columns(
         cls,
         name: str,
         times: npt.ArrayLike,
@@ -208,11 +212,11 @@ class Record:
 
     def stack(self, names: Iterable[str]) -> Array:
         """Several channels next to each other, (samples, count)."""
-        chosen = self.only(names)
+        chosen = self.select(names)
         _ = chosen.times
         return np.stack([chosen[name] for name in names], axis=-1)
 
-    def only(self, names: Iterable[str]) -> Record:
+    def select(self, names: Iterable[str]) -> Record:
         """These channels."""
         return replace(self, channels={name: self.channel(name) for name in names})
 
@@ -252,13 +256,12 @@ class Record:
             each = [np.broadcast_to(c.sigma, c.values.shape) for c in (own, new)]
             same = np.shape(own.sigma) == np.shape(new.sigma) and np.array_equal(own.sigma, new.sigma, equal_nan=True)
             sigma = own.sigma if same and np.shape(own.sigma) != own.values.shape else np.concatenate(each)
-            found[name] = Channel(
-                np.concatenate([own.times, new.times]), np.concatenate([own.values, new.values]), own.unit, sigma
-            )
+            times, values = np.concatenate([own.times, new.times]), np.concatenate([own.values, new.values])
+            found[name] = replace(own, times=times, values=values, sigma=sigma)
         begin, commands = later.span[0], dict(self.commands)
         for name, signal in later.commands.items():
             before = self.commands.get(name)
-            commands[name] = signal if before is None or before is signal else _splice(before, signal, begin)
+            commands[name] = signal if before is None or before is signal else splice(before, signal, begin)
         return replace(self, channels=found, commands=commands)
 
     def resample(self, times: npt.ArrayLike, method: Literal["linear", "spline"] = "linear") -> Record:
@@ -305,7 +308,8 @@ class Record:
             clock = "time" if common else f"{name}.time"
             coordinates[clock] = (clock, own.times, {"units": "s"})
             dims = (clock, f"{name}.entry")[: own.values.ndim]
-            data[name] = (dims, own.values, {"units": own.unit})
+            place = {} if own.mount is None else {"mount": list(own.mount)}
+            data[name] = (dims, own.values, {"units": own.unit, "spread": own.spread, **place})
             sigma = np.asarray(own.sigma)
             shape = dims if sigma.shape == own.values.shape else dims[1:] if sigma.ndim else ()
             data[f"{name}.sigma"] = (shape, sigma, {"units": own.unit})
@@ -338,7 +342,10 @@ class Record:
             elif times.dtype.kind == "M":
                 times = (times - times[0]) / np.timedelta64(1, "s")
             sigma = data[f"{key}.sigma"].values if f"{key}.sigma" in data else np.nan
-            found[str(key)] = Channel(times, variable.values, unit, sigma)
+            mount = variable.attrs.get("mount")
+            place = None if mount is None else (float(mount[0]), float(mount[1]), float(mount[2]))
+            spread = float(variable.attrs.get("spread", 0.0))
+            found[str(key)] = Channel(times, variable.values, unit, sigma, spread, place)
         commands = {
             str(key): Signal(data[f"command.{key}.breaks"].values, data[f"command.{key}"].values)
             for key in np.atleast_1d(data.attrs.get("commands", []))
@@ -427,7 +434,7 @@ def _spline(times: Array, values: Array) -> Callable[..., Array]:
     return curve
 
 
-def _splice(first: Signal, second: Signal, time: float) -> Signal:
+def splice(first: Signal, second: Signal, time: float) -> Signal:
     """The first signal until ``time``, the second from there on."""
     before = first.breaks[:-1][first.breaks[:-1] < time]
     after = second.breaks[1:][second.breaks[1:] > time]

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import known, unique
+from spacearm.checks import known, some, unique
 from spacearm.engine.noise import ONCE, channel_key, moment, normal
 from spacearm.errors import InputError, at
-from spacearm.measure.record import Channel, Record
+from spacearm.measure.channels import BY_CHANNEL, MOMENTUM_CHANNELS
+from spacearm.measure.record import Channel, Record, splice
 from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.plant import Plant
-from spacearm.mechanics.sensors import KINDS, MountedSensor, Sensor
+from spacearm.mechanics.sensors import MountedSensor, Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.simulate import Run
+from spacearm.simulate import Run, Signal, constant
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.run import Track
+from spacearm.simulate.run.segment import Segment
+from spacearm.simulate.signals import as_signal
 from spacearm.typing import Array
-
-#: Channel to the sensor that measures it.
-BY_CHANNEL: Mapping[str, type[Sensor]] = MappingProxyType({kind.channel: kind for kind in KINDS.values()})
-#: What a robot in orbit is weighed with: position, attitude, velocity, rate, joint positions and rates.
-MOMENTUM_CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
 
 
 def make_sensors(
@@ -46,6 +43,7 @@ def make_sensors(
     """
     errors: dict[str, Mapping[str, npt.ArrayLike]] = {"bias": bias or {}, "spread": spread or {}}
     with at("sensors"):
+        some(channels, "measured channel", hint="expected some of " + ", ".join(BY_CHANNEL))
         if noise is not None:
             errors["noise"] = noise
         for name in (*channels, *(name for given in errors.values() for name in given)):
@@ -118,7 +116,8 @@ def record_run(
         name: of the record; the system's where left out.
 
     States between samples are those of the cubic that has the recorded rates at both ends. A reading that comes late
-    shows the start until something else arrives. Commands are those of the run's laws, in a run of one phase.
+    shows the start until something else arrives. Commands are the paths of driven joints and the levels of thrusters;
+    a run from a file has none.
     """
     track = run.of(system) if system else run.track
     keys = [sensor.channel for sensor in sensors]
@@ -135,10 +134,40 @@ def record_run(
             values = _read(track, sensor, np.maximum(times - sensor.delay, begin), system, seed)
         units = " or ".join(dict.fromkeys(sensor.entries(track.robot).values()))
         label = sensor.channel if keys.count(sensor.channel) == 1 else sensor.name
-        channels[label] = Channel(times, values, units, _deviation(track.robot, sensor))
-    logs = run.commands if len(run.phase_starts) == 1 else ()
-    commands = {log.label(own): log.signal(own).shifted(log.begin) for log in logs for own in log.names}
-    return Record(name or track.name, channels, commands)
+        point = np.asarray(sensor.mount, dtype=np.float64) if isinstance(sensor, MountedSensor) else None
+        mount = None if point is None else (float(point[0]), float(point[1]), float(point[2]))
+        spread = float(np.max(sensor.spread))
+        channels[label] = Channel(times, values, units, _deviation(track.robot, sensor), spread, mount)
+    return Record(name or track.name, channels, _commands(run, track))
+
+
+def _commands(run: Run, track: Track) -> dict[str, Signal]:
+    """What the phases of a run commanded of a robot: paths of driven joints, levels of thrusters.
+
+    A joint that is not driven in a phase stays where it was; a thruster that does not fire is at zero.
+    """
+    found: dict[str, Signal] = {}
+    segments = [step for step in run.steps if isinstance(step, Segment)]
+    for segment in segments:
+        for prepared, begin in zip(segment.prepared, segment.starts, strict=True):
+            now: dict[str, Signal] = {}
+            phase = prepared.phase
+            for label, path in phase.driven.items():
+                joint = label.rpartition("/")[2]
+                if joint in track.robot.joint_names and label in (joint, f"{track.name}/{joint}"):
+                    now[joint] = as_signal(path, joint).shifted(begin)
+            for load in phase.loads:
+                if load.source and load.source in [part.name for part in track.robot.thrusters]:
+                    full = thrust_wrench(track.robot, load.source)
+                    k = int(np.argmax(np.abs(full)))
+                    level = load.wrench[k].shifted(begin) * float(1.0 / full[k])
+                    now[load.source] = level if load.source not in now else now[load.source] + level
+            for name in dict.fromkeys([*found, *now]):
+                thruster = name not in track.robot.joint_names
+                before = found.get(name, constant(0.0) if thruster else None)
+                here = now.get(name, constant(0.0 if thruster or before is None else float(before(begin))))
+                found[name] = here if before is None or begin <= 0.0 else splice(before, here, begin)
+    return found
 
 
 def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | None) -> Array:
@@ -190,6 +219,13 @@ def _moments(track: Track, times: Array) -> Moments:
     return Moments(states, acceleration, efforts[left][:, 6:], wrenches, tuple(model.loads))
 
 
+def thrust_wrench(robot: Robot, thruster: str) -> Array:
+    """Wrench (6,) of a thruster at full thrust at the origin of its body, body axes."""
+    part = robot.thruster(thruster)
+    force = part.force * part.direction
+    return np.concatenate([force, np.cross(part.position, force)])
+
+
 def shared_period(sensors: Sequence[Sensor]) -> float:
     """The period of all these sensors, s."""
     periods = {sensor.period for sensor in sensors}
@@ -207,3 +243,17 @@ def shared_mount(sensors: Sequence[Sensor]) -> Array:
         if not np.array_equal(mount, mounts[0]):
             raise InputError("are mounted at different points", place="sensors", hint="expected one mount for all")
     return mounts[0] if mounts else np.zeros(3)
+
+
+def numbers_by_channel(sensors: Sequence[Sensor], what: str) -> dict[str, float]:
+    """``noise`` or ``spread`` of each channel that has one above zero; it must be one number for all entries."""
+    found = {}
+    for sensor in sensors:
+        given = np.asarray(getattr(sensor, what), dtype=np.float64)
+        if given.ndim:
+            raise InputError(
+                f"{what} has {given.size} numbers", place=sensor.place, hint="expected one for all entries"
+            )
+        if given > 0.0:
+            found[sensor.channel] = float(given)
+    return found

@@ -186,7 +186,7 @@ class Plant:
     def moving(self, what: str) -> SX:
         """``acceleration`` (6 + n) or ``effort`` (n) of the joints' drives; of a run only, which has them recorded."""
         if what not in self.motion:
-            raise InputError("a law cannot read it: its own commands would change it", hint="read it from a run")
+            raise InputError(f"the {what} is not known here: commands would change it", hint="read it from a run")
         return self.motion[what]
 
     def wrench(self, frame: str) -> SX:

@@ -8,7 +8,8 @@ channel                  sensor                  reading
 =======================  ======================  ==============================================================
 position                 BasePosition            of the mounting point in the world, m
 attitude                 StarTracker             quaternion base to world (w, x, y, z); errors are small turns, rad
-velocity                 BaseVelocity            of the mounting point, base or world axes, m/s
+velocity                 BaseVelocity            of the mounting point, world axes, m/s
+body_velocity            BaseVelocity            the same in base axes
 rate                     Gyro                    angular velocity of the base, base axes, rad/s
 acceleration             Accelerometer           of the mounting point against the world, base axes, m/s2
 angular_acceleration     AngularAccelerometer    of the base, base axes, rad/s2
@@ -318,6 +319,8 @@ class BaseVelocity(MountedSensor):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.one_of(self.axes, ("base", "world"), "axes", place=self.place)
+        if self.axes == "base":
+            object.__setattr__(self, "channel", "body_velocity")  # another quantity of a record
 
     def entries(self, robot: Robot) -> dict[str, str]:
         return dict.fromkeys(("vx", "vy", "vz"), "m/s")

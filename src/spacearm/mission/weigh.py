@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from spacearm.checks import array, known
 from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record, Sensors
+from spacearm.identify.inertia import Experiment, OutputErrorProblem, Record
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.identify.inertia.load import target_load
 from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.scenario import ExciteKeys
-from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS, TYPICAL_NOISE
+from spacearm.measure.sensors import Moments, read_moments, shared_period
+from spacearm.mechanics.sensors import Sensor
 from spacearm.mission.flight import Flight, Use
 from spacearm.mission.stages import Flown, Positive, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.document import at
-from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.rotations import rotation_matrices
-from spacearm.model.toml_schema import Duration, Seed, Vector3
+from spacearm.model.toml_schema import Duration
 from spacearm.result import Limit
 from spacearm.simulate import Phase, Release, constant, firing, pulse, spline
-from spacearm.study import Noted, Table, key
+from spacearm.study import Noted, key
+from spacearm.study.sensor_tables import SamplingTable, SensorTable
 from spacearm.typing import Array
 from spacearm.words import result as text_of
 
-ChannelName = Literal["position", "attitude", "velocity", "rate", "joint_position", "joint_rate"]
 #: Excursions are no larger, rad or m: more than any joint moves.
 LARGEST = 100.0
 #: A deviation that is not known is this many times what it may be.
@@ -92,17 +91,10 @@ class Weighed:
         }
 
 
-class SensorsTable(Table):
-    """Position, attitude, velocity and rate of the bus, positions and rates of all joints."""
+class WeighSamplingTable(SamplingTable):
+    """What is measured while the target is weighed, and what the sensors have in common."""
 
-    mount: Vector3 = key([0.0, 0.0, 0.0], "of the position and velocity sensors, base frame, m")
     sample: Duration = key(0.2, "interval of the samples, s")
-    noise: dict[ChannelName, Positive] = key({}, "channel = standard deviation, SI; of a typical sensor where left out")
-    seed: Seed = key(0, "of the noise")
-
-    def make(self) -> Sensors:
-        noise = {name: TYPICAL_NOISE[name] for name in MOMENTUM_CHANNELS}
-        return Sensors(np.array(self.mount), self.sample, noise=noise | {str(k): v for k, v in self.noise.items()})
 
 
 class WeighTable(StageTable, ExciteKeys):
@@ -111,7 +103,8 @@ class WeighTable(StageTable, ExciteKeys):
     called: ClassVar[str] = "weigh"
 
     duration: Duration = key(30.0, "s")
-    sensors: SensorsTable = key(SensorsTable(), "what is measured, with which noise, from which seed")
+    sensors: WeighSamplingTable = key(WeighSamplingTable(), "what is measured, how often, from which seed")
+    sensor: list[SensorTable] = key([], "sensors that differ from typical ones")
     mass: Positive = key(0.05, "largest standard deviation of the mass, relative to it")
 
     def experiment(self, flight: Flight) -> Experiment:
@@ -142,8 +135,8 @@ class WeighTable(StageTable, ExciteKeys):
     def fly(self, flight: Flight) -> Flown:
         crew, use, name = flight.crew, Use(flight.crew), flight.name
         with at(self.called):
-            experiment, sensors = self.experiment(flight), self.sensors.make()
-        times = np.arange(0.0, self.duration * (1.0 + 1e-12), sensors.interval)
+            experiment, sensors = self.experiment(flight), self.sensors.sensors(self.sensor)
+        times = np.arange(0.0, self.duration * (1.0 + 1e-12), shared_period(sensors))
         yield from flight.brake()
         if experiment.paths:
             yield Release([flight.here.world.label(name, joint) for joint in experiment.paths])
@@ -187,20 +180,13 @@ class WeighTable(StageTable, ExciteKeys):
         if detumble is not None and detumble.propellant is not None:
             limits.append(Limit("propellant out", flight.spent, detumble.propellant, "kg"))
 
-    def record(self, flight: Flight, experiment: Experiment, sensors: Sensors, times: Array, states: Array) -> Record:
+    def record(
+        self, flight: Flight, experiment: Experiment, sensors: Sequence[Sensor], times: Array, states: Array
+    ) -> Record:
         """What the sensors read, without noise."""
-        n, robot = flight.crew.robot.n, flight.here.world.own_robot(flight.name)
-        layout, mount, turn = Layout(n), sensors.mount, rotation_matrices(states[:, QUATERNION])
-        spin = states[:, layout.angular_velocity]
-        velocity = states[:, layout.linear_velocity] + np.cross(spin, mount)
-        readings: Mapping[str, Array] = {
-            "position": states[:, :3] + turn @ mount,
-            "attitude": states[:, QUATERNION].copy(),
-            "velocity": np.einsum("tij,tj->ti", turn, velocity),
-            "rate": spin.copy(),
-            "joint_position": states[:, layout.joints].copy(),
-            "joint_rate": states[:, layout.rates].copy(),
-        }
+        robot = flight.here.world.own_robot(flight.name)
+        rows = read_moments(robot, sensors, Moments(states))
+        readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
         made = experiment.record(robot, sensors, times, readings)
         moving = tuple(name in experiment.paths or name in flight.crew.wheels for name in robot.joint_names)
         return replace(made, moving=moving)

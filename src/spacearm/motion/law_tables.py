@@ -1,4 +1,4 @@
-"""Control laws and their sensors in a scenario file."""
+"""Control laws in a scenario file."""
 
 from __future__ import annotations
 
@@ -21,50 +21,6 @@ from spacearm.motion.own_laws import own_law
 from spacearm.simulate import Signal, State, constant
 from spacearm.study import Table, key
 from spacearm.study.signal_tables import SignalKey, SignalTable, not_an_angle
-
-_SENSED = ("name", "noise", "bias", "spread", "period", "delay")
-
-
-class SensorTable(Table):
-    """A sensor that laws read in place of the true state."""
-
-    uses: ClassVar = {
-        "encoder": (*_SENSED, "resolution", "joints", "smoothing"),
-        "gyro": (*_SENSED, "resolution"),
-        "base_position": (*_SENSED, "resolution"),
-        "base_velocity": (*_SENSED, "resolution"),
-        "star_tracker": _SENSED,
-        "force_torque": (*_SENSED, "resolution", "frame"),
-    }
-    kinds: ClassVar[Mapping[str, type[control.Sensor]]] = {
-        "encoder": control.Encoder,
-        "gyro": control.Gyro,
-        "base_position": control.BasePosition,
-        "base_velocity": control.BaseVelocity,
-        "star_tracker": control.StarTracker,
-        "force_torque": control.ForceTorque,
-    }
-
-    kind: Literal["encoder", "gyro", "base_position", "base_velocity", "star_tracker", "force_torque"]
-    name: Name = key("", "of its readings; the kind where left out")
-    noise: Number | list[Number] = key(
-        0.0, "standard deviation, as one or for each entry: rad or m, rad/s or m/s, N and N m"
-    )
-    bias: Number | list[Number] = key(0.0, "added to each reading")
-    spread: Number | list[Number] = key(0.0, "standard deviation of a further bias, drawn once for the run")
-    resolution: Number = key(0.0, "smallest step of a reading; 0: none")
-    period: Number | None = key(None, "s between readings, a whole number of the law's; each tick where left out")
-    delay: Number = key(0.0, "s by which a reading comes late, a whole number of the law's periods")
-    joints: list[Name] | None = key(None, "of an encoder; all where left out")
-    smoothing: Number = key(0.0, "s, time constant of a filter of an encoder's rates")
-    frame: Name | None = key(None, "of a force/torque sensor")
-
-    def make(self) -> control.Sensor:
-        """The sensor."""
-        if self.kind == "force_torque" and self.frame is None:
-            raise InputError("'frame' is missing")
-        given = {name: getattr(self, name) for name in self.uses[self.kind]}
-        return self.kinds[self.kind](**given)
 
 
 class ModulationTable(Table):
@@ -324,15 +280,3 @@ def _path(given: Mapping[str, SignalTable], what: str, others: Sequence[Signal])
         given[axis].of(f"{what}.{axis}", "a length has no degrees") if axis in given else others[k]
         for k, axis in enumerate("xyz")
     ]
-
-
-def sensors_of(tables: list[SensorTable]) -> dict[str, control.Sensor]:
-    """By their names."""
-    found: dict[str, control.Sensor] = {}
-    for k, table in enumerate(tables):
-        with at(f"sensor[{k}]"):
-            sensor = table.make()
-            if sensor.name in found:
-                raise InputError(f"a second sensor is called {sensor.name!r}", place="name")
-            found[sensor.name] = sensor
-    return found

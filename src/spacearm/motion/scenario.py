@@ -15,7 +15,7 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.document import at
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
-from spacearm.motion.law_tables import LawTable, SensorTable, sensors_of
+from spacearm.motion.law_tables import LawTable
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
@@ -29,6 +29,7 @@ from spacearm.simulate.run.figures import figures
 from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
 from spacearm.study.limits import run_limits
 from spacearm.study.scenario import Lane
+from spacearm.study.sensor_tables import SensorTable, sensors_of
 from spacearm.study.signal_tables import (
     LoadTable,
     SignalKey,

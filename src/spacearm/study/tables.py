@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, model_validator
 
 from spacearm.errors import InputError, quoted
+from spacearm.measure.files import Column
 from spacearm.model import Body, Inertia, Robot
 from spacearm.model.document import at
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
@@ -187,10 +188,9 @@ class ColumnTable(Table):
         """``time = "t"`` stands for ``time = { column = "t" }``."""
         return {"column": given} if isinstance(given, str | list) else given
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of all columns."""
-        return (self.column,) if isinstance(self.column, str) else tuple(self.column)
+    def make(self) -> Column:
+        """The column, or columns."""
+        return Column(self.column, self.unit, unwrap=self.unwrap, offset=self.offset)
 
     def only(self, place: str) -> str:
         """Its name, where there is to be one."""

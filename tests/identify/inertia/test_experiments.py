@@ -16,7 +16,6 @@ from spacearm.identify.inertia import (
     InertiaProblem,
     Nodes,
     Record,
-    Sensors,
     base_parameters,
     measure,
     one_joint,
@@ -24,10 +23,10 @@ from spacearm.identify.inertia import (
     write_record,
 )
 from spacearm.identify.inertia.equations import Equations, inverse_factor
-from spacearm.identify.inertia.record_files import Channel
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
 from spacearm.identify.inertia.validate import attitude_difference, sensitivity
+from spacearm.measure import Column, make_sensors
+from spacearm.measure.channels import CHANNELS
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017.claims import tensor_coefficients
 from support.identify_robots import ROBOTS
@@ -48,7 +47,7 @@ FREE = replace(PUSH, name="free", firings=())
 
 
 def read(experiment: Experiment, interval: float = 0.5, channels: tuple[str, ...] = ALL) -> Record:
-    return measure(ROBOT, experiment, Sensors(MOUNT, interval, channels, noise=TYPICAL_NOISE))
+    return measure(ROBOT, experiment, make_sensors(channels, mount=MOUNT, period=interval))
 
 
 def test_readings_obey_momentum_and_dynamics() -> None:
@@ -67,7 +66,7 @@ def test_readings_obey_momentum_and_dynamics() -> None:
 
 
 def test_sensors_at_the_mount_differ_from_those_at_the_origin() -> None:
-    near, far = read(FREE), measure(ROBOT, FREE, Sensors(np.zeros(3), 0.5, ALL))
+    near, far = read(FREE), measure(ROBOT, FREE, make_sensors(ALL, period=0.5, noise={}))
     rotation = rotation_matrices(far.channel("attitude"))
     assert np.allclose(near.channel("position"), far.channel("position") + rotation @ MOUNT, atol=1e-12)
     times = near.times
@@ -134,7 +133,7 @@ def test_small_factors() -> None:
 
 def test_unknown_initial_momentum_is_found() -> None:
     experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
-    sensors = Sensors(MOUNT, 0.25, noise=TYPICAL_NOISE)
+    sensors = make_sensors(mount=MOUNT, period=0.25)
     records = [measure(ROBOT, experiment, sensors) for experiment in experiments]
     fit = fit_total(InertiaProblem(ROBOT, records))
     true = Equations(ROBOT).linear(records[0])
@@ -145,7 +144,7 @@ def test_unknown_initial_momentum_is_found() -> None:
 
 def test_sensor_bias_is_estimated_when_asked() -> None:
     bias = np.array([4e-4, -3e-4, 5e-4])
-    sensors = Sensors(MOUNT, 0.25, noise=TYPICAL_NOISE, bias={"rate": bias}, bias_sigma={"rate": 1e-3})
+    sensors = make_sensors(mount=MOUNT, period=0.25, bias={"rate": bias}, spread={"rate": 1e-3})
     experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
     clean = [measure(ROBOT, experiment, sensors).biased(sensors) for experiment in experiments]
     records = [record.noisy([4, k]) for k, record in enumerate(clean)]
@@ -172,7 +171,7 @@ def test_sensitivity_is_the_papers() -> None:
 
 
 def test_files_give_the_same_record(tmp_path: Path) -> None:
-    sensors = Sensors(MOUNT, 0.5, noise=TYPICAL_NOISE)
+    sensors = make_sensors(mount=MOUNT, period=0.5)
     record = measure(ROBOT, PUSH, sensors)
     path = write_record(record, ROBOT, tmp_path / "push.csv")
     again = read_record(path, ROBOT, PUSH, sensors)
@@ -183,14 +182,14 @@ def test_files_give_the_same_record(tmp_path: Path) -> None:
 
 
 def test_files_serve_the_dynamics_equations_too(tmp_path: Path) -> None:
-    sensors = Sensors(MOUNT, 0.5, ALL, noise=TYPICAL_NOISE)
+    sensors = make_sensors(ALL, mount=MOUNT, period=0.5)
     path = write_record(measure(ROBOT, PUSH, sensors), ROBOT, tmp_path / "push.csv")
     linear = Equations(ROBOT, ("dynamics",)).linear(read_record(path, ROBOT, PUSH, sensors))
     assert np.abs(linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known).max() < 1e-10
 
 
 def test_files_with_units_and_angles(tmp_path: Path) -> None:
-    sensors = Sensors(MOUNT, 0.5, ("attitude", "rate"), noise=TYPICAL_NOISE)
+    sensors = make_sensors(("attitude", "rate"), mount=MOUNT, period=0.5)
     record = measure(ROBOT, FREE, sensors)
     rotation = rotation_matrices(record.channel("attitude"))
     angles = np.stack(
@@ -205,18 +204,16 @@ def test_files_with_units_and_angles(tmp_path: Path) -> None:
     names = ["ms", "alpha", "beta", "gamma", "wx", "wy", "wz"]
     path = tmp_path / "angles.csv"
     path.write_text(",".join(names) + "\n" + "\n".join(",".join(f"{x:.15g}" for x in row) for row in table))
-    columns = {"attitude": Channel(("alpha", "beta", "gamma"), "deg"), "rate": Channel(("wx", "wy", "wz"), "deg/s")}
-    from spacearm.measure import Column
-
+    columns = {"attitude": Column(("alpha", "beta", "gamma"), "deg"), "rate": Column(("wx", "wy", "wz"), "deg/s")}
     again = read_record(path, ROBOT, FREE, sensors, columns, time=Column("ms", "ms"))
     assert np.allclose(again.readings["rate"], record.readings["rate"], atol=1e-12)
     assert np.abs(attitude_difference(record.channel("attitude"), again.channel("attitude"))).max() < 1e-9
     with pytest.raises(InputError, match="expected a unit of rad/s"):
-        read_record(path, ROBOT, FREE, sensors, {**columns, "rate": Channel(("wx", "wy", "wz"), "mm")}, time="ms")
+        read_record(path, ROBOT, FREE, sensors, {**columns, "rate": Column(("wx", "wy", "wz"), "mm")}, time="ms")
     with pytest.raises(InputError, match="'rate' has 2 columns"):
-        read_record(path, ROBOT, FREE, sensors, {"rate": Channel(("wx", "wy"), "deg/s")}, time="ms")
+        read_record(path, ROBOT, FREE, sensors, {"rate": Column(("wx", "wy"), "deg/s")}, time="ms")
     with pytest.raises(InputError, match="did you mean 'rate'"):
-        read_record(path, ROBOT, FREE, sensors, {"rates": Channel(("wx",), "deg/s")}, time="ms")
+        read_record(path, ROBOT, FREE, sensors, {"rates": Column(("wx",), "deg/s")}, time="ms")
 
 
 def test_what_experiments_refuse() -> None:
@@ -227,7 +224,7 @@ def test_what_experiments_refuse() -> None:
     with pytest.raises(InputError, match="times"):
         Nodes(np.array([0.0, 2.0, 1.0]), np.zeros(3))
     with pytest.raises(InputError, match="did you mean 'rate'"):
-        Sensors(noise={"rates": 1.0})
+        make_sensors(noise={"rates": 1.0})
     with pytest.raises(InputError, match="was not measured"):
         Equations(ROBOT).linear(read(FREE, channels=("rate", "joint_position", "joint_rate")))
     with pytest.raises(InputError, match="no record"):

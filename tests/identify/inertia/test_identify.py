@@ -16,7 +16,6 @@ from spacearm.identify.inertia import (
     Nodes,
     Prior,
     Record,
-    Sensors,
     TargetFilter,
     base_parameters,
     follow,
@@ -30,11 +29,23 @@ from spacearm.identify.inertia.encoders import joint_path, moving_joints
 from spacearm.identify.inertia.identifiability import told_by
 from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.writeback import identified_robot
+from spacearm.measure import make_sensors
 from spacearm.model import Inertia, Robot, Rotor, Thruster, catalogue, save
 from spacearm.model.edit import replace_inertias
 from spacearm.optimise.information import Information
 from spacearm.study import run_document
-from support.servicer import COUNT, FIRINGS, NOISE, ROBOT, STEP, Motion, drawing, measured, servicer_motion
+from support.servicer import (
+    COUNT,
+    FIRINGS,
+    NOISE,
+    ROBOT,
+    STEP,
+    Motion,
+    drawing,
+    measured,
+    sensor_tables,
+    servicer_motion,
+)
 
 TRUTH = ROBOT.inertia_parameters[2]
 KNOWN = Prior.known_bodies(ROBOT, ["bus", "upper"])
@@ -188,7 +199,7 @@ def test_free_floating_with_a_known_bus_covers() -> None:
 def test_total_estimation_of_a_target_forgets_the_guess(factor: float) -> None:
     """Only the last joint moves, other bodies are known, nothing is noisy."""
     robot = catalogue.load("xu2017")
-    sensors = Sensors(np.zeros(3), 0.5, noise=dict.fromkeys(NOISE, 1e-5))
+    sensors = make_sensors(period=0.5, noise=dict.fromkeys(NOISE, 1e-5))
     swing = Nodes(np.arange(9) * 2.5, np.deg2rad([0, 15, 30, 15, 0, -15, -30, -15, 0]))
     record = measure(robot, Experiment("swing", 20.0, "normal", {"joint6": swing}), sensors)
     inertia = robot.inertia_parameters.copy()
@@ -298,7 +309,7 @@ def test_a_list_of_columns_is_enough(motion: Motion, tmp_path: Path) -> None:
     data = {
         "study": "inertia-identification",
         "robot": "servicer.toml",
-        "sensors": {"noise": NOISE},
+        "sensor": sensor_tables(NOISE),
         "measurements": {"file": "orbit.csv", "thruster_columns": levels},
         "estimate": {
             "unknown_bodies": ["held"],
@@ -318,7 +329,7 @@ def test_a_list_of_columns_is_enough(motion: Motion, tmp_path: Path) -> None:
     assert {"measured-measurements-rate", "residual-measurements-rate"} <= {figure.name for figure in result.figures}
     assert "score.mount" not in result.certificate
     assert "score.delay" in result.certificate
-    del data["sensors"]  # the noise, too, stands in the file
+    del data["sensor"]  # the noise, too, stands in the file
     result = run_document(data, folder=tmp_path)
     rows = {row.quantity: row for row in result.rows}
     assert result.sound, result.certificate.faults
@@ -329,7 +340,7 @@ def test_a_list_of_columns_is_enough(motion: Motion, tmp_path: Path) -> None:
         assert rows[f"noise.measurements.{name}"].value == pytest.approx(sigma, rel=0.1)
         assert "scatter of the readings" in rows[f"noise.measurements.{name}"].note
     assert result.settings["noise"]["rate"] == rows["noise.measurements.rate"].value
-    data["sensors"] = {"noise": {name: sigma for name, sigma in NOISE.items() if name != "rate"}}
+    data["sensor"] = sensor_tables({name: sigma for name, sigma in NOISE.items() if name != "rate"})
     found = {row.quantity for row in run_document(data, folder=tmp_path).rows if row.quantity.startswith("noise.")}
     assert found == {"noise.measurements.rate"}
 
@@ -345,7 +356,7 @@ def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: M
     data = {
         "study": "inertia-identification",
         "robot": "servicer.toml",
-        "sensors": {"noise": NOISE},
+        "sensor": sensor_tables(NOISE),
         "measurements": {"file": "orbit.csv", "thruster": fires},
         "estimate": {"unknown_bodies": ["held"]},
     }
@@ -354,7 +365,7 @@ def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: M
         assert not result.sound
         assert "late" in result.summary
         assert "suspected.delay" in {row.quantity for row in result.rows}
-        data.pop("sensors", None)
+        data.pop("sensor", None)
     assert "No thruster is told" not in result.summary
     del data["measurements"]["thruster"]  # type: ignore[attr-defined]
     result = run_document(data, folder=tmp_path)
@@ -364,7 +375,7 @@ def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: M
 
 def test_estimated_noise_leaves_the_chi_square_its_level(motion: Motion, tmp_path: Path) -> None:
     """Over seeds the check holds; a model that misses the readings by as much as their noise fails it."""
-    sensors, doing = Sensors(interval=STEP), Experiment("orbit", float(motion[0][-1]))
+    sensors, doing = make_sensors(period=STEP, noise={}), Experiment("orbit", float(motion[0][-1]))
     ratios = []
     for seed in range(6):
         path = write_record(stated := measured(motion, seed), ROBOT, tmp_path / "orbit.csv")
@@ -385,7 +396,8 @@ def test_methods_and_filter_and_design_from_files(motion: Motion, tmp_path: Path
     data = {
         "study": "inertia-identification",
         "robot": "servicer.toml",
-        "sensors": {"noise": NOISE, "sample": 0.1},
+        "sensor": sensor_tables(NOISE),
+        "sensors": {"sample": 0.1},
         "measurements": {"file": "orbit.csv", "thruster": fires},
         "estimate": {"unknown_bodies": ["held"], "known_mass_centre": []},
         "target": {"body": "held", "every": 250},

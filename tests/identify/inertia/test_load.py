@@ -12,7 +12,7 @@ from spacearm.identify.inertia.inertia_parameters import plain_of
 from spacearm.model import Body, Frame, Inertia, Pose, save
 from spacearm.model.edit import attach, replace_inertias
 from spacearm.study import run_document
-from support.servicer import NOISE, ROBOT, measured, servicer_motion
+from support.servicer import NOISE, ROBOT, measured, sensor_tables, servicer_motion
 
 TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 GRIPPER = Inertia(6.0, [0.0, 0.02, 0.1], np.diag([0.1, 0.12, 0.05]))
@@ -58,7 +58,7 @@ def test_a_scenario_reports_the_target(tmp_path: Path) -> None:
         "study": "inertia-identification",
         "robot": "full.toml",
         "estimate": {"unknown_bodies": ["held"]},
-        "sensors": {"noise": NOISE},
+        "sensor": sensor_tables(NOISE),
         "load": {"robot": "empty.toml", "frame": "target", "doubt": 0.01},
         "measurements": {"file": "orbit.csv"},
     }

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import Experiment, Prior, Record, Sensors, identify, measure
+from spacearm.identify.inertia import Experiment, Prior, Record, identify, measure
+from spacearm.measure import make_sensors
 from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.problem import Parameter
@@ -21,7 +22,7 @@ PLACE = np.array([0.4, -0.3])
 def still(**options: object) -> Record:
     """An arm that is held, on a satellite at rest."""
     experiment = Experiment("held", 20.0, PLACE, **options)  # type: ignore[arg-type]
-    return measure(ROBOT, experiment, Sensors(noise=ALL, interval=0.2, channels=tuple(ALL)))
+    return measure(ROBOT, experiment, make_sensors(tuple(ALL), noise=ALL, period=0.2))
 
 
 @pytest.mark.parametrize("method", ["linear", "total", "consistent"])

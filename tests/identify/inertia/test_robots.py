@@ -22,7 +22,6 @@ from spacearm.identify.inertia import (
     Nodes,
     Prior,
     Record,
-    Sensors,
     TotalLeastSquares,
     base_parameters,
     compare_models,
@@ -37,13 +36,15 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.design import Limits, Plan, broken, evaluate
 from spacearm.identify.inertia.equivalent import recursion
-from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.identify.inertia.validate import Torque, null_twin
+from spacearm.measure import make_sensors
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load
 from support.identify_robots import ROBOTS
 
 TIMES = np.linspace(0.0, 12.0, 5)
-SENSORS = Sensors(np.array([0.05, 0.1, -0.1]), 0.25, noise=TYPICAL_NOISE)
+MOUNT = np.array([0.05, 0.1, -0.1])
+SENSORS = make_sensors(mount=MOUNT, period=0.25)
 
 
 def firing() -> Experiment:
@@ -54,7 +55,7 @@ def nodes(k: int = 0) -> Nodes:
     return Nodes(TIMES, 0.4 * np.array([0.0, 1.0, -0.7 + 0.1 * k, 0.5, 0.0]))
 
 
-def campaign(robot: Robot, sensors: Sensors = SENSORS) -> tuple[Record, ...]:
+def campaign(robot: Robot, sensors: tuple[Sensor, ...] = SENSORS) -> tuple[Record, ...]:
     experiments = [firing(), *(one_joint(robot, name, "zero", nodes(k)) for k, name in enumerate(robot.joint_names))]
     return tuple(measure(robot, experiment, sensors) for experiment in experiments)
 
@@ -62,7 +63,7 @@ def campaign(robot: Robot, sensors: Sensors = SENSORS) -> tuple[Record, ...]:
 @pytest.mark.parametrize("name", ["sliding", "two-arms", "seven", "one-slide", "no-joint"])
 def test_exact_identification_and_ranks(name: str) -> None:
     robot = ROBOTS[name]
-    records = campaign(robot, Sensors(SENSORS.mount, 0.1, noise=TYPICAL_NOISE))
+    records = campaign(robot, make_sensors(mount=MOUNT, period=0.1))
     whole = base_parameters(robot)
     truth = whole.combine @ robot.inertia_parameters.ravel()
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.15)
@@ -149,7 +150,7 @@ def test_target_is_followed_online() -> None:
 
 def test_design_gains_over_single_joint_motions_within_limits() -> None:
     robot = ROBOTS["sliding"]
-    sensors = Sensors(np.zeros(3), 0.5, noise=TYPICAL_NOISE)
+    sensors = make_sensors(mount=np.zeros(3), period=0.5)
     plain = [firing(), *(one_joint(robot, name, "zero", nodes()) for name in robot.joint_names)]
     before = evaluate(robot, plain, sensors)
     limits = Limits(angle=0.5, rate=0.3, attitude=3.0, impulse=18.0, time=48.0)
@@ -173,7 +174,7 @@ def test_limits_that_leave_nothing_are_refused_or_kept() -> None:
             Limits(**{name: 0.0})
     robot = ROBOTS["sliding"]
     idle = robot.replace(thrusters=[replace(robot.thrusters[0], force=0.0)])
-    sensors = Sensors(interval=1.0, noise=TYPICAL_NOISE)
+    sensors = make_sensors(period=1.0)
     few = {"motions": 1, "duration": 12.0, "candidates": 1, "refinements": 1}
     plan = design(idle, "zero", sensors, Limits(impulse=0.0), **few)  # type: ignore[arg-type]
     assert plan.usage["impulse"] == 0.0
@@ -193,7 +194,7 @@ def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pyte
             raise KeyboardInterrupt
 
     def run(progress: Callable[[float, str], None] | None = None) -> Plan:
-        sensors, limits = Sensors(np.zeros(3), 0.5, noise=TYPICAL_NOISE), Limits(angle=0.5, rate=0.3, attitude=3.0)
+        sensors, limits = make_sensors(mount=np.zeros(3), period=0.5), Limits(angle=0.5, rate=0.3, attitude=3.0)
         many: dict[str, int] = {"motions": 1, "inner_nodes": 3, "pulses": 2, "candidates": 3, "refinements": 3}
         return design(ROBOTS["sliding"], "zero", sensors, limits, duration=12.0, seed=1, progress=progress, **many)
 
@@ -213,7 +214,7 @@ def test_limits_are_judged_between_samples() -> None:
     robot = ROBOTS["one-slide"]
     path = Nodes(np.array([0.0, 3.0, 9.0, 12.0]), np.array([0.0, 0.3, -0.3, 0.0]))
     experiment = Experiment("slide", 12.0, paths={"joint1": path})
-    coarse, fine = (evaluate(robot, [experiment], Sensors(np.zeros(3), h, noise=TYPICAL_NOISE)) for h in (6.0, 0.01))
+    coarse, fine = (evaluate(robot, [experiment], make_sensors(mount=np.zeros(3), period=h)) for h in (6.0, 0.01))
     assert coarse.usage["angle"] == pytest.approx(fine.usage["angle"], rel=1e-9)
     assert coarse.usage["angle"] > 0.3
     assert coarse.usage["rate"] > 0.1

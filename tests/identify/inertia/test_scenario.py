@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import Sensors, measure, scenario, write_record
+from spacearm.identify.inertia import measure, scenario, write_record
 from spacearm.identify.inertia.output_error import NUISANCES
 from spacearm.identify.inertia.scenario import EstimateTable, ExperimentTable
-from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.identify.inertia.validate import compare_models, largest_differences
+from spacearm.measure import make_sensors
+from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue, load
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.papers import xu2017
@@ -185,7 +186,7 @@ def test_example_scenario(tmp_path: Path) -> None:
 
 def test_measured_files(tmp_path: Path) -> None:
     robot = catalogue.load("xu2017")
-    sensors = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+    sensors = make_sensors(mount=paper.MOUNT, period=1.0)
     data = document(real_scale=1.0)
     data["estimate"] = {"method": "total"}
     data.pop("validation")
@@ -209,8 +210,12 @@ def test_measured_files(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"robot": "xu2018"}, "did you mean 'xu2017'"),
-        ({"sensor": {}}, "did you mean 'sensors'"),
-        ({"sensors": {"noise": {"gyro": 1.0}}}, "sensors"),
+        ({"sensing": {}}, "did you mean 'sensor'"),
+        ({"sensors": {"noise": {"rate": 1.0}}}, r"noise: is by channel .*\[\[sensor\]\] with kind = \"gyro\""),
+        ({"sensors": {"bias_sigma": {"rate": 1.0}}}, r"spread = 1e-6"),
+        ({"sensor": [{"kind": "gyro", "delay": 0.1}]}, r"sensor\[0\].*delay.*not known in an experiment"),
+        ({"sensor": [{"kind": "gyro"}, {"kind": "gyro", "name": "b"}]}, r"sensor\[1\].*second sensor measures 'rate'"),
+        ({"sensor": [{"kind": "force_torque", "frame": "hand"}]}, r"sensor\[0\].*wrench"),
         ({"sensors": {"sample": "fast"}}, "not a number"),
         ({"estimate": {"method": "guess"}}, "estimate"),
         ({"estimate": {"known_bodies": ["moon"]}}, "moon"),
@@ -253,7 +258,7 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     real = robot.with_inertia_parameters(1.15 * robot.inertia_parameters)
     data = document(real_scale=1.0, estimate={"method": "total", "prior": 0.2})
     data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
-    sensors = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+    sensors = make_sensors(mount=paper.MOUNT, period=1.0)
     for k, table in enumerate(data["experiment"]):
         record = measure(real, ExperimentTable.model_validate(table).of(robot), sensors)
         write_record(record.noisy([9, k]), robot, tmp_path / f"{k}.csv")
@@ -364,16 +369,18 @@ def test_consistent_rows_are_the_written_robot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bias": {"rate": [1e-6, 2e-6]}}, "bias of 'rate'"),
-        ({"bias": {"attitude": [1.0, 0.0, 0.0, 0.0]}}, "bias of 'attitude'"),
-        ({"bias": {"joint_rate": [1e-6]}}, "expected 6"),
-        ({"channels": []}, "no measured channel"),
-        ({"sample": 100.0}, "two samples or more"),
+        ({"sensor": [{"kind": "gyro", "bias": [1e-6, 2e-6]}]}, "bias of 'rate'"),
+        ({"sensor": [{"kind": "star_tracker", "bias": [1.0, 0.0, 0.0, 0.0]}]}, "bias of 'attitude'"),
+        ({"sensor": [{"kind": "tachometer", "bias": [1e-6]}]}, "expected 6"),
+        ({"sensors": {"bias": {"rate": 1e-6}}}, r"\[\[sensor\]\] with kind = \"gyro\", bias"),
+        ({"sensors": {"channels": []}}, "no measured channel"),
+        ({"sensors": {"sample": 100.0}}, "two samples or more"),
     ],
 )
 def test_what_sensors_refuse(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     data = document()
-    data["sensors"] = {**data["sensors"], **change}
+    for name, own in change.items():
+        data[name] = {**data[name], **own} if isinstance(own, dict) else own
     with pytest.raises(InputError, match=message):
         run(data, folder=tmp_path)
 

@@ -17,7 +17,6 @@ from spacearm.identify.inertia import (
     Prior,
     Record,
     Recursive,
-    Sensors,
     base_parameters,
     follow,
     identify,
@@ -29,9 +28,10 @@ from spacearm.identify.inertia.consistent import possible
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
 from spacearm.identify.inertia.regression import fit_total, not_determined
-from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.validate import null_twin
+from spacearm.measure import make_sensors
+from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, without
 from spacearm.papers.xu2017 import data as paper
@@ -40,7 +40,7 @@ ROBOT = catalogue.load("xu2017")
 DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
 BASE = base_parameters(ROBOT)
 TRUTH = BASE.combine @ ROBOT.inertia_parameters.ravel()
-SENSORS = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+SENSORS = make_sensors(mount=paper.MOUNT, period=1.0)
 #: Paths start and end in the configuration.
 FADE = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
@@ -168,7 +168,7 @@ def test_the_target_filter_knows_what_noise_does(factor: float) -> None:
     """Noise in the regressor pulls plain least squares by several deviations; strong noise tells nothing at all."""
     nodes = paper.NODE_ANGLES * np.cos(0.4 * np.arange(9))
     paths = {name: Nodes(paper.NODE_TIMES, np.roll(nodes, k) * FADE) for k, name in enumerate(ROBOT.joint_names)}
-    sensors = Sensors(paper.MOUNT, 0.2, noise={name: factor * s for name, s in TYPICAL_NOISE.items()})
+    sensors = make_sensors(mount=paper.MOUNT, period=0.2, noise={name: factor * s for name, s in TYPICAL_NOISE.items()})
     record = measure(ROBOT, Experiment("all", 60.0, "normal", paths), sensors)
     guess = ROBOT.inertia_parameters.copy()
     guess[-1] *= 1.5

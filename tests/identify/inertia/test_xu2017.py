@@ -37,9 +37,9 @@ from spacearm.identify.inertia.equivalent import (
 )
 from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.sensors import MOMENTUM_CHANNELS
 from spacearm.identify.inertia.standard_parameters import Source
 from spacearm.identify.inertia.validate import null_twin
+from spacearm.measure.channels import MOMENTUM_CHANNELS
 from spacearm.model import catalogue
 from spacearm.optimise import LeastSquares, ParticleSwarm, diagnose
 from spacearm.optimise.information import covariance_at

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 BASE, LINK = 4.0, 1.2  # kg m2
 RIGHT = np.array([0.8, 6.0, 0.3, 0.05])  # motor inertia, stiffness, damping, offset
 TIMES = np.linspace(0.0, 6.0, 51)
-SIGMA = {"joint1": 1e-3, "base_rz": 5e-4, "encoder": 2e-4, "torque": 0.01}
+SIGMA = {"joint1": 1e-3, "attitude.z": 5e-4, "encoder": 2e-4, "torque": 0.01}
 
 
 def motor(t: Array) -> Array:
@@ -93,7 +93,7 @@ def derived(drive: Drive) -> Array:
         columns.append((turned(RIGHT + step, drive, none) - turned(RIGHT - step, drive, none)) / (2e-4 * RIGHT[k]))
     unit = 1e-3  # the motion is linear in the inputs
     columns += [(turned(RIGHT, drive, unit * row) - clean) / unit for row in np.eye(TIMES.size)]
-    noise = np.array([SIGMA["joint1"], SIGMA["base_rz"]])
+    noise = np.array([SIGMA["joint1"], SIGMA["attitude.z"]])
     if drive == "torque":
         columns.append((turned(RIGHT, drive, none, unit) - clean) / unit)
         noise = np.append(noise, SIGMA["encoder"])
@@ -116,8 +116,8 @@ def robot() -> Robot:
 @pytest.mark.parametrize("drive", ["motor_angle", "torque"])
 def test_the_bound_is_that_of_a_dense_derivation(drive: Drive) -> None:
     read = turned(RIGHT, drive, np.zeros(TIMES.size))
-    measured, more = {"joint1": read[:, 0], "base_rz": read[:, 1]}, {}
-    noise = [SIGMA["joint1"], SIGMA["base_rz"]]
+    measured, more = {"joint1": read[:, 0], "attitude.z": read[:, 1]}, {}
+    noise = [SIGMA["joint1"], SIGMA["attitude.z"]]
     path = motor(TIMES)
     if drive == "torque":
         path, measured["joint1.motor"] = read[:, 2], read[:, 2]

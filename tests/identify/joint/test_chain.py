@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import Chain, JointTest, SensorNoise, Truth, joint_test_from_vision, observe, twin
+from spacearm.identify.joint import Chain, JointTest, Truth, joint_test_from_vision, observe, twin
 from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.identify.joint.twin import _blurred
+from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, StarTracker
 from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 
 LENGTH = (0.449, 0.449, 0.310)
@@ -70,18 +71,20 @@ def test_the_error_is_what_repeated_readings_show(method: str, planar: bool) -> 
     """One instant read 4000 times: spread and correlation with the base's attitude as predicted."""
     if not planar and method != "least_squares":
         method = "least_squares"
-    noise = SensorNoise(2e-4, 4e-4, 8e-4, 6e-4, 5e-4)
+    sensors = [Encoder(noise=2e-4), BasePosition(noise=4e-4), StarTracker(noise=8e-4)]
+    sensors += [FramePosition(frame=FRAME, noise=6e-4), FrameAttitude(frame=FRAME, noise=5e-4)]
     found = truth(printed()) if planar else spatial_truth()
-    chain = Chain(found.robot, FRAME, noise)
+    chain = Chain(found.robot, FRAME, sensors)
+    noise = chain.noise
     at = np.full(4000, 300)
     rng = np.random.default_rng(3)
 
     def blur(values: np.ndarray, sigma: float) -> np.ndarray:
         return values + sigma * rng.standard_normal(values.shape)
 
-    joints = blur(found.joints[at], noise.encoder)
-    base = _blurred(found.base[at], blur, noise.base_position, noise.base_attitude, planar)
-    hand = _blurred(found.hand[at], blur, noise.hand_position, noise.hand_attitude, planar)
+    joints = blur(found.joints[at], noise["joint_position"])
+    base = _blurred(found.base[at], blur, noise["position"], noise["attitude"], planar)
+    hand = _blurred(found.hand[at], blur, noise["frame_position"], noise["frame_attitude"], planar)
     result = chain.reconstruct(joints, base, hand, method)  # type: ignore[arg-type]
     error = result.angles - found.joints[at][:, chain.links]
     expected = result.covariance.mean(axis=0)
@@ -181,4 +184,4 @@ def test_observing_without_noise_gives_the_truth() -> None:
     found = truth(printed())
     test = observe(found, FRAME, NOISE, None)
     assert np.abs(test.measured["joint1"] - found.joints[:, 0]).max() < 1e-11
-    assert test.measured["base_rz"][-1] / DEGREE == pytest.approx(-12.82, abs=0.01)
+    assert test.measured["attitude.z"][-1] / DEGREE == pytest.approx(-12.82, abs=0.01)

@@ -26,12 +26,14 @@ from spacearm.identify.joint import (
 from spacearm.identify.joint.flexible_joints import with_values
 from spacearm.identify.joint.identify import estimator_of
 from spacearm.identify.joint.paths import path_errors, smooth_path, smoothed
+from spacearm.mechanics.sensors import Encoder
 from spacearm.model import catalogue
 from spacearm.optimise import Block, NelderMead, Parameter, Problem
 from spacearm.optimise.information import covariance_at
 from spacearm.simulate import spline
 from support.joint_twins import (
     DEGREE,
+    ENCODER,
     FRAME,
     NOISE,
     START,
@@ -57,8 +59,8 @@ def known_torque_test(seed: int | None) -> JointTest:
     found = twin(robot, FRAME, values, paper_paths(), TIMES, drive="torque", torques={"joint1": torque})
     test = observe(found, FRAME, NOISE, None if seed is None else np.random.default_rng(seed))
     rng = np.random.default_rng(0 if seed is None else seed)
-    motor = found.joints[:, 1] + (0.0 if seed is None else NOISE.encoder) * rng.standard_normal(TIMES.size)
-    angle = test.channels(("joint1",)).with_channel("joint1.motor", motor, NOISE.encoder)
+    motor = found.joints[:, 1] + (0.0 if seed is None else ENCODER) * rng.standard_normal(TIMES.size)
+    angle = test.channels(("joint1",)).with_channel("joint1.motor", motor, ENCODER)
     return replace(angle, torques={"joint1": torque}, paths=paper_paths())
 
 
@@ -94,7 +96,7 @@ def test_with_noise_the_values_lie_within_four_standard_deviations() -> None:
 
 def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
     """Encoders as poor as the camera: paths made of their readings are wrong, and the angle holds the same noise."""
-    robot, loud = printed(), replace(NOISE, encoder=1e-3)
+    robot, loud = printed(), [Encoder(noise=1e-3)]
     found, chain = truth(robot), Chain(robot, FRAME, loud)
     errors = []
     for seed in range(60):
@@ -109,7 +111,7 @@ def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
 
 def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
     """Residuals at the true values, over many noises: along the paths' deviations their variance is as told."""
-    robot, loud = printed(), replace(NOISE, encoder=1e-3)
+    robot, loud = printed(), [Encoder(noise=1e-3)]
     found, chain = truth(robot), Chain(robot, FRAME, loud)
     told, rows = np.zeros(0), []
     for seed in range(300):
@@ -131,7 +133,7 @@ def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
 
 def test_the_jacobian_of_the_residuals_is_exact() -> None:
     robot = printed()
-    tests = [replace(seen(robot, 1, "a"), biases=("base_rz",)), seen(robot, 2, "b", offset=-1.0)]
+    tests = [replace(seen(robot, 1, "a"), biases=("attitude.z",)), seen(robot, 2, "b", offset=-1.0)]
     model = JointProblem(robot, tests, offset_rate=True, weighting=early(4.0))
     x = np.array([p.guess for p in model.parameters])
     exact = model.weighted_jacobian(x)
@@ -277,7 +279,7 @@ def test_the_papers_cost_looks_at_the_angle_only_and_says_what_that_costs() -> N
     sooner = identify_joints(robot, [both], cost="paper", weighting=early(1.0), warn=False)
     assert sooner.std("stiffness") > 1.5 * fit.std("stiffness")
     with pytest.raises(InputError, match="no flexible joint's angle is measured"):
-        identify_joints(robot, [both.channels(("base_rz",))], cost="paper")
+        identify_joints(robot, [both.channels(("attitude.z",))], cost="paper")
 
 
 def test_values_are_held_by_kind_as_by_name() -> None:
@@ -355,7 +357,7 @@ def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
     wrong = 0
     for seed in range(6):
         test = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain, start_known=False)
-        assert test.biases == ("base_rz",)
+        assert test.biases == ("attitude.z",)
         fit = identify_joints(robot, [test], warn=False)
         right = np.array([*RIGHT, 0.0 - 2.0 * np.arctan2(test.base_pose[6], test.base_pose[3])])
         assert np.abs((fit.estimate.values - right) / fit.estimate.std).max() < 4.0
@@ -363,7 +365,7 @@ def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
         wrong += int(np.abs((taken.estimate.values - RIGHT) / taken.estimate.std).max() > 4.0)
     assert wrong >= 3
     with pytest.raises(InputError, match="bias of 'base_x', which is not measured"):
-        replace(test, biases=("base_x",))
+        replace(test, biases=("position.x",))
 
 
 def test_an_unknown_start_rate_can_be_identified_too() -> None:

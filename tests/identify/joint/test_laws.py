@@ -16,7 +16,7 @@ from spacearm.identify.joint.flexible_joints import with_values
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.laws import free_play, torques
 from spacearm.simulate import Phase, State, simulate, spline
-from support.joint_twins import DEGREE, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
+from support.joint_twins import DEGREE, ENCODER, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
 
 FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.06}
 EXTRA = {
@@ -128,7 +128,7 @@ def test_friction_of_a_motor_under_torque_comes_back() -> None:
     values = {"joint1": {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1, "offset": 2.0 * DEGREE}}
     found = twin(robot, FRAME, values, paths, TIMES, drive="torque", law=law, torques={"joint1": torque})
     test = observe(found, FRAME, NOISE, None).channels(("joint1",))
-    test = test.with_channel("joint1.motor", found.joints[:, 1], NOISE.encoder)
+    test = test.with_channel("joint1.motor", found.joints[:, 1], ENCODER)
     test = replace(test, torques={"joint1": torque}, paths=paths)
     fit = identify_joints(robot, [test], drive="torque", law=law, warn=False)
     for name, value in {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1}.items():

@@ -243,7 +243,7 @@ def test_a_drifting_attitude_is_named() -> None:
     case = CASES["soft"]
     fit = identify_joints(case.plant.robot(), [spoilt(case, "motor_angle", 1, "drift")], warn=False)
     assert not fit.sound
-    assert fit.suspects[0].name == "base_rz.drift"
+    assert fit.suspects[0].name == "attitude.z.drift"
     assert fit.suspects[0].size == pytest.approx(1e-3, rel=0.2)
 
 
@@ -260,17 +260,19 @@ def test_a_file_with_angle_and_torque_measured(tmp_path: Path) -> None:
     """It was refused as of unknown noise; and a result with everything on its bounds was sound."""
     case = CASES["k8000"]
     save(case.plant.robot(stiffness=4000.0), tmp_path / "arm.toml")
-    read = case.truth("torque").readings(2, case.sigma, ("joint1", "base_rz"))
-    names = ["joint1", "joint1.motor", "joint2", "base_rz", "joint1.torque"]
+    read = case.truth("torque").readings(2, case.sigma, ("joint1", "attitude.z"))
+    names = ["joint1", "joint1.motor", "joint2", "attitude.z", "joint1.torque"]
     rows = np.column_stack([case.times, *(read[name] for name in names)])
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header=",".join(["time", *names]), comments="")
     columns = "".join(
-        f'"{name.replace("base_rz", "base_angle")}" = {{ column = "{name}", unit = "{unit}" }}\n'
+        f'"{name.replace("attitude.z", "attitude")}" = {{ column = "{name}", unit = "{unit}" }}\n'
         for name, unit in zip(names, ["rad"] * 4 + ["N m"], strict=True)
     )
     text = (
         'study = "joint-identification"\nrobot = "arm.toml"\nframe = "hand"\nangle = "measured"\n'
-        "[sensors.noise]\nencoder = 2e-5\nlink = 5e-5\nbase_attitude = 2e-4\ntorque = 0.05\n"
+        'sensor = [{ kind = "encoder", noise = 2e-5 }, '
+        '{ kind = "encoder", name = "link", joints = ["joint1"], noise = 5e-5 }, '
+        '{ kind = "star_tracker", noise = 2e-4 }, { kind = "torque_sensor", noise = 0.05 }]\n'
         '[[test]]\nname = "a"\nfile = "a.csv"\n[test.columns]\n' + columns
     )
     (tmp_path / "s.toml").write_text(text)

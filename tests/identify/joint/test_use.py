@@ -15,13 +15,12 @@ from spacearm.identify.joint import (
     Chain,
     IdentifiabilityWarning,
     JointFit,
-    SensorNoise,
     Truth,
     forward,
     frequency_response,
     hold_out,
     identify_joints,
-    joint_test_from_measurements,
+    joint_test_from_record,
     observe,
     profile_likelihood,
     sample_posterior,
@@ -187,17 +186,17 @@ def test_the_identified_joint_goes_into_a_robot_file(fit: JointFit, tmp_path: Pa
         assert rotor.ratio == (1.0 if name.endswith("printed") else 100.0)
 
 
-def write_csv(path: Path, found: Truth, noise: SensorNoise, seed: int, torque: float | None = None) -> None:
+def write_csv(path: Path, found: Truth, seed: int, torque: float | None = None) -> None:
     """Sensors as a laboratory would write them: degrees and millimetres, angles wrapped, one row missing."""
-    rng = np.random.default_rng(seed)
-    robot = found.robot
+    rng, robot = np.random.default_rng(seed), found.robot
+    noise = Chain(robot, FRAME, NOISE).noise
     columns = {"t_ms": 1e3 * found.time}
     for joint in ("joint1.motor", "joint2", "joint3"):
-        reading = found.joints[:, robot.joint_index(joint)] + noise.encoder * rng.standard_normal(TIMES.size)
+        reading = found.joints[:, robot.joint_index(joint)] + noise["joint_position"] * rng.standard_normal(TIMES.size)
         columns[joint] = np.degrees(reading)
     for who, pose, where, turn in (
-        ("base", found.base, noise.base_position, noise.base_attitude),
-        ("hand", found.hand, noise.hand_position, noise.hand_attitude),
+        ("base", found.base, noise["position"], noise["attitude"]),
+        ("hand", found.hand, noise["frame_position"], noise["frame_attitude"]),
     ):
         columns[f"{who}_x"] = 1e3 * (pose[:, 0] + where * rng.standard_normal(TIMES.size))
         columns[f"{who}_y"] = 1e3 * (pose[:, 1] + where * rng.standard_normal(TIMES.size))
@@ -218,18 +217,17 @@ COLUMNS = """
 "joint1.motor" = { column = "joint1.motor", unit = "deg" }
 joint2 = { column = "joint2", unit = "deg" }
 joint3 = { column = "joint3", unit = "deg" }
-base_x = { column = "base_x", unit = "mm" }
-base_y = { column = "base_y", unit = "mm" }
-base_angle = { column = "base_phi", unit = "deg" }
-hand_x = { column = "hand_x", unit = "mm" }
-hand_y = { column = "hand_y", unit = "mm" }
-hand_angle = { column = "hand_phi", unit = "deg" }
+position = { column = ["base_x", "base_y"], unit = "mm" }
+attitude = { column = "base_phi", unit = "deg" }
+frame_position = { column = ["hand_x", "hand_y"], unit = "mm" }
+frame_attitude = { column = "hand_phi", unit = "deg" }
 """
-SENSORS = """[sensors.noise]
-encoder_deg = 0.00573
-base_attitude_deg = 0.0573
-hand_attitude_deg = 0.0573
-torque = 0.01
+SENSORS = """sensor = [
+  { kind = "encoder", noise_deg = 0.00573 },
+  { kind = "star_tracker", noise_deg = 0.0573 },
+  { kind = "frame_attitude", frame = "hand", noise_deg = 0.0573 },
+  { kind = "torque_sensor", noise = 0.01 },
+]
 """
 HEAD = 'study = "joint-identification"\nrobot = "wojtunik2023_printed"\nframe = "hand"\n'
 FILE = 'name = "a"\nfile = "a.csv"\ntime = { column = "t_ms", unit = "ms" }\n'
@@ -238,28 +236,19 @@ FILE = 'name = "a"\nfile = "a.csv"\ntime = { column = "t_ms", unit = "ms" }\n'
 def test_measured_files_give_the_same_as_arrays(tmp_path: Path) -> None:
     robot = printed()
     found = truth(robot)
-    write_csv(tmp_path / "a.csv", found, NOISE, 5)
-    angles = {"joint1.motor", "joint2", "joint3", "base_angle", "hand_angle"}
-    columns = {
-        key: Column(key.replace("angle", "phi"), "deg" if key in angles else "mm", unwrap=key in angles)
-        for key in (
-            "joint1.motor",
-            "joint2",
-            "joint3",
-            "base_x",
-            "base_y",
-            "base_angle",
-            "hand_x",
-            "hand_y",
-            "hand_angle",
-        )
-    }
+    write_csv(tmp_path / "a.csv", found, 5)
+    columns = {joint: Column(joint, "deg", unwrap=True) for joint in ("joint1.motor", "joint2", "joint3")}
+    for whose, column in (("", "base"), ("frame_", "hand")):
+        columns[f"{whose}position"] = Column((f"{column}_x", f"{column}_y"), "mm")
+        columns[f"{whose}attitude"] = Column(f"{column}_phi", "deg", unwrap=True)
     data = read_record(tmp_path / "a.csv", columns, time=Column("t_ms", "ms"), missing="drop", gaps="keep")
-    test = joint_test_from_measurements("a", Chain(robot, FRAME, NOISE), data)
-    fit = identify_joints(robot, [test], warn=False)
+    test = joint_test_from_record("a", Chain(robot, FRAME, NOISE), data)
+    with pytest.raises(InputError, match="needs a measurement chain"):
+        identify_joints(robot, [data])
+    fit = identify_joints(robot, [data], chain=Chain(robot, FRAME, NOISE), warn=False)
     right = np.array([*TEST2.values(), 2.8 * DEGREE])
     assert test.time.size == TIMES.size - 1
-    assert fit.estimate.names[4:] == ("a.base_rz.bias",)
+    assert fit.estimate.names[4:] == ("a.attitude.z.bias",)
     assert np.abs((fit.estimate.values[:4] - right) / fit.estimate.std[:4]).max() < 4.0
     (tmp_path / "s.toml").write_text(HEAD + "[[test]]\n" + FILE + 'missing = "drop"\n' + COLUMNS)
     result = run_scenario(tmp_path / "s.toml")
@@ -288,7 +277,7 @@ def test_a_measured_torque_is_compared_and_makes_a_geared_motor_known(tmp_path: 
     """The advice of the warning, followed in a file: with the torque's column the motor's inertia is determined."""
     robot = catalogue.load("wojtunik2023")
     found = truth(robot)
-    write_csv(tmp_path / "a.csv", found, NOISE, 5, torque=0.01)
+    write_csv(tmp_path / "a.csv", found, 5, torque=0.01)
     head = HEAD.replace("_printed", "") + "attitude = false\n" + SENSORS
     body = "[[test]]\n" + FILE + 'missing = "drop"\n' + COLUMNS
     sd = []
@@ -377,7 +366,10 @@ def test_profiles_leave_out_what_is_not_determined(tmp_path: Path) -> None:
         (TWIN.replace("seed = 1", "sample = 1e-9"), "duration 10 s every 1e-09 s is not usable"),
         (TWIN.replace("seed = 1", "seed = -1"), "seed"),
         ("[[test]]\n" + FILE + COLUMNS, "there is no such file"),
-        ("[noise]\nencoder = 1e-4\n" + TWIN, r"it is 'sensors.noise' now: \[sensors.noise\] in place of \[noise\]"),
+        ("[noise]\nencoder = 1e-4\n" + TWIN, r"it stands in a table for each sensor now: \[\[sensor\]\]"),
+        ("planar = true\n" + TWIN, "the columns say it"),
+        ("[[test]]\n" + FILE + '[test.columns]\nbase_x = "x"\n', r"columns\.base_x: is an old name .it is position = "),
+        ("[sensors.noise]\nencoder = 1e-4\n" + TWIN, r"it stands in a table for each sensor now: \[\[sensor\]\]"),
     ],
 )
 def test_wrong_scenarios_are_told(tmp_path: Path, text: str, message: str) -> None:

@@ -15,11 +15,11 @@ from spacearm.identify.inertia.load import Load, load_of
 from spacearm.identify.inertia.montecarlo import monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, follow
 from spacearm.identify.inertia.output_error import OutputErrorProblem
+from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_files import read_record, write_record
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalLeastSquares
-from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.standard_parameters import Prior, standard_parameters
 from spacearm.identify.inertia.validate import compare_models, hold_out
 from spacearm.identify.inertia.writeback import identified_robot, save_identified
@@ -39,7 +39,6 @@ __all__ = [
     "Prior",
     "Record",
     "Recursive",
-    "Sensors",
     "SwarmSequence",
     "TargetFilter",
     "TotalLeastSquares",
@@ -55,6 +54,7 @@ __all__ = [
     "measure",
     "monte_carlo",
     "one_joint",
+    "prepare_record",
     "read_record",
     "save_identified",
     "standard_parameters",

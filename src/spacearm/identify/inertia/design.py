@@ -26,8 +26,9 @@ from spacearm.identify.inertia.output_error_fit import expected_information
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.sensors import Sensors
 from spacearm.identify.inertia.standard_parameters import Prior
+from spacearm.measure.sensors import shared_period
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.optimise.information import Information
@@ -178,7 +179,7 @@ def _over(used: float, limit: float) -> float:
 def evaluate(
     robot: Robot,
     experiments: Sequence[Experiment],
-    sensors: Sensors,
+    sensors: Sequence[Sensor],
     criterion: Criterion = "D",
     prior: Prior | None = None,
 ) -> Plan:
@@ -197,7 +198,7 @@ def evaluate(
 def design(
     robot: Robot,
     configuration: npt.ArrayLike | str,
-    sensors: Sensors,
+    sensors: Sequence[Sensor],
     limits: Limits,
     *,
     motions: int = 2,
@@ -228,7 +229,7 @@ def design(
         raise InputError(f"{motions} motions of {duration:g} s take longer than {limits.time:g} s", place=place)
     times = np.linspace(0.0, duration, inner_nodes + 2)
     shape = (motions, robot.n, inner_nodes), pulses if robot.thrusters else 0
-    search = _Search(robot, configuration, limits, times, sensors.interval, *shape, np.random.default_rng(seed))
+    search = _Search(robot, configuration, limits, times, shared_period(sensors), *shape, np.random.default_rng(seed))
     best_cost, best, best_genes = np.inf, None, search.draw()
     history, total = [], candidates + refinements
     for step in range(total):
@@ -252,7 +253,11 @@ def design(
 
 
 def _tried(
-    robot: Robot, experiments: Sequence[Experiment], sensors: Sensors, criterion: Criterion, prior: Prior | None
+    robot: Robot,
+    experiments: Sequence[Experiment],
+    sensors: Sequence[Sensor],
+    criterion: Criterion,
+    prior: Prior | None,
 ) -> Plan:
     """A candidate of a search, which is known again when the search was interrupted."""
 

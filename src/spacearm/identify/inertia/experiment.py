@@ -14,10 +14,17 @@ from spacearm.checks import array, checked, known, non_negative, number, positiv
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, SimulationError, at
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.sensors import Sensors
+from spacearm.measure.sensors import (
+    Moments,
+    numbers_by_channel,
+    read_moments,
+    shared_mount,
+    shared_period,
+    thrust_wrench,
+)
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
-from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.rotations import rotation_matrices
+from spacearm.model.layout import Layout
 from spacearm.result import Certificate
 from spacearm.simulate import Dopri853, Phase, Run, State, firing, simulate, spline
 from spacearm.typing import Array
@@ -160,13 +167,13 @@ class Experiment:
             robot, self.start(robot), phases, sample=times, method=method, ledger=ledger, overrides=overrides
         )
 
-    def record(self, robot: Robot, sensors: Sensors, times: Array, readings: Mapping[str, Array]) -> Record:
+    def record(self, robot: Robot, sensors: Sequence[Sensor], times: Array, readings: Mapping[str, Array]) -> Record:
         """What these readings (T, size) by channel of the experiment mean: which joints moved, which wrench acted."""
         return Record(
             name=self.name,
             times=times,
             readings=readings,
-            mount=sensors.mount,
+            mount=shared_mount(sensors),
             wrench=self.wrench(robot, times),
             thrusters={
                 name: self.wrench(robot, times, name) for name in dict.fromkeys(f.thruster for f in self.firings)
@@ -174,8 +181,8 @@ class Experiment:
             edges=tuple(self.edges()),
             joint_acceleration=self.joint_accelerations(robot, times),
             moving=tuple(joint in self.paths for joint in robot.joint_names),
-            sigma={name: sensors.sigma(name) for name in readings},
-            bias_sigma=dict(sensors.bias_sigma),
+            sigma={name: numbers_by_channel(sensors, "noise").get(name, 0.0) for name in readings},
+            bias_sigma=numbers_by_channel(sensors, "spread"),
             known_momentum=np.zeros(6) if self.known_momentum and self.at_rest() else None,
         )
 
@@ -220,18 +227,18 @@ def wrench_of(robot: Robot, thruster: str) -> Array:
     part = robot.thruster(thruster)
     if part.body != robot.bodies[0].name:
         raise InputError(f"sits on {part.body!r}", place=f"thruster {thruster!r}", hint="expected the base")
-    force = part.force * part.direction
-    return np.concatenate([force, np.cross(part.position, force)])
+    return thrust_wrench(robot, thruster)
 
 
 def measure(
-    robot: Robot, experiment: Experiment, sensors: Sensors, *, method: Dopri853 = EXACT, ledger: bool = True
+    robot: Robot, experiment: Experiment, sensors: Sequence[Sensor], *, method: Dopri853 = EXACT, ledger: bool = True
 ) -> Record:
     """Simulate the experiment on this robot and read the sensors, without noise or bias (see :meth:`Record.noisy`)."""
-    times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
+    interval = shared_period(sensors)
+    times = np.arange(0.0, experiment.duration * (1 + 1e-12), interval)
     if times.size < 2:
         raise InputError(
-            f"lasts {experiment.duration:g} s, samples are {sensors.interval:g} s apart",
+            f"lasts {experiment.duration:g} s, samples are {interval:g} s apart",
             place=experiment.place,
             hint="expected two samples or more",
         )
@@ -243,29 +250,10 @@ def measure(
             hint="a slower motion, or weaker forces",
         )
     states = at_times(run, times)
-    n = robot.n
-    rotation = rotation_matrices(states[:, QUATERNION])
-    spin, joints, rates = states[:, Layout(n).angular_velocity], states[:, Layout(n).joints], states[:, Layout(n).rates]
-    wrench = experiment.wrench(robot, times)
-    acceleration, reaction = _resolved(robot, experiment, times, states, wrench)
-    mount = sensors.mount
-    moving_base = states[:, Layout(n).linear_velocity]
-    at_mount = moving_base + np.cross(spin, mount)
-    linear = acceleration[:, :3] + np.cross(spin, moving_base)  # of the base origin against the world, base axes
-    turning = acceleration[:, 3:6]
-    readings: dict[str, Array] = {
-        "position": states[:, :3] + rotation @ mount,
-        "attitude": states[:, QUATERNION].copy(),
-        "velocity": np.einsum("tij,tj->ti", rotation, at_mount),
-        "rate": spin.copy(),
-        "acceleration": linear + np.cross(turning, mount) + np.cross(spin, np.cross(spin, mount)),
-        "angular_acceleration": turning.copy(),
-        "joint_position": joints.copy(),
-        "joint_rate": rates.copy(),
-        "joint_acceleration": acceleration[:, 6:].copy(),
-        "torque": reaction,
-    }
-    record = experiment.record(robot, sensors, times, {name: readings[name] for name in sensors.channels})
+    acceleration, reaction = _resolved(robot, experiment, times, states, experiment.wrench(robot, times))
+    rows = read_moments(robot, sensors, Moments(states, acceleration, reaction))
+    readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
+    record = experiment.record(robot, sensors, times, readings)
     return replace(
         record,
         joint_acceleration=acceleration[:, 6:],

@@ -14,8 +14,8 @@ from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit
-from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
+from spacearm.measure.channels import CHANNELS
 from spacearm.result import Figure
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from scipy.stats import norm
 
+from spacearm import measure
 from spacearm.checks import one_of, some
 from spacearm.errors import InputError
 from spacearm.identify.fit import Score
@@ -18,6 +19,7 @@ from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import Recursive, SwarmSequence
 from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
+from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
 from spacearm.identify.inertia.record_prediction import ROWS
@@ -220,7 +222,7 @@ def _keeps_pushes(record: Record, thin: Record) -> bool:
 @solvable("identification")
 def identify(
     robot: Robot,
-    records: Sequence[Record],
+    records: Sequence[Record | measure.Record],
     *,
     method: Method | None = None,
     kinds: Sequence[Kind] = ("momentum",),
@@ -233,7 +235,7 @@ def identify(
 
     Args:
         robot: geometry and first guess (a drawing's inertias; they may be wrong).
-        records: of the experiments.
+        records: of the experiments: read from files, of runs, or simulated.
         method: ``output-error`` (every sample of every channel, at the Cramer-Rao bound), ``total`` (momentum or forces
             at each sample by themselves, noise in all readings counted), ``linear`` (the same, for exact data),
             ``consistent`` (total, then only possible bodies), ``recursion`` and ``swarm`` (the paper's sequence of
@@ -248,34 +250,35 @@ def identify(
         segment: cut each record into pieces of about this length (s), each with a start of its own; ``output-error``
             alone. Forces that nobody states, such as drag, then add up within a piece and not over a long record.
     """
-    for record in records:
+    used = [record if isinstance(record, Record) else prepare_record(robot, record) for record in records]
+    for record in used:
         record.check_units()
     if method is None:
-        method = "output-error" if _allow_output_error(records, kinds) else "total"
+        method = "output-error" if _allow_output_error(used, kinds) else "total"
     one_of(method, get_args(Method), "method", place="identification")
     if method == "output-error":
         if segment is not None:
-            records = [piece for record in records for piece in record.segments(segment)]
-        return _output_error(robot, records, prior, estimate, test)
+            used = [piece for record in used for piece in record.segments(segment)]
+        return _output_error(robot, used, prior, estimate, test)
     if estimate or segment is not None:
         what = "nuisances cannot be estimated from these records" if estimate else "these records cannot be cut"
         hint = "expected method 'output-error', position, attitude, joints and their noise"
         raise InputError(what, place="estimate" if estimate else "segment", hint=hint)
     fit: TotalFit | None = None
     bias: float | None = None
-    given = tuple(record.times.size for record in records)
-    records = [_complete(record) for record in records]
+    given = tuple(record.times.size for record in used)
+    used = [_complete(record) for record in used]
     if method in SINGLE:
-        problem = InertiaProblem(robot, records, kinds, prior if method == "linear" else None)
+        problem = InertiaProblem(robot, used, kinds, prior if method == "linear" else None)
         found = SINGLE[method]().solve(problem)
         # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
-        few = InertiaProblem(robot, thinned(records, most=SAMPLED), kinds, problem.prior)
+        few = InertiaProblem(robot, thinned(used, most=SAMPLED), kinds, problem.prior)
         seen = fit_total(few, start=found.values, iterations=1, held=found.extra.get("not_identifiable"))
         information = seen.information.at(found.values)
-        found = _judged(InertiaProblem(robot, thinned(records), kinds, problem.prior), found)
+        found = _judged(InertiaProblem(robot, thinned(used), kinds, problem.prior), found)
         bias = None if problem.assumed_noise else _bias(problem, few, found)
     else:
-        problem = InertiaProblem(robot, thinned(records), kinds, prior)
+        problem = InertiaProblem(robot, thinned(used), kinds, prior)
         found = TotalLeastSquares().solve(problem)
         fit = found.extra["fit"]
         information = fit.information

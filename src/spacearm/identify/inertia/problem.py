@@ -15,8 +15,8 @@ from spacearm.identify.inertia.base_parameters import BaseParameters, base_param
 from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind, Linear, Weights
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.standard_parameters import Prior
+from spacearm.measure.channels import CHANNELS
 from spacearm.model import Robot
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from spacearm.checks import array, known, positive
 from spacearm.errors import InputError
-from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
+from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.units import ask_about_degrees
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.typing import Array
@@ -151,16 +152,16 @@ class Record:
         shape = (*(() if repetitions is None else (repetitions,)), self.times.size, sigma.size)
         return self.moved(rng.normal(size=shape) * sigma)
 
-    def biased(self, sensors: Sensors) -> Record:
+    def biased(self, sensors: Sequence[Sensor]) -> Record:
         """With the sensors' constant biases."""
         places, sigma = self.deviations()
         change = np.zeros(sigma.size)
-        for name, value in sensors.bias.items():
-            if name not in places:
+        for sensor in sensors:
+            if sensor.channel not in places:
                 continue
-            size = places[name].stop - places[name].start
-            shape = (size,) if np.ndim(value) else ()
-            change[places[name]] = array(value, f"bias of {name!r}", shape, place=self.place)
+            own = places[sensor.channel]
+            shape = (own.stop - own.start,) if np.ndim(sensor.bias) else ()
+            change[own] = array(sensor.bias, f"bias of {sensor.channel!r}", shape, place=self.place)
         return self.moved(np.broadcast_to(change, (self.times.size, sigma.size)))
 
     def typical(self) -> Record:

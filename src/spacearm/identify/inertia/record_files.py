@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,39 +14,28 @@ from spacearm.errors import InputError, at
 from spacearm.identify.inertia.encoders import moving_joints
 from spacearm.identify.inertia.experiment import Experiment, wrench_of
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE, Sensors
 from spacearm.measure import files
+from spacearm.measure.attitude import to_quaternions
+from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.clean import noise_from_scatter
 from spacearm.measure.files import Column
+from spacearm.measure.sensors import numbers_by_channel
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
 from spacearm.typing import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """Columns of a channel: their names in the file, in order, and their unit.
-
-    An attitude may be given as four columns (quaternion w, x, y, z) or as three angles (z-y-x Euler angles: alpha about
-    z, beta about y, gamma about x, as the paper's).
-    """
-
-    names: tuple[str, ...]
-    unit: str = ""
-    unwrap: bool = False
-    offset: float = 0.0
-
-
-def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Channel]:
+def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Column]:
     """The columns that :func:`write_record` writes: SI units, ``rate.x``, ``joint_rate.joint1``, ..."""
     found = {}
     for name in channels:
         if name == "attitude":
-            found[name] = Channel(tuple(f"attitude.{c}" for c in "wxyz"))
+            found[name] = Column(tuple(f"attitude.{c}" for c in "wxyz"))
         elif CHANNELS[name].size == 3:
-            found[name] = Channel(tuple(f"{name}.{c}" for c in "xyz"), CHANNELS[name].unit)
+            found[name] = Column(tuple(f"{name}.{c}" for c in "xyz"), CHANNELS[name].unit)
         else:
-            found[name] = Channel(tuple(f"{name}.{joint}" for joint in robot.joint_names))
+            found[name] = Column(tuple(f"{name}.{joint}" for joint in robot.joint_names))
     return found
 
 
@@ -54,13 +43,13 @@ def read_record(
     path: str | Path,
     robot: Robot,
     experiment: Experiment,
-    sensors: Sensors,
-    columns: Mapping[str, Channel] | None = None,
+    sensors: Sequence[Sensor],
+    columns: Mapping[str, Column] | None = None,
     *,
     time: Column | str = "time",
     missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
-    levels: Mapping[str, Channel] | None = None,
+    levels: Mapping[str, Column] | None = None,
     estimate_noise: bool = False,
 ) -> Record:
     """A measured experiment.
@@ -78,24 +67,22 @@ def read_record(
         InputError: with file and place, for anything that does not fit.
     """
     path = Path(path)
-    chosen = standard_columns(robot, sensors.channels) if columns is None else dict(columns)
+    chosen = standard_columns(robot, [sensor.channel for sensor in sensors]) if columns is None else dict(columns)
     wanted = _wanted(path, robot, chosen, levels or {})
     data = files.read_record(path, wanted, time=time, missing=missing, gaps=gaps)
-    readings = {}
-    for name, channel in chosen.items():
-        values = data.stack([f"{name}.{k}" for k in range(len(channel.names))])
-        if name == "attitude":
-            values = _from_euler(values) if values.shape[1] == 3 else _unit(values, path)
-        readings[name] = values
+    readings = {name: data[name] for name in chosen}
+    if "attitude" in readings:
+        readings["attitude"] = to_quaternions(readings["attitude"], str(path))
     times = data.times
     record = experiment.record(robot, sensors, times - times[0], readings)
     record = _with_levels(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
     if estimate_noise:
-        record = _with_noise(record, [name for name in readings if name not in sensors.noise])
-    return _with_moving(record) if "joint_position" in readings else record
+        known_noise = numbers_by_channel(sensors, "noise")
+        record = set_noise(record, [name for name in readings if name not in known_noise])
+    return set_moving(record) if "joint_position" in readings else record
 
 
-def _with_noise(record: Record, channels: Sequence[str]) -> Record:
+def set_noise(record: Record, channels: Sequence[str]) -> Record:
     """With the noise of these channels from the scatter of their readings, over all components together."""
     sigma, doubt = dict(record.sigma), {}
     for name in channels:
@@ -108,31 +95,27 @@ def _with_noise(record: Record, channels: Sequence[str]) -> Record:
 
 
 def _wanted(
-    path: Path, robot: Robot, chosen: Mapping[str, Channel], levels: Mapping[str, Channel]
+    path: Path, robot: Robot, chosen: Mapping[str, Column], levels: Mapping[str, Column]
 ) -> dict[str, Column | str]:
-    """Columns to read, by channel and component."""
+    """Columns to read, with the units that they must have."""
     wanted: dict[str, Column | str] = {}
-    for name, channel in chosen.items():
+    for name, column in chosen.items():
         with at("columns", file=path):
             known(name, CHANNELS, "channel")
-        size = CHANNELS[name].size or robot.n
+        size, count = CHANNELS[name].size or robot.n, len(column.names)
         allowed = (4, 3) if name == "attitude" else (size,)
-        if len(channel.names) not in allowed:
-            raise InputError(
-                f"{name!r} has {len(channel.names)} columns", file=path, place="columns", hint=f"expected {allowed[0]}"
-            )
-        for k, column in enumerate(channel.names):
-            wanted[f"{name}.{k}"] = Column(
-                column, channel.unit, _expected(robot, name, k, channel), channel.unwrap, channel.offset
-            )
-    for name, channel in levels.items():
-        if len(channel.names) != 1:
-            raise InputError(f"{name!r} has {len(channel.names)} columns", file=path, place="levels", hint="expected 1")
-        wanted[f"level.{name}"] = Column(channel.names[0], channel.unit, "", False, channel.offset)
+        if count not in allowed:
+            raise InputError(f"{name!r} has {count} columns", file=path, place="columns", hint=f"expected {allowed[0]}")
+        expects = [_expected(robot, name, k, column) for k in range(count)]
+        wanted[name] = replace(column, name=column.names, expects=expects)
+    for name, column in levels.items():
+        if len(column.names) != 1:
+            raise InputError(f"{name!r} has {len(column.names)} columns", file=path, place="levels", hint="expected 1")
+        wanted[f"level.{name}"] = replace(column, name=column.names[0], unwrap=False)
     return wanted
 
 
-def _with_moving(record: Record) -> Record:
+def set_moving(record: Record) -> Record:
     """Readings tell which joints move: one without a planned path is not taken as locked."""
     seen = moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
     moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
@@ -153,7 +136,7 @@ def _with_levels(record: Record, robot: Robot, levels: Mapping[str, Array]) -> R
     return replace(record, thrusters=parts, wrench=total, edges=tuple(sorted(edges)))
 
 
-def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
+def _expected(robot: Robot, name: str, k: int, channel: Column) -> str:
     """SI unit of a column; quaternions have none, joints that slide have metres."""
     if name == "attitude":
         return "rad" if len(channel.names) == 3 else ""
@@ -163,39 +146,6 @@ def _expected(robot: Robot, name: str, k: int, channel: Channel) -> str:
     if CHANNELS[name].size is None and robot.joints[k].kind == "prismatic":
         return {"rad": "m", "rad/s": "m/s", "rad/s2": "m/s2", "N m": "N"}[unit]
     return unit
-
-
-def _from_euler(angles: Array) -> Array:
-    """z-y-x Euler angles (T, 3) to quaternions."""
-    from scipy.spatial.transform import Rotation
-
-    found = np.full((angles.shape[0], 4), np.nan)
-    whole = np.isfinite(angles).all(axis=1)
-    found[whole] = _one_branch(np.roll(Rotation.from_euler("ZYX", angles[whole]).as_quat(), 1, axis=1))
-    return found
-
-
-def _unit(quaternions: Array, path: Path) -> Array:
-    norms = np.linalg.norm(quaternions, axis=1)
-    whole = np.isfinite(norms)
-    worst = int(np.argmax(np.where(whole, np.abs(norms - 1.0), 0.0)))
-    if abs(norms[worst] - 1.0) > 1e-2:
-        raise InputError(
-            f"quaternion of sample {worst} has norm {norms[worst]:.6g}",
-            file=path,
-            place="attitude",
-            hint="expected w, x, y, z with norm 1, or three angles with their unit",
-        )
-    found = np.full(quaternions.shape, np.nan)
-    found[whole] = _one_branch(quaternions[whole] / norms[whole, None])
-    return found
-
-
-def _one_branch(unit: Array) -> Array:
-    """Unit quaternions without jumps: q and -q are the same attitude, but splines need one of them throughout."""
-    flips = np.cumprod(np.where(np.sum(unit[1:] * unit[:-1], axis=1) < 0, -1.0, 1.0))
-    unit[1:] *= flips[:, None]
-    return np.asarray(unit)
 
 
 def write_record(record: Record, robot: Robot, path: str | Path) -> Path:

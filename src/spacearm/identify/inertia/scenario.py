@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -22,13 +22,13 @@ from spacearm.identify.inertia.output_error import NUISANCES
 from spacearm.identify.inertia.output_error_fit import shown_by
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.record_files import Channel, read_record
-from spacearm.identify.inertia.sensors import TYPICAL_NOISE, Sensors
+from spacearm.identify.inertia.record_files import read_record
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.inertia.validate import Comparison, HoldOut, Torque, compare_models, hold_out, hold_out_record
 from spacearm.identify.inertia.weighed import Weighed
 from spacearm.identify.numerics import solvable
 from spacearm.measure.files import Column, read_times
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.files import file_format
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
@@ -36,16 +36,13 @@ from spacearm.result import Check
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import Session, StudyFile, Table, agreement, distinct, key, makes, refused
 from spacearm.study.scenario import Progress
+from spacearm.study.sensor_tables import ChannelName, SamplingTable, SensorTable
 from spacearm.study.signal_tables import SignalTable, ThrusterTable, not_an_angle
-from spacearm.study.tables import ColumnTable, ConfigurationKeys, Count, MeasuredKeys, MotionKeys, Numbers
+from spacearm.study.tables import ColumnTable, ConfigurationKeys, Count, MeasuredKeys, MotionKeys
 from spacearm.typing import Array
 
 #: Of one experiment: more is a slip of the pen, and would fill the memory.
 MOST_SAMPLES = 1_000_000
-ChannelName = Literal[
-    "position", "attitude", "velocity", "rate", "acceleration", "angular_acceleration",
-    "joint_position", "joint_rate", "joint_acceleration", "torque",
-]  # fmt: skip
 if TYPE_CHECKING:
     NuisanceName = str
 else:  # the words of the file are those of the table
@@ -58,7 +55,7 @@ class _Setup(NamedTuple):
     session: Session
     drawing: Robot
     real: Robot
-    sensors: Sensors
+    sensors: Sequence[Sensor]
     experiments: list[Experiment]
 
 
@@ -72,30 +69,6 @@ def _in_the_folder(name: str) -> str:
     except InputError as error:
         raise refused(error.message, error.hint) from None
     return name
-
-
-class SensorTable(Table):
-    """What is measured."""
-
-    mount: Vector3 = key([0.0, 0.0, 0.0], "of the position, velocity and acceleration sensors, base frame, m")
-    sample: Duration = key(0.1, "interval of the samples, s")
-    channels: list[ChannelName] | None = key(None, "position, attitude, velocity, rate, joints where left out")
-    noise: dict[ChannelName, Number] | Literal["typical", "none"] | None = key(
-        None, "channel = standard deviation, SI; left out: typical if simulated, of measured channels by their scatter"
-    )
-    bias: dict[ChannelName, Numbers] = key({}, "channel = constant that is added, SI")
-    bias_sigma: dict[ChannelName, Number] = key({}, "channel = how large its unknown bias may be")
-    seed: Seed = 0
-
-    def make(self) -> Sensors:
-        words = {None: TYPICAL_NOISE, "typical": TYPICAL_NOISE, "none": {}}
-        noise = self.noise if isinstance(self.noise, dict) else words[self.noise]
-        options = self.options("mount", "channels", "bias", "bias_sigma")
-        return Sensors(interval=self.sample, noise={str(name): value for name, value in noise.items()}, **options)
-
-    def read(self) -> Sensors:
-        """The sensors of a measured experiment, with the noise that is stated."""
-        return self.make() if self.noise is not None else replace(self.make(), noise={})
 
 
 class ExciteKeys(Table):
@@ -176,21 +149,18 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         times = read_times(path, clock)
         return float(times[-1] - times[0])
 
-    def read(self, experiment: Experiment, setup: _Setup, sensors: SensorTable) -> Record:
+    def read(self, experiment: Experiment, setup: _Setup, file: InertiaFile) -> Record:
         """The measured file."""
         columns = None
         if self.columns is not None:
-            columns = {str(n): _channel(c) for n, c in self.columns.items()}
+            columns = {str(n): c.make() for n, c in self.columns.items()}
         path, time = setup.session.folder / str(self.file), Column(self.time.only("time"), self.time.unit)
-        levels = {name: _channel(c) for name, c in self.thruster_columns.items()}
+        levels = {name: c.make() for name, c in self.thruster_columns.items()}
         options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps, "levels": levels}
-        options["estimate_noise"] = sensors.noise != "none"
+        options["estimate_noise"] = file.sensors.noise != "none"
+        sensors = file.sensors.sensors(file.sensor, simulated=False)
         with at(file=path):
-            return read_record(path, setup.drawing, experiment, sensors.read(), columns, **options)
-
-
-def _channel(table: ColumnTable) -> Channel:
-    return Channel(table.columns, table.unit, table.unwrap, table.offset)
+            return read_record(path, setup.drawing, experiment, sensors, columns, **options)
 
 
 class MeasurementsTable(ExperimentTable):
@@ -297,7 +267,7 @@ class DesignTable(ConfigurationKeys):
     refinements: Count = key(40, "changes of the best")
     seed: Seed = 0
 
-    def plan(self, robot: Robot, sensors: Sensors, prior: Prior | None, tell: Progress) -> Plan:
+    def plan(self, robot: Robot, sensors: Sequence[Sensor], prior: Prior | None, tell: Progress) -> Plan:
         """The best experiments found."""
         limits = Limits(**self.options("angle", "rate", "attitude", "impulse", "clearance", "margin"))
         options = self.options("motions", "duration", "pulses", "criterion", "candidates", "refinements", "seed")
@@ -336,7 +306,8 @@ class InertiaFile(StudyFile):
 
     real: Name | None = key(None, "robot that is simulated; the drawing where left out")
     real_scale: Number = key(1.0, "factor of its inertias")
-    sensors: SensorTable = SensorTable()
+    sensors: SamplingTable = SamplingTable()
+    sensor: list[SensorTable] = key([], "sensors that differ from typical ones, or measure further channels")
     experiment: list[ExperimentTable] = key([], "simulated or measured")
     measurements: MeasurementsTable | None = key(None, "a single measured one, where there are no others")
     estimate: EstimateTable = EstimateTable()
@@ -358,8 +329,8 @@ class InertiaFile(StudyFile):
     @solvable("inertia identification")
     def solve(self, session: Session) -> Weighed:
         drawing = session.robot(self.robot)
-        real, sensors = self._real(session, drawing), self.sensors.make()
-        experiments = self._experiments(drawing, sensors, session)
+        real, sensors = self._real(session, drawing), self.sensors.sensors(self.sensor)
+        experiments = self._experiments(drawing, session)
         setup = _Setup(session, drawing, real, sensors, experiments)
         estimate, kinds = self.estimate, tuple(self.estimate.equations)
         prior = estimate.prior_of(drawing, self.robot)
@@ -396,7 +367,7 @@ class InertiaFile(StudyFile):
             plan=plan,
         )
 
-    def _plan(self, drawing: Robot, sensors: Sensors, prior: Prior | None, session: Session) -> Plan:
+    def _plan(self, drawing: Robot, sensors: Sequence[Sensor], prior: Prior | None, session: Session) -> Plan:
         assert self.design is not None
         with at("design"):
             return self.design.plan(drawing, sensors, prior, lambda share, what: session.tell(0.1 * share, what))
@@ -443,7 +414,7 @@ class InertiaFile(StudyFile):
                 continue
             setup.session.tell(0.1 + 0.2 * k / len(self.tables), f"experiment {table.name}")
             if table.file is not None:
-                drawn.append(table.read(experiment, setup, self.sensors))
+                drawn.append(table.read(experiment, setup, self))
                 continue
             with at(self.place(k)):
                 clean.append(measure(setup.real, experiment, setup.sensors))
@@ -457,7 +428,7 @@ class InertiaFile(StudyFile):
         found = []
         for table, experiment in zip(self.tables, setup.experiments, strict=True):
             if table.hold_out and table.file is not None:
-                found.append(hold_out_record(setup.drawing, inertia, table.read(experiment, setup, self.sensors)))
+                found.append(hold_out_record(setup.drawing, inertia, table.read(experiment, setup, self)))
             elif table.hold_out and able:
                 found.append(hold_out(setup.real, inertia, experiment, setup.sensors))
         return found
@@ -472,7 +443,7 @@ class InertiaFile(StudyFile):
             robot = robot.with_inertia_parameters(robot.inertia_parameters * self.real_scale)
         return robot
 
-    def _experiments(self, drawing: Robot, sensors: Sensors, session: Session) -> list[Experiment]:
+    def _experiments(self, drawing: Robot, session: Session) -> list[Experiment]:
         if not self.tables:
             raise InputError("there is none", place="experiment", hint="[[experiment]] tables, or [measurements]")
         distinct(self.tables, "experiment")
@@ -480,9 +451,9 @@ class InertiaFile(StudyFile):
         for k, table in enumerate(self.tables):
             with at(self.place(k)):
                 found.append(table.of(drawing, session.folder))
-            if table.file is None and found[-1].duration > MOST_SAMPLES * sensors.interval:
+            if table.file is None and found[-1].duration > MOST_SAMPLES * self.sensors.sample:
                 raise InputError(
-                    f"{found[-1].duration:g} s every {sensors.interval:g} s are too many samples",
+                    f"{found[-1].duration:g} s every {self.sensors.sample:g} s are too many samples",
                     place=f"{self.place(k)}.duration",
                     hint=f"expected at most {MOST_SAMPLES}",
                 )

@@ -22,7 +22,8 @@ from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.experiment import EXACT, Experiment, at_times
 from spacearm.identify.inertia.inertia_parameters import Label, labels
 from spacearm.identify.inertia.readings import Record, attitude_difference
-from spacearm.identify.inertia.sensors import Sensors
+from spacearm.measure.sensors import shared_period
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Dopri853, Phase, Signal, State, approximate, simulate, simulate_batch
@@ -129,9 +130,9 @@ class HoldOut:
     base_rate: float  # rad/s
 
 
-def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: Sensors) -> HoldOut:
+def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: Sequence[Sensor]) -> HoldOut:
     """How well the identified inertias predict the base's motion in an experiment that did not serve to find them."""
-    times = np.arange(0.0, experiment.duration * (1 + 1e-12), sensors.interval)
+    times = np.arange(0.0, experiment.duration * (1 + 1e-12), shared_period(sensors))
     columns = Layout(robot.n).base_velocity
     first, second = (
         at_times(experiment.run(robot, times, inertia=inertia), times)[:, columns] for inertia in (None, identified)

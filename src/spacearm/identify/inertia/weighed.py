@@ -17,10 +17,10 @@ from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import nuisance_rows
 from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.sensors import CHANNELS
 from spacearm.identify.inertia.standard_parameters import Prior, Source
 from spacearm.identify.inertia.validate import Comparison, HoldOut
 from spacearm.identify.inertia.writeback import identified_text
+from spacearm.measure.channels import CHANNELS
 from spacearm.result import Check, Checks, Figure
 from spacearm.study import Findings, Noted, RobotFile, row
 from spacearm.typing import Array

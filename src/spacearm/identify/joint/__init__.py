@@ -16,8 +16,8 @@ from spacearm.identify.joint.identify import (
     sample_posterior,
 )
 from spacearm.identify.joint.laws import Law
-from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements, joint_test_from_vision
-from spacearm.identify.joint.measurement_chain import Chain, SensorNoise
+from spacearm.identify.joint.measured import JointTest, joint_test_from_record, joint_test_from_vision
+from spacearm.identify.joint.measurement_chain import Chain
 from spacearm.identify.joint.prediction import FrequencyResponse, frequency_response, hold_out
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.sampling import early
@@ -34,13 +34,12 @@ __all__ = [
     "JointTest",
     "Law",
     "Selection",
-    "SensorNoise",
     "Truth",
     "early",
     "frequency_response",
     "hold_out",
     "identify_joints",
-    "joint_test_from_measurements",
+    "joint_test_from_record",
     "joint_test_from_vision",
     "observe",
     "profile_likelihood",

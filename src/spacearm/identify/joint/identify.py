@@ -17,13 +17,15 @@ from spacearm.identify.fit import Score
 from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
 from spacearm.identify.joint.forward import Accuracy, Drive, work_limit
 from spacearm.identify.joint.laws import Law
-from spacearm.identify.joint.measured import BASE, JointTest
+from spacearm.identify.joint.measured import BASE, JointTest, joint_test_from_record
+from spacearm.identify.joint.measurement_chain import Chain
 from spacearm.identify.joint.outliers import without_far, without_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
 from spacearm.identify.joint.remarks import misfits, remarks_on
 from spacearm.identify.joint.sampling import Weighting
 from spacearm.identify.joint.suspects import NUISANCES, score_of, suspects
 from spacearm.identify.numerics import solvable
+from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
 from spacearm.optimise.estimate import Estimate, Estimator, Reason
@@ -167,8 +169,9 @@ class JointFit:
 @solvable("identification")
 def identify_joints(
     robot: Robot,
-    tests: Sequence[JointTest],
+    tests: Sequence[JointTest | Record],
     *,
+    chain: Chain | None = None,
     drive: Drive = "motor_angle",
     law: Law | None = None,
     method: Method | Estimator = "levenberg_marquardt",
@@ -186,7 +189,9 @@ def identify_joints(
     """Find motor inertia, stiffness and damping of the flexible joints, and every test's start offset.
 
     Args:
-        tests: several tests share the joints' parameters; each has its own offset.
+        tests: several tests share the joints' parameters; each has its own offset. Records, of files or of runs, become
+            tests by :func:`joint_test_from_record`.
+        chain: how a record shows the flexible joints' angles; needed for records alone.
         drive: how the model's motors move. ``motor_angle`` (default) prescribes the measured angle and is right
             whatever moves the motor; ``torque`` needs the torque that really acted; ``rigid_torque`` is the paper's.
         law: friction and other laws beyond spring and damper.
@@ -206,7 +211,7 @@ def identify_joints(
     began = time.perf_counter()
     one_of(cost, ("likelihood", "paper"), "cost", place="identification")
     how = _asked(nuisances or {})
-    chosen, outliers = _prepared(robot, tests, cost)
+    chosen, outliers = _prepared(robot, [_as_test(test, chain, drive) for test in tests], cost)
     build = partial(
         _problem, robot, chosen, law=law or Law(), drive=drive, bounds=bounds, guess=guess, fixed=fixed,
         offset_rate=offset_rate, weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
@@ -353,6 +358,15 @@ def _cleared(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -
         model, estimate = _settled(cut.with_path_errors(estimate.values), estimate, estimator)
         estimate = replace(estimate, covariance=model.covariance(model, estimate.values))
     return model, estimate, total
+
+
+def _as_test(given: JointTest | Record, chain: Chain | None, drive: Drive) -> JointTest:
+    if isinstance(given, JointTest):
+        return given
+    if chain is None:
+        hint = "chain=Chain(robot, frame, sensors)"
+        raise InputError("a record needs a measurement chain", place=given.place, hint=hint)
+    return joint_test_from_record(given.name, chain, given, torque="known" if drive == "torque" else "measured")
 
 
 def _prepared(robot: Robot, tests: Sequence[JointTest], cost: str) -> tuple[list[JointTest], int]:

@@ -12,18 +12,19 @@ import numpy.typing as npt
 from spacearm.checks import array, checked, known, rising, some
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
-from spacearm.identify.joint.measurement_chain import Chain, Method, planar_pose
+from spacearm.identify.joint.measurement_chain import Chain, Method
 from spacearm.identify.joint.paths import Smoothed, smoothed
 from spacearm.measure import Record
+from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.clean import find_present
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
 #: Channels of the base that a model may be compared with: position (m) and rotation vector (rad), world axes.
-BASE = ("base_x", "base_y", "base_z", "base_rx", "base_ry", "base_rz")
-#: Channels that are no angles.
-LENGTHS_AND_TORQUES = ("_x", "_y", "_z", ".torque")
+BASE = ("position.x", "position.y", "position.z", "attitude.x", "attitude.y", "attitude.z")
+#: How the names of channels end that are no angles.
+LENGTHS_AND_TORQUES = (*BASE[:3], ".torque")
 #: Largest standard deviation of an angle, rad.
 ROUGH = 0.5
 
@@ -36,7 +37,7 @@ class JointTest:
         time: s, rising; need not be regular.
         encoders: joint to readings (rad) of the rigid joints and the motors (load side), as ``joint1.motor``. NaN
             where a reading is missing, here and in all that follows.
-        measured: what is compared: a flexible link's angle, a motor's angle, ``base_x`` ... ``base_rz``,
+        measured: what is compared: a flexible link's angle, a motor's angle, ``position.x`` ... ``attitude.z``,
             ``<joint>.torque`` (N m, at the motor).
         noise: of the measured channels in their order: standard deviations (m,), a covariance (m, m), or one for each
             sample (T, m, m). None: unknown but equal, taken from the fit.
@@ -264,13 +265,13 @@ def joint_test_from_vision(
         poses = np.asarray(base, dtype=np.float64)
         axis = _axis(robot)
         measured[BASE[3 + axis]] = np.unwrap(attitude_vector(poses[:, 3:])[:, axis])
-        noise[:, count, count] = chain.noise.base_attitude**2
+        noise[:, count, count] = chain.noise["attitude"] ** 2
         noise[:, :count, count] = noise[:, count, :count] = found.with_base[:, :, 3 + axis]
         if not start_known:
             more = {"base_pose": poses[0], "biases": (BASE[3 + axis],), **more}
     else:
         noise = noise[:, :count, :count]
-    sigma = chain.noise.encoder or None
+    sigma = chain.noise["joint_position"] or None
     shares = {
         joint: {encoder: moved[:, k] for encoder, moved in found.by_encoder.items()}
         for k, joint in enumerate(found.names)
@@ -318,40 +319,46 @@ def _axis(robot: Robot) -> int:
         index = parent - 1
 
 
-def _pose(data: Record, plane: bool, who: str) -> Array:
-    if plane:
-        return planar_pose(data[f"{who}_x"], data[f"{who}_y"], data[f"{who}_angle"])
-    return data.stack([f"{who}_{key}" for key in ("x", "y", "z", "qw", "qx", "qy", "qz")])
+def _pose(data: Record, whose: str = "") -> Array:
+    """Poses (T, 7) from a position of two or three columns and an attitude."""
+    place = data[f"{whose}position"]
+    if place.ndim != 2 or place.shape[1] not in (2, 3):
+        columns = place.shape[1] if place.ndim == 2 else 1
+        raise InputError(f"has {columns} columns", place=f"{whose}position", hint="expected x, y or x, y, z")
+    height = place[:, 2] if place.shape[1] == 3 else np.zeros(place.shape[0])
+    turn = to_quaternions(data[f"{whose}attitude"], data.source or None)
+    return np.concatenate([place[:, :2], height[:, None], turn], axis=1)
 
 
 def _measured(
-    name: str, chain: Chain, data: Record, encoders: Mapping[str, Array], links: Mapping[str, Array], plane: bool,
+    name: str, chain: Chain, data: Record, encoders: Mapping[str, Array], links: Mapping[str, Array],
     attitude: bool, start_known: bool, more: Mapping[str, object],
 ) -> JointTest:  # fmt: skip
     """A test whose flexible joints' angles were measured; with the base's attitude where it was."""
-    sigma = chain.noise.link_sigma
+    sigma = chain.noise["link"]
     noise = np.full(len(links), sigma) if sigma else None
-    options = {"encoder_sigma": chain.noise.encoder or None, **more}
+    options = {"encoder_sigma": chain.noise["joint_position"] or None, **more}
     test = JointTest(name, data.times, encoders, links, noise, **options)  # type: ignore[arg-type]
-    if not attitude or ("base_angle" if plane else "base_qw") not in data:
+    if not attitude or "attitude" not in data:
         return test
+    plane = data["attitude"].ndim == 1
     axis = 2 if plane else _axis(chain.robot)
-    turn = data["base_angle"] if plane else attitude_vector(_pose(data, plane, "base")[:, 3:])[:, axis]
-    test = test.with_channel(BASE[3 + axis], turn, chain.noise.base_attitude or None)
+    turn = data["attitude"] if plane else attitude_vector(to_quaternions(data["attitude"], data.source))[:, axis]
+    test = test.with_channel(BASE[3 + axis], turn, chain.noise["attitude"] or None)
     return test if start_known else replace(test, biases=(BASE[3 + axis],))
 
 
-def joint_test_from_measurements(
-    name: str, chain: Chain, data: Record, *, plane: bool = True,
+def joint_test_from_record(
+    name: str, chain: Chain, data: Record, *,
     method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
     start_known: bool = False, torque: Literal["known", "measured"] = "known", **more: object,
 ) -> JointTest:  # fmt: skip
-    """A test from named columns: joint names for encoders, ``base_x``, ``base_y``, ``base_angle`` for vision.
+    """A test from a record: joint names for encoders, and the poses of base and hand that a vision system saw.
 
-    The hand's are ``hand_x``, ``hand_y``, ``hand_angle``. With ``plane=False`` the poses are ``base_x`` ... ``base_z``,
-    ``base_qw`` ... ``base_qz``, and the same for the hand.
-    With ``angle="measured"`` the columns already hold the flexible joints' own angles, and no vision is needed.
-    A column ``<joint>.torque`` is the torque of that joint's motor: known, so that it drives the model and the motor's
+    The base's channels are ``position`` and ``attitude``, the hand's ``frame_position`` and ``frame_attitude``: in the
+    plane x, y and an angle about z, in space x, y, z and a quaternion or Euler angles.
+    With ``angle="measured"`` there are channels of the flexible joints' own angles, and no vision is needed.
+    A channel ``<joint>.torque`` is the torque of that joint's motor: known, so that it drives the model and the motor's
     encoder is compared; or with ``torque="measured"`` one more channel to compare the model with.
     """
     robot = chain.robot
@@ -359,20 +366,20 @@ def joint_test_from_measurements(
     encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
     columns = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data}
     torques = columns if torque == "known" else {}
-    more = {"torques": torques, "torque_sigma": chain.noise.torque, **more}
+    more = {"torques": torques, "torque_sigma": chain.noise["torque"], **more}
     if angle == "measured":
         seen = {joint: data[joint] for joint in links}
-        test = _measured(name, chain, data, encoders, seen, plane, attitude, start_known, more)
+        test = _measured(name, chain, data, encoders, seen, attitude, start_known, more)
     else:
         test = joint_test_from_vision(
-            name, chain, data.times, encoders, _pose(data, plane, "base"), _pose(data, plane, "hand"), method=method,
+            name, chain, data.times, encoders, _pose(data), _pose(data, "frame_"), method=method,
             attitude=attitude, start_known=start_known, **more,
         )  # fmt: skip
     if torques:  # a motor under a known torque is free: its encoder is then a measurement
         for f in chain.flexible:
             motor = robot.joint_names[f.motor]
-            test = test.with_channel(motor, data[motor], chain.noise.encoder or None)
+            test = test.with_channel(motor, data[motor], chain.noise["joint_position"] or None)
     else:
         for joint, values in columns.items():
-            test = test.with_channel(f"{joint}.torque", values, chain.noise.torque)
+            test = test.with_channel(f"{joint}.torque", values, chain.noise["torque"])
     return test

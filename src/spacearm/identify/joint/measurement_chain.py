@@ -7,16 +7,18 @@ hand. The angle of a flexible joint is what makes the two fit together. Poses ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, checked, non_negative, one_of
+from spacearm.checks import array, known, non_negative, one_of
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, at
 from spacearm.identify.joint.flexible_joints import flexible_joints
+from spacearm.mechanics.sensors import Encoder, Sensor
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
@@ -24,30 +26,38 @@ from spacearm.typing import Array
 Method = Literal["least_squares", "position", "orientation"]
 
 
-@dataclass(frozen=True)
-class SensorNoise:
-    """Standard deviations of one reading: encoders and attitudes (each component) rad, positions m, torques N m.
+#: Standard deviations of readings whose sensors state none: joints and attitudes rad, positions m, torques N m.
+ASSUMED = {
+    "joint_position": 1e-4,
+    "position": 5e-4,
+    "attitude": 1e-3,
+    "frame_position": 5e-4,
+    "frame_attitude": 1e-3,
+    "torque": 0.01,
+}
+_ANGLES = ("joint_position", "attitude", "frame_attitude")
 
-    ``link``: of a sensor that reads a flexible link's own angle; as the other encoders' when not given.
+
+def noise_by_channel(robot: Robot, sensors: Sequence[Sensor]) -> dict[str, float]:
+    """Standard deviation of a reading by channel, :data:`ASSUMED` where no sensor states it.
+
+    ``link`` is that of a flexible link's own angle: of an encoder of such joints alone, as the others' where none is.
     """
-
-    encoder: float = 1e-4
-    base_position: float = 5e-4
-    base_attitude: float = 1e-3
-    hand_position: float = 5e-4
-    hand_attitude: float = 1e-3
-    torque: float = 0.01
-    link: float | None = None
-
-    @property
-    def link_sigma(self) -> float:
-        return self.encoder if self.link is None else self.link
-
-    def __post_init__(self) -> None:
-        angles = ["encoder", "base_attitude", "hand_attitude", *(() if self.link is None else ("link",))]
-        hint = "expected at least 0 and less than half a turn, rad"
-        checked(self, non_negative, *angles, place="sensor noise", below=np.pi, hint=hint)
-        checked(self, non_negative, "base_position", "hand_position", "torque", place="sensor noise")
+    links = {f.name for f in flexible_joints(robot)}
+    found: dict[str, float] = {}
+    for sensor in sensors:
+        own = isinstance(sensor, Encoder) and sensor.joints is not None and {*sensor.joints} <= links
+        with at(sensor.place):
+            known(sensor.channel, ASSUMED, "channel of a joint's test")
+            name = "link" if own else sensor.channel
+            if name in found:
+                raise InputError("another sensor measures the same", hint="expected one for each channel")
+            value = array(sensor.noise, "noise", (), hint="expected one number for all entries")
+            hint = "expected at least 0 and less than half a turn, rad"
+            most: dict[str, Any] = {"below": np.pi, "hint": hint} if sensor.channel in _ANGLES else {}
+            found[name] = non_negative(float(value), "noise", **most)
+    every = ASSUMED | found
+    return {**every, "link": every.get("link", every["joint_position"])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +109,18 @@ def rotation_vector(rotation: Array) -> Array:
 class Chain:
     """The measurement chain of a robot with flexible joints and a frame that the vision system sees."""
 
-    def __init__(self, robot: Robot, frame: str, noise: SensorNoise | None = None) -> None:
+    def __init__(self, robot: Robot, frame: str, sensors: Sequence[Sensor] = ()) -> None:
         self.robot, self.frame = robot, robot.frame(frame).name
-        self.noise = noise or SensorNoise()
+        #: Standard deviation of a reading by channel.
+        self.noise = noise_by_channel(robot, sensors)
         self.mechanics = Mechanics(robot)
         self.flexible = flexible_joints(robot)
         self.links = [f.link for f in self.flexible]
         motors = {f.motor for f in self.flexible}
         self.encoded = [i for i in range(robot.n) if i not in self.links and i not in motors]
-        known = set(_path(robot, robot.frame(frame).body))
+        moves = set(_path(robot, robot.frame(frame).body))
         for f in self.flexible:
-            if f.link not in known:
+            if f.link not in moves:
                 raise InputError(
                     f"frame {frame!r} is not behind the flexible joint {f.name!r}", place="measurement chain"
                 )
@@ -151,7 +162,7 @@ class Chain:
         q[:, self.links] -= 2.0 * np.pi * np.round((q[:, self.links] - rest) / (2.0 * np.pi))
         gain, total, jacobian = self._gain(q, base, method)
         covariance = gain @ total @ np.swapaxes(gain, -1, -2)
-        noise = np.repeat([self.noise.base_position**2, self.noise.base_attitude**2], 3)
+        noise = np.repeat([self.noise["position"] ** 2, self.noise["attitude"] ** 2], 3)
         with_base = -gain @ self._world(jacobian, base) * noise
         error = self._error(q, base, hand)
         left = np.linalg.solve(total, error[..., None])[..., 0]
@@ -212,11 +223,11 @@ class Chain:
         noise = self.noise
         jacobian = self.mechanics.jacobian(self.frame, q, base=base)
         by_base = self._world(jacobian, base)
-        spread = np.repeat([noise.base_position**2, noise.base_attitude**2], 3)
+        spread = np.repeat([noise["position"] ** 2, noise["attitude"] ** 2], 3)
         total = (by_base * spread) @ np.swapaxes(by_base, -1, -2)
         encoded = jacobian[..., [6 + i for i in self.encoded]]
-        total = total + noise.encoder**2 * encoded @ np.swapaxes(encoded, -1, -2)
-        total = total + np.diag(np.repeat([noise.hand_position**2, noise.hand_attitude**2], 3))
+        total = total + noise["joint_position"] ** 2 * encoded @ np.swapaxes(encoded, -1, -2)
+        total = total + np.diag(np.repeat([noise["frame_position"] ** 2, noise["frame_attitude"] ** 2], 3))
         # Directions without any noise would make the weights infinite; 1e-9 m and rad is below every sensor.
         total = total + 1e-18 * np.eye(6)
         own = jacobian[..., [6 + i for i in self.links]]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from spacearm.checks import known
 from spacearm.errors import InputError, at, did_you_mean
 from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
 from spacearm.identify.joint.laws import SPECIFICATION, Law
-from spacearm.identify.joint.measured import JointTest, joint_test_from_measurements
-from spacearm.identify.joint.measurement_chain import Chain, SensorNoise
+from spacearm.identify.joint.measured import JointTest, joint_test_from_record
+from spacearm.identify.joint.measurement_chain import Chain
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
 from spacearm.identify.joint.sampling import early
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
@@ -26,36 +28,22 @@ from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise import Profile
 from spacearm.result import Check, Checks, Figure
 from spacearm.study import Findings, Noted, RobotFile, Session, StudyFile, Table, key, makes, row
-from spacearm.study.keys import made
+from spacearm.study.sensor_tables import ONE_TABLE, SensorTable, sensors_of
 from spacearm.study.signal_tables import SignalTable
 from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair
 from spacearm.words import uncertain
 
 DEGREE = np.pi / 180.0
+#: Channels of poses, and where columns of former names have gone.
+POSES = ("position", "attitude", "frame_position", "frame_attitude")
+_ATTITUDE = "{}attitude = {{ column = angle }}, or {{ column = [w, x, y, z] }} in space"
+_POSITION = "{}position = {{ column = [x, y] }}, or {{ column = [x, y, z] }} in space"
+MOVED = {
+    f"{old}_{entry}": (_POSITION if entry in "xyz" else _ATTITUDE).format(new)
+    for old, new in (("base", ""), ("hand", "frame_"))
+    for entry in ("x", "y", "z", "angle", "qw", "qx", "qy", "qz")
+}
 MOST_SAMPLES = 1_000_000  # of a twin: more is a slip of the pen, and would fill the memory
-
-
-class NoiseTable(Table):
-    """Standard deviations of one reading."""
-
-    encoder: Number | None = key(None, "rad")
-    encoder_deg: Number = 0.005
-    base_position: Number = key(5e-4, "m")
-    base_attitude: Number | None = key(None, "rad")
-    base_attitude_deg: Number = 0.05
-    hand_position: Number = key(5e-4, "m")
-    hand_attitude: Number | None = key(None, "rad")
-    hand_attitude_deg: Number = 0.05
-    torque: Number = key(0.01, "N m")
-    link: Number | None = key(None, 'of a sensor of the link\'s own angle (`angle = "measured"`), rad; as `encoder`')
-
-    make = makes(SensorNoise)
-
-
-class SensorsTable(Table):
-    """What joints, base and hand are measured with."""
-
-    noise: NoiseTable = NoiseTable()
 
 
 class LawTable(Table):
@@ -129,7 +117,9 @@ class TestTable(MeasuredKeys):
     """A test: measured, or a twin."""
 
     name: Name
-    columns: dict[str, ColumnTable] = key({}, "joints, `base_x`, `base_y`, `base_angle`, `hand_x`, ...")
+    columns: dict[str, ColumnTable] = key(
+        {}, "joints, `<joint>.torque`, `position` and `attitude` of the base, `frame_position` and `frame_attitude`"
+    )
     gaps: Literal["reject", "keep"] = key("keep", "steps of time longer than 1.5 times the usual")
     twin: TwinTable | None = key(None, "in place of `file`")
     from_rest: bool = key(True, "nothing moves at first")
@@ -149,7 +139,7 @@ class TestTable(MeasuredKeys):
         return observe(
             seen,
             file.frame,
-            chain.noise,
+            (),
             None if self.twin.seed is None else np.random.default_rng(self.twin.seed),
             self.name,
             method="least_squares" if file.angle == "measured" else file.angle,
@@ -160,22 +150,29 @@ class TestTable(MeasuredKeys):
         )
 
     def _measured(self, chain: Chain, file: JointFile, path: Path) -> JointTest:
-        angles = {*chain.robot.joint_names, "base_angle", "hand_angle"}
-        columns: dict[str, Column | str] = {
-            name: Column(c.only(name), c.unit, unwrap=c.unwrap or name in angles, offset=c.offset)
-            for name, c in self.columns.items()
-        }
+        joints = chain.robot.joint_names
+        allowed = (*joints, *(f"{name}.torque" for name in joints), *POSES)
+        columns: dict[str, Column | str] = {}
+        for name, table in self.columns.items():
+            with at(f"columns.{name}"):
+                if name in MOVED:
+                    raise InputError("is an old name", hint=f"it is {MOVED[name]} now")
+                known(name, allowed, "channel")
+            column, angle = table.make(), name in joints or name.endswith("attitude")
+            # entries of a quaternion have no jumps, Euler angles are read as they are
+            single = len(column.names) == 1
+            column = replace(column, unwrap=column.unwrap or (angle and single))
+            columns[name] = replace(column, name=column.names[0]) if single else column
         time = Column(self.time.only("time"), self.time.unit or "s")
         data = read_record(path, columns, time=time, missing=self.missing, gaps=self.gaps)
         options: dict[str, Any] = {
             "torque": "known" if file.drive == "torque" else "measured",
             "from_rest": self.from_rest,
             "smooth": self.smooth,
-            "plane": file.planar,
             "attitude": file.attitude,
         }
         options |= {"angle": "measured"} if file.angle == "measured" else {"method": file.angle}
-        return joint_test_from_measurements(self.name, chain, data, start_known=self.base_at_origin, **options)
+        return joint_test_from_record(self.name, chain, data, start_known=self.base_at_origin, **options)
 
 
 class SelectTable(Table):
@@ -189,7 +186,11 @@ class JointFile(StudyFile):
     """Flexible joints from measured motion."""
 
     needs_mujoco: ClassVar = False
-    moved: ClassVar = {"noise": "it is 'sensors.noise' now: [sensors.noise] in place of [noise]"}
+    moved: ClassVar = {
+        "planar": "the columns say it: position = { column = [x, y] }, attitude = { column = angle } are in the plane",
+        "noise": ONE_TABLE.format("noise"),
+        "sensors": ONE_TABLE.format("noise"),
+    }
 
     frame: Name = key(what="that the vision system sees beside the base")
     drive: Literal["motor_angle", "torque", "rigid_torque"] = key("motor_angle", "how the model's motors move")
@@ -199,11 +200,10 @@ class JointFile(StudyFile):
         "least_squares", "how Eq. 21 is solved"
     )
     attitude: bool = key(True, "compare the base's attitude too")
-    planar: bool = key(True, "poses are x, y and an angle")
     offset_rate: bool = key(False, "the spring's rate at the start is unknown")
     weighting_decay: Number | None = key(None, "of early weights, s")
     profiles: bool = key(False, "profile likelihoods")
-    sensors: SensorsTable = SensorsTable()
+    sensor: list[SensorTable] = key([], "encoders and cameras; noise as of typical ones where left out")
     law: LawTable = LawTable()
     nuisances: NuisanceTable = NuisanceTable()
     bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]; from robot and data where left out")
@@ -217,7 +217,7 @@ class JointFile(StudyFile):
         robot = session.robot(self.robot)
         with at("frame"):
             robot.frame(self.frame)
-        chain = Chain(robot, self.frame, made(self.sensors.noise, "sensors.noise"))
+        chain = Chain(robot, self.frame, [*sensors_of(self.sensor).values()])
         session.tell(0.05, "reading the tests")
         tests: dict[bool, list[JointTest]] = {False: [], True: []}
         for index, entry in enumerate(self.test):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,8 @@ from spacearm.identify.joint.flexible_joints import with_values
 from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Setup
 from spacearm.identify.joint.laws import Law
 from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
-from spacearm.identify.joint.measurement_chain import Chain, Method, SensorNoise
+from spacearm.identify.joint.measurement_chain import Chain, Method
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -113,7 +114,7 @@ def _parameters(setup: Setup, values: Mapping[str, Mapping[str, float]]) -> Arra
 def observe(
     truth: Truth,
     frame: str,
-    noise: SensorNoise,
+    sensors: Sequence[Sensor],
     rng: np.random.Generator | None,
     name: str = "test",
     *,
@@ -128,25 +129,28 @@ def observe(
     """Read the sensors and reconstruct the flexible joints' angles (Eq. 21).
 
     Args:
-        rng: None: readings without noise (``noise`` still says how they are weighted).
+        rng: None: readings without noise (``sensors`` still say how they are weighted).
         torque_sigma: standard deviation of a torque reading, N m: the motors' torques are measured too.
         exact_paths: the model is driven by the true paths, not by smoothed encoder readings.
         start_known: the base starts where it is known to be, as in the paper; else only its sensor says where.
         smooth: as in :class:`JointTest`.
     """
     robot = truth.robot
-    chain = chain or Chain(robot, frame, noise)
+    chain = chain or Chain(robot, frame, sensors)
+    noise = chain.noise
 
     def blur(values: Array, sigma: float) -> Array:
         return values if rng is None else values + sigma * rng.standard_normal(values.shape)
 
     links = {f.link for f in chain.flexible}
     encoders = {
-        joint: blur(truth.joints[:, i], noise.encoder) for i, joint in enumerate(robot.joint_names) if i not in links
+        joint: blur(truth.joints[:, i], noise["joint_position"])
+        for i, joint in enumerate(robot.joint_names)
+        if i not in links
     }
     seen = (
-        (truth.base, noise.base_position, noise.base_attitude),
-        (truth.hand, noise.hand_position, noise.hand_attitude),
+        (truth.base, noise["position"], noise["attitude"]),
+        (truth.hand, noise["frame_position"], noise["frame_attitude"]),
     )
     poses = [_blurred(pose, blur, position, turn, _planar(truth)) for pose, position, turn in seen]
     test = joint_test_from_vision(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.joint import SensorNoise
+from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, Sensor, StarTracker
 from spacearm.papers.agreement import printed
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -27,7 +27,14 @@ START: dict[str, float] = PRINTED["motion"]["start"]
 ACCELERATION: dict[str, float] = ASSUMED["acceleration"]
 DURATION: float = PRINTED["motion"]["duration"]
 RATE: float = ASSUMED["rate"]
-NOISE = SensorNoise(**ASSUMED["noise"])
+NOISE: dict[str, float] = ASSUMED["noise"]
+SENSORS: list[Sensor] = [
+    Encoder(noise=NOISE["encoder"]),
+    BasePosition(noise=NOISE["base_position"]),
+    StarTracker(noise=NOISE["base_attitude"]),
+    FramePosition(frame="hand", noise=NOISE["hand_position"]),
+    FrameAttitude(frame="hand", noise=NOISE["hand_attitude"]),
+]
 #: One start for all fits that are given no other.
 NEUTRAL: dict[str, float] = ASSUMED["neutral"]
 SEED = 2023

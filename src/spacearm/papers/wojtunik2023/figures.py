@@ -232,11 +232,11 @@ def dataset(study: Study) -> xr.Dataset:
             "joint1_rigid": ("time", paths()["joint1.motor"](t), "rad", "rigid reference"),
             "base_attitude": (
                 "test time",
-                [test.measured["base_rz"] for test in tests],
+                [test.measured["attitude.z"] for test in tests],
                 "rad",
                 "base attitude as seen",
             ),
             **{name: ("start_offset", values, "1") for name, values in spread.items()},
         },
-        base_attitude_sd_rad=NOISE.base_attitude,
+        base_attitude_sd_rad=NOISE["base_attitude"],
     )

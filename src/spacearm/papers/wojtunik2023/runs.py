@@ -49,6 +49,7 @@ from spacearm.papers.wojtunik2023.data import (
     NOISE,
     OFFSETS,
     SEED,
+    SENSORS,
     STATED_OFFSETS,
     TABLE2,
     motor_matrix,
@@ -95,10 +96,10 @@ def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
 
 def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> Campaign:
     """Twin tests with these joint values, one after the other, and one fit for each."""
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     truths = [truth_of(robot, row, offset) for row, offset in zip(rows, OFFSETS, strict=True)]
     tests = [
-        _observe(truth, FRAME, NOISE, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
+        _observe(truth, FRAME, SENSORS, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
         for k, truth in enumerate(truths)
     ]
     return Campaign(robot, truths, tests, [_fit(robot, test) for test in tests])
@@ -157,7 +158,7 @@ def paper_fits(campaign: Campaign) -> dict[str, list[PaperFit]]:
 def _with_torque(test: JointTest, motor: Array, truth: Truth) -> JointTest:
     """A test whose motor angle is read, moved by the torque that held the motor on its path, as a smooth signal."""
     torque = smooth_path(truth.time, truth.torque[:, 0], pieces=128)
-    return replace(test.with_channel("joint1.motor", motor, NOISE.encoder), torques={"joint1": torque})
+    return replace(test.with_channel("joint1.motor", motor, NOISE["encoder"]), torques={"joint1": torque})
 
 
 @dataclass(frozen=True)
@@ -199,10 +200,10 @@ def searches(campaign: Campaign) -> Searches:
 
 def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     """Standard deviations, as shares of the values, over the start offset; from the angle alone and with attitude."""
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     result: dict[str, list[float]] = {}
     for offset in degrees:
-        test = _observe(truth_of(robot, AVERAGE, float(offset)), FRAME, NOISE, None, chain=chain)
+        test = _observe(truth_of(robot, AVERAGE, float(offset)), FRAME, SENSORS, None, chain=chain)
         for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
             for name, share in _deviations(robot, chosen, float(offset)).items():
                 result.setdefault(f"{label}.{name}", []).append(share)
@@ -223,13 +224,13 @@ SIZES = (0.3, 0.6, 1.2)
 
 def offset_ratios(robot: Robot) -> dict[str, Array]:
     """Standard deviation at test 3's offset over that at test 2's, by parameter: one for each set of accelerations."""
-    chain, found = Chain(robot, FRAME, NOISE), []
+    chain, found = Chain(robot, FRAME, SENSORS), []
     for size, signs in product(SIZES, product((1.0, -1.0), repeat=len(ACCELERATION))):
         given = paths({joint: size * sign for joint, sign in zip(ACCELERATION, signs, strict=True)})
         high, low = (
             _deviations(
                 robot,
-                _observe(truth_of(robot, AVERAGE, offset, given=given), FRAME, NOISE, None, chain=chain).channels(
+                _observe(truth_of(robot, AVERAGE, offset, given=given), FRAME, SENSORS, None, chain=chain).channels(
                     ("joint1",)
                 ),
                 offset,
@@ -246,12 +247,12 @@ def identifiability() -> dict[str, float]:
     found = {}
     for form, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
         truth = truth_of(robot, TABLE2[1], OFFSETS[1])
-        test = _observe(truth, FRAME, NOISE, None, torque_sigma=TORQUE_SIGMA)
+        test = _observe(truth, FRAME, SENSORS, None, torque_sigma=TORQUE_SIGMA)
         known = _with_torque(test.channels(("joint1",)), truth.joints[:, 1], truth)
         x = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
         for name, drive, one in (
             ("motor_angle.angle", "motor_angle", test.channels(("joint1",))),
-            ("motor_angle.angle_attitude", "motor_angle", test.channels(("joint1", "base_rz"))),
+            ("motor_angle.angle_attitude", "motor_angle", test.channels(("joint1", "attitude.z"))),
             ("motor_angle.angle_torque", "motor_angle", test.channels(("joint1", "joint1.torque"))),
             ("torque.angle_motor", "torque", known),
         ):
@@ -262,12 +263,12 @@ def identifiability() -> dict[str, float]:
 
 def coverage(robot: Robot, repetitions: int) -> Array:
     """Share of the 95 % intervals that hold the truth of test 2 with fresh noise, by parameter."""
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     truth = truth_of(robot, TABLE2[1], OFFSETS[1])
     right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
     errors = []
     for k in range(repetitions):
-        test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, k]), chain=chain)
+        test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, k]), chain=chain)
         fit = _fit(robot, test)
         errors.append((fit.estimate.values - right) / fit.estimate.std)
     return np.asarray(np.mean(np.abs(errors) < 1.959964, axis=0))
@@ -276,9 +277,9 @@ def coverage(robot: Robot, repetitions: int) -> Array:
 def noise_free(robot: Robot) -> float:
     """Largest relative error of the four values without noise, tests 1, 2, 3 and 5 (test 4 has no damping)."""
     worst = 0.0
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     for k in (0, 1, 2, 4):
-        test = _observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, NOISE, None, chain=chain)
+        test = _observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, SENSORS, None, chain=chain)
         fit = _fit(robot, test, accuracy=Accuracy(1e-10, 1e-12))
         right = np.array([*TABLE2[k].values(), OFFSETS[k] * DEGREE])
         worst = max(worst, float(np.max(np.abs(fit.estimate.values / right - 1.0))))
@@ -320,9 +321,9 @@ class Common:
 
 def common(robot: Robot) -> Common:
     """Table 2's averages as the truth of all five tests."""
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     tests = [
-        _observe(truth_of(robot, AVERAGE, offset), FRAME, NOISE, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
+        _observe(truth_of(robot, AVERAGE, offset), FRAME, SENSORS, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
                 chain=chain)
         for k, offset in enumerate(OFFSETS)
     ]  # fmt: skip
@@ -343,13 +344,13 @@ FRICTION_LAWS: tuple[tuple[str, Law, dict[str, float]], ...] = (
 
 def selections(robot: Robot) -> dict[str, Selection]:
     """Which law the data support when the truth is linear, and when it has Stribeck friction in the spring."""
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     laws = {"linear": Law(), "cubic": Law(cubic=True), "coulomb": Law(spring="coulomb"),
             "stribeck": Law(spring="stribeck")}  # fmt: skip
     found = {}
     for name, law, extra in FRICTION_LAWS:
         truth = truth_of(robot, {**TABLE2[1], **extra}, OFFSETS[1], law)
-        test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 7]), chain=chain)
+        test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 7]), chain=chain)
         found[name] = select_law(robot, [test], laws, bounds=BOUNDS)
     return found
 
@@ -359,12 +360,12 @@ def damping_scatter(robot: Robot) -> dict[str, float]:
 
     The joint has Table 2's averages and, with the law ``stribeck``, dry friction in its spring, which the fit ignores.
     """
-    chain, found = Chain(robot, FRAME, NOISE), {}
+    chain, found = Chain(robot, FRAME, SENSORS), {}
     for name, law, extra in FRICTION_LAWS:
         values = []
         for k, offset in enumerate(OFFSETS):
             truth = truth_of(robot, {**AVERAGE, **extra}, offset, law)
-            test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 5, k]), chain=chain)
+            test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 5, k]), chain=chain)
             values.append(_fit(robot, test.channels(("joint1",)), drive="rigid_torque")["damping"])
         found[name] = float(np.std(values, ddof=1) / np.mean(values))
     return found
@@ -382,10 +383,10 @@ class Use:
 def use(robot: Robot, fit: JointFit) -> Use:
     """Frequency response of test 2's joint, and another motion: faster, other directions, another offset."""
     response = frequency_response(fit, np.geomspace(0.2, 20.0, 240), draws=100)[0]
-    chain = Chain(robot, FRAME, NOISE)
+    chain = Chain(robot, FRAME, SENSORS)
     other = paths({"joint1.motor": -1.0, "joint2": 0.8, "joint3": 0.4})
     truth = twin(robot, FRAME, {"joint1": {**TABLE2[1], "offset": -1.5 * DEGREE}}, other, times())
-    test = _observe(truth, FRAME, NOISE, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
+    test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
     return Use(response, hold_out(fit, [test], bounds=BOUNDS)[0], test)
 
 

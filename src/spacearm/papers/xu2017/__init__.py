@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import Robot, catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings
@@ -40,7 +41,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         NAME,
         agreement(NAME, findings(study)),
         certificate,
-        settings(NAME, sensor_mount=[float(x) for x in paper.MOUNT], noise=dict(paper.sensors().noise)),
+        settings(NAME, sensor_mount=[float(x) for x in paper.MOUNT], noise=dict(TYPICAL_NOISE)),
         dataset(study),
         drawn(study),
         scene=scene_of(dict(_shown(study.exact.robot)), frames=300),

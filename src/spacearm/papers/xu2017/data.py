@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.inertia import Experiment, Firing, Nodes, Sensors, one_joint
-from spacearm.identify.inertia.sensors import CHANNELS, TYPICAL_NOISE
+from spacearm.identify.inertia import Experiment, Firing, Nodes, one_joint
 from spacearm.identify.inertia.validate import Torque
+from spacearm.measure import make_sensors
+from spacearm.measure.channels import CHANNELS
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.papers.agreement import printed
 from spacearm.typing import Array
@@ -33,9 +35,9 @@ VALIDATION: dict[str, float] = PRINTED["validation"]
 VALIDATION_TIME: float = PRINTED["torques"]["time"]
 
 
-def sensors(interval: float = 0.1) -> Sensors:
+def sensors(interval: float = 0.1) -> tuple[Sensor, ...]:
     """All channels that the paper records, with typical noise stated for the weights."""
-    return Sensors(MOUNT, interval, MEASURED, noise=TYPICAL_NOISE)
+    return make_sensors(MEASURED, period=interval, mount=MOUNT)
 
 
 def experiments(robot: Robot) -> tuple[Experiment, ...]:

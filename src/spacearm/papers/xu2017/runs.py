@@ -18,7 +18,6 @@ from spacearm.identify.inertia import (
     Nodes,
     Prior,
     Record,
-    Sensors,
     base_parameters,
     compare_models,
     design,
@@ -43,9 +42,9 @@ from spacearm.identify.inertia.inertia_parameters import linear_of, placements, 
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.sensors import TYPICAL_NOISE
 from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
 from spacearm.identify.inertia.validate import Comparison, HoldOut, largest_differences, null_twin
+from spacearm.measure import make_sensors
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate, ParticleSwarm
@@ -263,7 +262,7 @@ def validation(case: Exact, noise: Noisy) -> Validation:
             for k, name in enumerate(robot.joint_names)
         },
     )
-    sensors = Sensors(paper.MOUNT, 1.0)
+    sensors = make_sensors(period=1.0, mount=paper.MOUNT, noise={})
     identified = noise.identification.inertia
     return Validation(
         compare(identified),
@@ -301,12 +300,12 @@ class Beyond:
 
 def beyond(case: Exact, noise: Noisy) -> Beyond:
     robot = case.robot
-    sensors = Sensors(paper.MOUNT, 1.0, noise=TYPICAL_NOISE)
+    sensors = make_sensors(period=1.0, mount=paper.MOUNT)
     plan = evaluate(robot, paper.experiments(robot), sensors)
     limits = Limits(angle=np.deg2rad(30.0), rate=np.deg2rad(6.0), attitude=np.deg2rad(60.0), impulse=60.0, time=240.0)
     better = design(robot, paper.POSTURE, sensors, limits, motions=4, pulses=6, candidates=6, refinements=24, seed=3)
     motion = better.experiments[-1]
-    record = measure(robot, motion, Sensors(paper.MOUNT, 0.1, noise=TYPICAL_NOISE)).noisy([2017, 99])
+    record = measure(robot, motion, make_sensors(period=0.1, mount=paper.MOUNT)).noisy([2017, 99])
     guess = robot.inertia_parameters.copy()
     guess[-1] *= 1.5
     states = follow(robot.with_inertia_parameters(guess), robot.body_names[-1], record, chunk=5)

@@ -364,7 +364,7 @@ def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
         taken = identify_joints(robot, [replace(test, biases=())], warn=False)
         wrong += int(np.abs((taken.estimate.values - RIGHT) / taken.estimate.std).max() > 4.0)
     assert wrong >= 3
-    with pytest.raises(InputError, match="bias of 'position.x', which is not measured"):
+    with pytest.raises(InputError, match=r"bias of 'position\.x', which is not measured"):
         replace(test, biases=("position.x",))
 
 

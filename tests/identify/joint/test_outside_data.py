@@ -327,7 +327,7 @@ def test_noise_of_an_encoder_that_shows_no_angle_is_refused() -> None:
     test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
     with pytest.raises(InputError, match=r"noise of the encoders is 1\.05 rad \(60 deg\)"):
         replace(test, encoder_sigma=np.radians(60.0))
-    with pytest.raises(InputError, match="noise of attitude.z is 2 rad"):
+    with pytest.raises(InputError, match=r"noise of attitude\.z is 2 rad"):
         replace(test, noise=np.array([1e-4, 2.0]))
 
 

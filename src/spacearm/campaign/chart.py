@@ -93,6 +93,7 @@ def _border(rates: Array, goal: float) -> tuple[list[float | None], list[float |
     """Edges between cells (rows, columns) that reach the goal and neighbours that do not."""
     x: list[float | None] = []
     y: list[float | None] = []
+    # Cells without runs are NaN, and NaN >= goal is false: they count as not reaching it.
     go = rates >= goal
     for row, column in np.argwhere(go[:, 1:] != go[:, :-1]):
         x += [column + 0.5, column + 0.5, None]

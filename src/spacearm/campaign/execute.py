@@ -1,4 +1,13 @@
-"""Run what a campaign still lacks: here, in processes, on a Dask cluster, or one part of a job array."""
+"""Run what a campaign still lacks: here, in processes, on a Dask cluster, or one part of a job array.
+
+The unit of work is a chunk: some runs of one cell, one file on disk. A chunk depends on the plan alone, so any worker
+may run it at any time, and a campaign that was interrupted goes on with the chunks that are missing. Results do not
+depend on the number or kind of workers: where a cell stops early, its chunks are counted in their order and those
+behind the end are removed, whoever finished first.
+
+Workers that die are replaced and their chunks given out again, a few times. Signals are held back while processes
+start. Runs share no state, and nothing is sent between workers.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +70,8 @@ class _Queue:
             self.runs += runs
             if stop is not None and state[2] >= stop.least:
                 low, high = wilson(state[1], state[2], stop.confidence)
+                # Looked at after each chunk in order: a sequential test whose end does not depend on the order of
+                # completion.
                 if 0.5 * (high - low) <= stop.half_width:
                     self.ended.add(cell)
         if state[0] == self.plan.chunks:
@@ -71,6 +82,7 @@ class _Queue:
         index, parts = self.part
         for chunk in range(self.plan.chunks):
             for cell in range(len(self.plan.cells)):
+                # A fixed share of the places for each job of an array: no lock and no server between them.
                 if (chunk * len(self.plan.cells) + cell) % parts != index:
                     continue
                 if cell not in self.ended and not self.store.has(cell, chunk):
@@ -205,6 +217,7 @@ def _drain(
         return
     busy: dict[Any, list[Place]] = {}
     while True:
+        # Two batches for each worker: none is idle while results are written, and few are run in vain when a cell ends.
         while len(busy) < max(2, 2 * workers) and (batch := next(batches, [])):
             busy[submit(plan, batch, device)] = batch
         if not busy:
@@ -315,6 +328,7 @@ class _Processes:
         self.pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
+        # Not fork: the parent has threads (BLAS, Numba), and a forked child may inherit their locks.
         spawn = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, mp_context=spawn, initializer=_end_with_parent)
 
@@ -359,6 +373,8 @@ class _Processes:
 
     def close(self) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)
+        # shutdown lets a running chunk finish, which may take long after Ctrl-C; what it would have written is made
+        # again.
         for process in (getattr(self.pool, "_processes", None) or {}).values():
             process.terminate()
 

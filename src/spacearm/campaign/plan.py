@@ -1,4 +1,11 @@
-"""What a campaign runs: a scenario, axes that make cells, numbers that are dispersed in each cell, what is wanted."""
+"""What a campaign runs: a scenario, axes that make cells, numbers that are dispersed in each cell, what is wanted.
+
+Every dispersed number is a quantile: a point of the unit cube (random, Latin hypercube or Sobol, from the seed) gives
+one share for each of them, and the inverse of its distribution the value. The points are the same in all cells (common
+random numbers), so that differences between cells are due to the axes alone. A run is thus a function of the plan, its
+cell and its number. Dispersed numbers are independent; correlations are not modelled. Keys name places in the scenario
+or, after ``robot.``, in the robot's TOML text.
+"""
 
 from __future__ import annotations
 
@@ -75,8 +82,11 @@ class VaryTable(Table):
             mean = self.mean if self.mean is not None else (1.0 if self.relative else float(own))
             assert self.deviation is not None
             low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+            # A truncated normal by its quantile: shares are spread over the part of the distribution between the
+            # bounds, so that no run is rejected and stratified samples stay stratified.
             edges = [float(ndtr((edge - mean) / self.deviation)) for edge in (low, high)]
             found = mean + self.deviation * float(ndtri(edges[0] + share * (edges[1] - edges[0])))
+            # Far in a tail ndtr is 0 or 1 to rounding and its inverse infinite: the bounds hold in any case.
             return scale * min(max(found, low), high)
         assert self.low is not None
         assert self.high is not None
@@ -333,6 +343,8 @@ def wilson(successes: int, runs: int, confidence: float) -> tuple[float, float]:
         return 0.0, 1.0
     z = float(ndtri(0.5 + 0.5 * confidence))
     rate, spread = successes / runs, z * z / runs
+    # Unlike rate +- z sqrt(rate (1 - rate) / n) it keeps a width at rates of 0 and 1, where a stop would otherwise come
+    # at once.
     middle = (rate + 0.5 * spread) / (1.0 + spread)
     half = z * math.sqrt(rate * (1.0 - rate) / runs + 0.25 * spread / runs) / (1.0 + spread)
     return (0.0 if successes == 0 else middle - half), (1.0 if successes == runs else middle + half)

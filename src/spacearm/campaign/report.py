@@ -102,6 +102,7 @@ def cells_of(plan: Plan, columns: Mapping[str, Any], confidence: float) -> list[
             continue
         good, runs = int(success[here].sum()), int(here.sum())
         finite = margins[here & np.isfinite(margins)]
+        # Among the failures where there are any: the limit nearest in successful runs says little then.
         first = Counter(limits[here & ~success] if good < runs else limits[here]).most_common(1)[0][0]
         mean = float(finite.mean()) if finite.size else np.nan
         binding = "" if first == SOUND else first

@@ -156,6 +156,7 @@ class Store:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
+                # On disk before it gets its name: after a crash a file with a name is a whole one.
                 os.fsync(file.fileno())
             os.replace(temporary, self.folder / name)
         except BaseException as error:

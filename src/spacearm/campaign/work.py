@@ -130,6 +130,7 @@ def _judged(plan: Plan, cell: int, number: int, drawn: dict[str, float], solve: 
             status, reason = NOT_SOUND, "; ".join(certificate.faults)
     except SpacearmError as error:
         status, reason = FAILED, str(error)
+    # A row that is missing has a margin of minus infinity: what was not found is not a success.
     margins = {require.row: require.margin(values.get(require.row)) for require in plan.file.require}
     if said and "margin" in values:  # the scenario's own verdict
         margins[said] = values["margin"]

@@ -1,4 +1,13 @@
-"""Symbolic programs of the study: what each joint carries, how the base shakes, how large the vibration is."""
+"""Symbolic programs of the study: what each joint carries, how the base shakes, how large the vibration is.
+
+Inverse dynamics by Newton and Euler: states and accelerations of a run are known, so the wrench through each joint is
+the sum of inertial wrenches beyond it less the loads there (a sweep from the tips to the base). The base's vibration is
+its velocity less that of the united body, the whole robot frozen in its shape, with the same momentum:
+v - (v + H_b^-1 H_bm qd) = -H_b^-1 H_bm qd. It vanishes when the joints are at rest, whatever the robot drifts at.
+
+Frames: wrenches force before moment; each joint's in its parent's axes, the base's in base axes. Units N, N m, m/s,
+rad/s. The programs only observe; nothing here feeds back into the motion.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +68,7 @@ def _moving(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict[str, SX]) -
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
     base_vibration = _base_vibration(matrix, velocity[6:])
     root = next((joint.joint.placement.translation for joint in tree.joints if joint.parent == 0), np.zeros(3))
+    # Moved from the base's origin to where the first joint is fixed: there a designer reads the load.
     moment = on_base.angular - ca.cross(constant(root), on_base.linear)
     return _Moving(tree, inputs, on_parents, ca.vertcat(on_base.linear, moment), base_vibration)
 
@@ -114,6 +124,8 @@ def skyhook_speed(robot: Robot, inputs: dict[str, SX]) -> SX:
     q, rates = state[at.joints], state[at.rates]
     placements = tree.placements(q)
     base_vibration = _base_vibration(mass_matrix(tree, q, inputs["inertia"], inputs["rotor"]), rates)
+    # A sweep with the base's vibration in place of its velocity gives every body's velocity relative to the united
+    # body.
     beside = velocities(tree, placements, ca.vertcat(base_vibration, rates), inputs["rotor"]).twist
     speeds = [
         dot(joint.subspace, place.twist_down(beside[joint.parent]))

@@ -94,6 +94,7 @@ def last_above(times: Array, values: Array, level: float) -> float:
     last = int(above[-1])
     if last == len(values) - 1:
         return math.inf
+    # Crossing of the level by linear interpolation; a finite sampling would otherwise round to the next sample.
     fall = values[last] - values[last + 1]
     part = (values[last] - level) / fall if fall > 0.0 else 1.0
     return float(times[last] + part * (times[last + 1] - times[last]))
@@ -268,6 +269,7 @@ class CaptureRun:
         for name in self.axes:
             limits, begin = self.robot.joint(name).limits, float(self.joint(name)[0])
             if not limits.lower <= begin <= limits.upper:
+                # An axis that starts outside crosses nothing, so it has no event.
                 passed.insert(0, (float(self.times[0]), name, limits.lower if begin < limits.lower else limits.upper))
         for time, name, limit in passed:
             joint, series = self.robot.joint(name), self.joint(name)

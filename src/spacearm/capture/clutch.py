@@ -1,4 +1,10 @@
-"""The clutch: rigid transmission or soft cushioning, switched in time or by an event."""
+"""The clutch: rigid transmission or soft cushioning, switched in time or by an event.
+
+One clutch acts on all soft axes together. Modes follow each other: rigid (axes locked where they are) or soft (springs
+and dampers act). A mode ends at a time, when a locked axis carries more than a limit, or when the vibration of the soft
+axes has died down. The last two are event functions, compiled for the world and located by the solver to rounding.
+Closing on moving axes is a plastic impact, which the run books; slipping of the clutch is not modelled.
+"""
 
 from __future__ import annotations
 
@@ -135,6 +141,8 @@ def settled(
     for axis in axes:
         i = robot.joint_index(axis)
         size = velocity[6 + i] ** 2
+        # For x'' = -(k/h) x the amplitude of the rate is sqrt(x'^2 + (h/k) x''^2), constant over a swing: the event
+        # does not fire each time the rate passes zero.
         if given["stiffness"][i] > 0.0:
             size += effective[i] / given["stiffness"][i] * acceleration[6 + i] ** 2
         total += size / _of_kind(robot, axis, limits.slide, limits.turn) ** 2

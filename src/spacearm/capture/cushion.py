@@ -109,7 +109,10 @@ def cushion(
     course = _Course(robot, start, tuple(Phase(duration, loads=loads).loads), duration, clutch_modes(modes), law, free)
     world, states = course.beginning(numbers)
     switched = {name: max(law.of(name), law.off) for name in axes} if law is not None else {}
+    # Under load the certificate follows every step, which costs memory: the check counts these steps apart.
     loaded = sum(max(0.0, min(end, duration) - max(0.0, begin)) for begin, end in (load.span for load in course.loads))
+    # Refused before the run: an explicit method on a stiff design would only be slow, not wrong, and nobody could see
+    # why.
     check_stiffness(robot, course.configuration, course.held, numbers, switched, duration, loaded)
     with warnings.catch_warnings():
         # Travel and certificate are looked at below, and so is a run that broke down.
@@ -158,6 +161,7 @@ def _overrides(
         values = robot_parameters(robot)[what].copy()
         for name, value in given.items():
             known(name, robot.joint_names, "joint", place=what)
+            # Counted from the end: damping has six entries of the base in front (6 + n), stiffness has none (n).
             values[robot.joint_index(name) - robot.n] = non_negative(value, what, place=f"joint {name!r}")
         chosen[what] = values
     return chosen
@@ -242,6 +246,7 @@ class _Course:
             yield impact.change
         if not isinstance(start, Approach):
             return
+        # Until contact the clutch is closed: soft axes are locked too, whatever the first mode.
         locked = [name for name in self.robot.joint_names if name not in start.driven]
         yield from self._phases(here, start.duration, None, locked=locked, driven=start.driven)
         rigid = self.axes if self.modes[0].kind == "rigid" else ()
@@ -254,6 +259,7 @@ class _Course:
             joined, soft = here.world.robot(ROBOT), start.compliant.items()
             yield Switch(
                 stiffness={name: axis.stiffness for name, axis in soft},
+                # A drive gives way where it happens to be: the spring's rest goes there, so no force jumps.
                 rest={name: here.state.joints[joined.joint_index(name)] + axis.rest for name, axis in soft},
                 damping={name: axis.damping for name, axis in soft},
             )
@@ -335,6 +341,7 @@ class _Course:
                     hint="a softer contact or softer axes, constant damping, or a shorter run",
                 )
             state = here.state
+            # Switching surfaces of an axis at rest are all crossed at once by rounding: it would switch without end.
             moving = [name for name in self.axes if self.law.moves(robot, name, state)]
             cut = min(end, self._next_edge(here.time))
             if len(moving) < len(self.axes):

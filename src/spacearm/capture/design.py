@@ -154,6 +154,8 @@ def design(
     low_k, high_k = _ranges("stiffness", stiffness, axes, above_zero=True)
     low_d, high_d = _ranges("damping", damping, axes, above_zero=False)
     evaluator = Evaluator(robot, cases, duration, step, settling or Settling(), law, off, free)
+    # One step for all designs, that of the stiffest corner: comparable errors, and no design is judged better because
+    # it was integrated more coarsely.
     evaluator = replace(evaluator, step=_step(evaluator, axes, high_k, high_d))
     weights = np.array([case.probability for case in cases])
     members = _tied(axes, ties)
@@ -165,6 +167,7 @@ def design(
 
     def decode(unit: Array) -> tuple[Array, Array]:
         spring, damper = unit[:, :count][:, members], unit[:, count:][:, members]
+        # Stiffness on a logarithmic scale (ranges span decades), damping on a linear one, since it may be zero.
         return low_k * (high_k / low_k) ** spring, low_d + (high_d - low_d) * damper
 
     def evaluate(unit: Array) -> Array:
@@ -174,8 +177,10 @@ def design(
         travel = responses.travel[..., evaluator.axes]
         fits = np.all((travel[:, :, 0] >= limits[:, 0]) & (travel[:, :, 1] <= limits[:, 1]), axis=(1, 2))
         good = fits & np.all(np.isfinite(values), axis=1) & np.all(np.isfinite(responses.settling), axis=1)
+        # Infeasible designs are infinitely bad in every objective: never on the front, and no penalty weight to choose.
         return np.where(good[:, None], values, np.inf)
 
+    # Rounded up: runs are motions, the search counts designs.
     wanted = max(-(-runs // len(cases)), 64)
     batch = max(min(wanted // 4, LARGEST_BATCH // len(cases)), 32)
     found = pareto_search(evaluate, 2 * count, count=wanted, batch=batch, seed=seed, progress=progress)

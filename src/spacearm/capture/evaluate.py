@@ -1,4 +1,15 @@
-"""Many designs of the same soft joints under the same cases: peaks, travel and settling of each, by RK4 in lanes."""
+"""Many designs of the same soft joints under the same cases: peaks, travel and settling of each, by RK4 in lanes.
+
+A search needs tens of thousands of motions and of each only a few numbers. So all designs take the same fixed steps of
+classical RK4, several at a time in vector lanes (or one for each GPU thread), and an observer updates peaks, travel and
+settling at every step: no history is kept. The grid of steps has a node at every edge of every load, so that no step
+crosses a jump. Results do not depend on the number of threads or lanes.
+
+Arrays: designs (B, soft axes); samples are designs times cases, the case running fastest. Fixed steps have no error
+control: :mod:`spacearm.capture.design` chooses the step from the fastest mode, and ``Front.verify`` compares with
+adaptive runs. Peaks are those at steps, not between them. Impacts and clutch modes are not part of these motions: a
+case starts after them.
+"""
 
 from __future__ import annotations
 
@@ -139,12 +150,14 @@ class Evaluator:
                 channels += [(c * width + at + k, s.breaks, s.coefficients) for k, s in enumerate(load.wrench)]
         merged = merge(channels, self.duration)
         degree, pieces = merged.coefficient.shape[:2]
+        # Signals of all cases on one set of breaks: lanes of different cases then take the same steps.
         table = np.zeros((degree, pieces, len(self.cases) * width))
         for column, target in enumerate(merged.target):
             table[:, :, target] += merged.coefficient[:, :, column]
         by_case = table.reshape(degree, pieces, len(self.cases), width)
         self._wrench = np.ascontiguousarray(np.moveaxis(by_case, 2, 0))
         self._breaks = merged.breaks
+        # Whole steps in each piece; the small number keeps rounding from adding one.
         self._counts = np.ceil(np.diff(merged.breaks) / self.step - 1e-9).astype(np.int64).clip(1)
 
     def start(self, case: Case) -> State:
@@ -180,6 +193,7 @@ class Evaluator:
         springs[:, axes], dampers[:, 6 + axes] = stiffness, damping
         each = {"stiffness": springs, "damping": dampers}
         if self.law != "constant":
+            # Off is never above on: a stronger damper "off" than "on" would reverse the law.
             each |= {"on": dampers[:, 6:], "off": np.minimum(self.off, dampers[:, 6:])}
         each = {name: xp.repeat(own, cases, axis=0) for name, own in each.items()}
         each["state"] = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
@@ -194,6 +208,7 @@ class Evaluator:
         found = roll(loop, fixed | _unseen(robot, mode), each, which)
         ends = np.cumsum([loop.size(name) for name in _KEPT]).tolist()
         peaks, low, high, settled, late = (found[:, a:b] for a, b in pairwise((0, *ends)))
+        # Two vibrations are watched, linear and angular: both must have settled.
         latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
         return Responses(
             peaks.reshape(size, cases, -1)[..., :9],
@@ -272,9 +287,12 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: Room, settling: 
     joints, time = room.state[at.joints], room.inputs["time"]
     peaks = ca.fmax(memory["peaks"], seen)
     base_vibration = seen[-2:]
+    # Relative to the peak so far: exact once the largest value has passed, which it has at the end of the run.
     level = ca.fmax(settling.fraction * peaks[-2:], ca.DM([settling.velocity, settling.rate]))
     below = base_vibration <= level  # false for NaN too
     old = memory["before"]
+    # Linear interpolation between two steps, as last_above does with samples: settling times do not jump by a step from
+    # design to design, which a search would see as noise.
     share = ca.if_else(old > base_vibration, (old - level) / (old - base_vibration), 1)
     since = time - (1 - ca.fmin(ca.fmax(share, 0), 1)) * (time - memory["looked"])
     new = {
@@ -296,6 +314,8 @@ def _switching(robot: Robot, room: Room, law: Law, axes: tuple[int, ...]) -> Upd
     memory = {name: ca.SX.sym(name, robot.n) for name in ("on", "off")}
     at, x = Layout(robot.n), room.inputs
     lead = room.state[at.joints] - x["rest"] if law == "balance" else skyhook_speed(robot, x)
+    # Both laws have one form: on where the rate is opposed to what is followed, the spring's deflection (balance) or
+    # the parent's speed relative to the united body (skyhook).
     opposed = lead * room.state[at.rates] < 0
     damping = ca.SX(x["damping"])
     for j in axes:

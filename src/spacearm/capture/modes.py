@@ -1,4 +1,10 @@
-"""Small free vibrations of a free-floating robot about a configuration: frequencies, damping, shapes."""
+"""Small free vibrations of a free-floating robot about a configuration: frequencies, damping, shapes.
+
+The symmetric eigenproblem K x = omega^2 H* x with the joints' springs K and the inertia H* that they feel on a free
+base, reduced by the Cholesky factor of H* to an ordinary one. Frequencies in rad/s; shapes over the free joints, rad
+and m mixed. Velocity-dependent terms are left out (linearised at rest), and so is the coupling of modes by damping:
+modal damping is the diagonal of X^T D X. From the same numbers follows how many steps an explicit method will take.
+"""
 
 from __future__ import annotations
 
@@ -76,12 +82,16 @@ def modes(
     for target, given in ((springs, stiffness), (dampers, damping)):
         for name, value in (given or {}).items():
             target[robot.joint_index(name)] = value
+    # H* = L L^T; with y = L^T x the problem is L^-1 K L^-T y = omega^2 y, symmetric, so eigh applies and frequencies
+    # are real.
     lower = np.linalg.cholesky(floating[np.ix_(free, free)])
     inverse = np.linalg.inv(lower)
     squares, vectors = np.linalg.eigh(inverse @ np.diag(springs[free]) @ inverse.T)
+    # A free joint without a spring has omega = 0 but for rounding, which may be below zero.
     frequency = np.sqrt(squares.clip(0.0))
     shape = (inverse.T @ vectors).T
     half = 0.5 * np.einsum("mi,i,mi->m", shape, dampers[free], shape)
+    # Roots of s^2 + 2 half s + omega^2: overdamped modes have two real ones, and the faster decides the step.
     decay = half + np.sqrt(np.clip(half**2 - frequency**2, 0.0, None))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = half / frequency
@@ -100,6 +110,8 @@ def check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
             place=f"robot {robot.name!r}",
             hint="give what it carries inertia about its axis, or lock or leave it out",
         )
+    # Unit diagonal first: rad and m would otherwise make any threshold a matter of units. The eigenvector of the least
+    # eigenvalue names the two axes that move against each other.
     values, vectors = np.linalg.eigh(mass / np.outer(size, size))
     if values[0] < SINGULAR:
         names = [robot.dof_names[free[i]] for i in np.argsort(-np.abs(vectors[:, 0]))[:2]]
@@ -133,6 +145,8 @@ def check_stiffness(
         return
     fastest = int(np.argmax(np.maximum(found.decay, found.frequency)))
     decay, frequency = float(found.decay[fastest]), float(found.frequency[fastest])
+    # Lower bounds: without load stability alone limits the step; under load the fast mode is excited and must be
+    # followed.
     least, loaded_steps = max(decay, frequency) * duration / STABLE, max(decay / STABLE, frequency / CLOSE) * loaded
     for steps, length, most, what in (
         (least, duration, MAX_STEPS, "in"),

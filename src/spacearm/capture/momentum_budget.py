@@ -46,6 +46,7 @@ def momentum_budget(robot: Robot, states: Array, caught: Caught | None = None) -
     first = np.einsum("b,tbi->ti", whole[:, 0], bodies.origin) + np.einsum(
         "tbij,bj->ti", bodies.rotation, whole[:, 1:4]
     )
+    # About the mass centre of all: shares about the world's origin would be dominated by drift.
     centre = first / whole[:, 0].sum()
     sums = {
         name: momentum(robot, bodies, states, own, rotors if name == "arm" else np.zeros_like(rotors))

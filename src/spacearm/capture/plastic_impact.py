@@ -59,4 +59,5 @@ class Impact:
 
 def close_clutch(robot: Robot, state: State, held: Sequence[str]) -> Impact:
     """Stop these joints at once, wherever they are; their motion goes to what stays free, and to heat."""
+    # The world changes by the same Lock as in a run, so the ledger books the loss in one place.
     return Impact(World({ROBOT: robot}), {ROBOT: state.check(robot)}, Lock(held))

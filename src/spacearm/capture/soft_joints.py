@@ -109,6 +109,7 @@ def soften(
     ``after``: the axes are those of the joint's child body; else those of the joint's own frame at zero.
     """
     rows = []
+    # In the order of AXES, parent to child: slides first, so that they are along the axes before any rotation.
     for name, axis in soft.axes.items():
         kind, _, direction = name.partition("_")
         lower, upper = axis.range

@@ -218,6 +218,7 @@ class Approach:
         reached = simulate(robot, self.state, self.phase(robot, loads), ledger=False, sample=[0.0]).end
         assert reached is not None
         contact = self.target.at_hand(robot, reached, self.hand)
+        # Free motion is reversible: reversed velocities at contact lead back to where the target comes from.
         back = State(contact.position, contact.quaternion, contact.joints, -contact.velocity)
         begin = simulate(self.target.body, back, self.duration, ledger=False, sample=[0.0]).end
         assert begin is not None

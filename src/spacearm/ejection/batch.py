@@ -148,6 +148,7 @@ def eject_batch(
     found = _empty(rig, configurations)
     stop = np.zeros(1, dtype=np.uint8)
     ensure_loops()
+    # Compiled and laid out once; threads share them and write to rows of their own.
     legs = _legs(rig, solver, flight, tuple(locked), parameters, moving.turning)
     bones = skeleton(rig.arm, radii) if near else None
 
@@ -218,6 +219,7 @@ def _fly(
         _note(rig, leg, ends, chosen, time, found, 1)
         found.reason[chosen, 0] = np.where(running, ends.reason, found.reason[chosen, 0])
         time, states = time + ends.time, ends.state
+        # A sample that did not reach the end of a piece is not run on; its reason stays that of the piece.
         running = running & (ends.reason == Reason.TERMINAL_EVENT)
     rail, at = Layout(rig.arm.n + 1), Layout(rig.arm.n)  # the rail is joint 0
     leaving = states
@@ -285,6 +287,7 @@ def coast(rig: Rig, states: Array, times: Array) -> Array:
     """
     steps = np.diff(times, prepend=0.0)
     turn = np.abs(states[:, Layout(0).angular_velocity]).max(initial=0.0)
+    # Steps by the fastest sample: all of them share one grid.
     counts = np.maximum(1, np.ceil(steps * turn / TURN)).astype(np.int64)
     held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
     mode = np.array([float(name in held) for name in BASE_DOFS])

@@ -2,6 +2,12 @@
 
 Every candidate is a complete stick-slip run. A candidate is allowed when it leaves the rail, comes to stable flight,
 keeps its clearance and reaches no joint limit.
+
+Method: scrambled Sobol points over the joint ranges, then covariance matrix adaptation
+(:func:`spacearm.optimise.evolve`) from the best of them that lie apart. No gradients: a joint that just holds or just
+breaks loose makes scores jump, and a broken constraint is a cliff (score minus infinity). Populations work in the unit
+box of the searched joints, so that a step is a share of a joint's range whatever its unit. The result is the best that
+was seen; nothing proves that it is global, and ``peaks`` shows how many populations agree.
 """
 
 from __future__ import annotations
@@ -84,6 +90,7 @@ class Constraints:
         """Where each constraint is not kept (samples,), by its name of :data:`BROKEN`; a run may break several."""
         found = {
             "run": ~runs.sound,
+            # A clearance that is NaN (a run that failed) counts as broken, an infinite one (nothing to touch) as kept.
             "clearance": ~(np.nan_to_num(runs.clearance, nan=-np.inf, posinf=np.inf) >= self.margin),
         }
         if self.respect_limits:
@@ -225,6 +232,7 @@ def _box(
             hint=f"expected at most {0.5 * (high - low)[~fixed].min():.6g}",
         )
     low, high = low + constraints.limit_margin, high - constraints.limit_margin
+    # An empty range marks a joint that is not searched; _Search.moving reads it so.
     low[fixed] = high[fixed] = rig.configuration(at)[fixed]
     return low, high
 

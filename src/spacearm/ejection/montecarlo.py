@@ -1,4 +1,10 @@
-"""How sure an ejection is: friction, damping, springs and masses drawn at random, percentiles of what comes out."""
+"""Monte Carlo of one ejection: random friction, damping, springs and masses; percentiles of the results.
+
+Every sample is a complete stick-slip run (:mod:`spacearm.ejection.batch`) with its own log-normal factors of mean one.
+Percentiles are those of the sound runs with a finite result; ``failed`` counts the others. Shares of the variance come
+from one linear regression on the logarithms of all factors: a first-order sensitivity. Its ``rest`` is what is not
+linear, interactions included; it is no estimate of Sobol's total indices. The configuration itself is not varied.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +66,7 @@ class Sensitivity:
 
 def _log_normal(draw: np.random.Generator, deviation: float, shape: tuple[int, ...]) -> Array:
     """Factors with mean one and this relative standard deviation."""
+    # exp(N(-sigma^2 / 2, sigma^2)) has mean one and variance exp(sigma^2) - 1.
     sigma = np.sqrt(np.log1p(deviation**2))
     return np.asarray(np.exp(sigma * draw.standard_normal(shape) - 0.5 * sigma**2))
 
@@ -84,6 +91,7 @@ def monte_carlo(
     configuration = rig.configuration(joints)
     arm, n = rig.arm, rig.arm.n
     draw = np.random.default_rng(seed)
+    # Always drawn in this order and in full, so that a seed gives the same numbers whichever deviations are zero.
     friction = _log_normal(draw, spread.friction, (samples, n))
     damping = _log_normal(draw, spread.damping, (samples, n))
     spring = _log_normal(draw, spread.spring, (samples,))
@@ -100,6 +108,7 @@ def monte_carlo(
             "coulomb": friction * coulomb,
             "damping": damping * np.array([joint.damping for joint in arm.joints]),
             "spring": spring,
+            # All ten parameters by one factor: a heavier body of the same shape, which stays physically consistent.
             "inertia": mass[..., None] * arm.inertia_parameters,
         },
         flight=flight,
@@ -151,6 +160,8 @@ def _shares(value: Array, factors: dict[str, Array], good: npt.NDArray[np.bool_]
     shares, at = {}, 0
     for name, part in factors.items():
         piece = columns[:, at : at + part.shape[1]] @ weights[at : at + part.shape[1]]
+        # Covariance with the result: the shares add up to R^2 exactly, also where the sampled factors are slightly
+        # correlated.
         shares[name] = float(piece @ y) / total
         at += part.shape[1]
     shares["rest"] = 1.0 - sum(shares.values())

@@ -57,6 +57,8 @@ def chain(
 
     def items(here: Here) -> Iterator[Phase | Change]:
         quarter, (_, kept) = rig.device.quarter_period(rig.arm.mass), base_on_rail(rig, turning)
+        # One phase for each linear piece: the solver never integrates across a kink of the force, which would cost its
+        # order there and make the event at the end of the piece late.
         for piece in rig.device.pieces:
             push = 0.0
             if not rig.device.linear:
@@ -73,6 +75,7 @@ def chain(
                 limits=limits,
                 sample=quarter / 400.0,
             )
+            # The phase ended by its time limit or a joint limit and not by the rail's event: the arm has not left.
             if not any(event.kind == "event" and event.name == rig.rail for event in here.events):
                 return
         yield Separate(rig.rail, ARM)
@@ -115,6 +118,9 @@ def rail_loads(rig: Rig, run: Track) -> tuple[Array, Array]:
     change = run.outputs[:, run.model.nx - run.robot.dofs : run.model.nx]
     velocity = run.states[:, Layout(n + 1).velocity]
     travel, speed = run.states[:, 7:8] * direction, velocity[:, 6:7] * direction
+    # Acceleration of the arm's base from that of the satellite's frame, both as rates of components in moving axes:
+    # d/dt (v + w x r + r') with r along the rail. No Coriolis factor 2 appears, because inverse_dynamics takes the
+    # rates of the components and adds w x v itself.
     linear = change[:, :3] + np.cross(change[:, 3:6], travel) + np.cross(velocity[:, 3:6], speed)
     linear = linear + change[:, 6:7] * direction
     acceleration = np.concatenate([linear, change[:, 3:6], change[:, 7:]], axis=1)

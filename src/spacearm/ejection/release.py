@@ -25,9 +25,8 @@ class Release:
 
     Args:
         rates: of the arm's joints (n,), or (B, n) for a batch; rad/s or m/s.
-        angular_velocity: of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which
-        are the
-            world's.
+        angular_velocity: of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which are
+            the world's.
     """
 
     rates: npt.ArrayLike | None = None
@@ -66,11 +65,13 @@ class Release:
         found[..., 3:6], found[..., 7:] = angular_velocity, rates
         if rig.device.heavy:
             if rig.device.pivot is not None:
+                # v = -w x r with r from the base's origin to the pivot, which stands still.
                 found[..., :3] = np.cross(rig.device.pivot, found[..., 3:6])
             return found
         if not np.any(found):
             return found
         at = np.concatenate([np.zeros((*lead, 1)), np.broadcast_to(joints, (*lead, rig.arm.n))], axis=-1)
+        # The linear rows of the mass matrix give the momentum; M times a common velocity takes it off.
         matrix = mechanics_of(rig.mounted).mass_matrix(at, inertia=inertia)
         momentum = np.einsum("...ij,...j->...i", matrix[..., :3, :], found)
         found[..., :3] = -momentum / matrix[..., 0, 0][..., None]

@@ -1,4 +1,14 @@
-"""What the segmented algorithm needs on the rail and in flight: an arm's numbers, and joints in closed form."""
+"""Closed-form motion of the joints within one segment, for the segmented algorithm (Cai et al. 2023).
+
+Within a segment the inertia H of the moving joints, their damping B and the signs of dry friction are constant, and the
+load is c + z cos(omega t): constant in flight (omega = 0), with the springs' cosine on the rail. The equation
+H qdd + B qd = c + z cos(omega t) is linear. The generalised eigenvectors V of (B, H) decouple it into scalar equations
+of first order in the rate, x'' + beta x' = c_k + z_k cos(omega t), each with elementary integrals (Eqs. 28 to 30).
+
+Joint vectors have the length of the joints that move; time (s) is that since release, so that the phase of the cosine
+is common to all segments. The closed form divides by beta; where beta dt is small, series take its place.
+Velocity-dependent inertial terms are left out here, as in the paper; the full run has them.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +113,8 @@ class Response:
         fade = np.exp(-beta * dt)
         weak = beta * dt < _WEAK
         safe = np.where(weak, 1.0, beta)
+        # (1 - exp(-x)) / x and its integral lose digits as x -> 0. Two terms of the series have an error of x^2 / 6,
+        # below 2e-11 at _WEAK; "safe" keeps the branch that is not chosen free of a division by zero.
         once = np.where(weak, dt * (1.0 - 0.5 * beta * dt), (1.0 - fade) / safe)
         twice = np.where(weak, 0.5 * dt**2, (dt - once) / safe)
         if omega > 0.0:
@@ -111,6 +123,7 @@ class Response:
             square = omega**2 + beta**2
             swung = (omega * sines + beta * cosines - fade * (omega * sine + beta * cosine)) / square
             plain = (sines - sine) / omega
+            # The limit beta -> 0 of the double integral of cos(omega t).
             weakly = (cosine - cosines) / omega**2 - dt * sine / omega
             swept = np.where(weak, weakly, (plain - swung) / safe)
         else:
@@ -124,6 +137,8 @@ def first_stop(response: Response, slip: Array, start: float, end: float) -> tup
     """(time, index) at which the first joint stops before ``end``, else (end, -1)."""
     if not slip.size:
         return end, -1
+    # The rate is a sum of exponentials and one cosine over at most a quarter period: sixteen intervals separate its
+    # zeros. The first negative value brackets the first stop for brentq.
     grid = np.linspace(start, end, 17)[1:]
     speeds = np.array([response.rate(t) * slip for t in grid])
     best, which = end, -1
@@ -134,6 +149,8 @@ def first_stop(response: Response, slip: Array, start: float, end: float) -> tup
         high = grid[below[0]]
         low = start if below[0] == 0 else grid[below[0] - 1]
         if slip[joint] * response.rate(low)[joint] <= 0.0:  # just let go and not yet moving
+            # At break-away the rate is zero and only then grows: the bracket must begin past it. If it does not grow,
+            # the joint has stopped at once.
             low = start + 1e-9 * (end - start)
             if slip[joint] * response.rate(low)[joint] <= 0.0:
                 return low, joint
@@ -162,5 +179,6 @@ def coasting(theta: Array, damping: Array, rate: Array, moving: npt.NDArray[np.i
     """What viscous joints still travel when there is no dry friction to stop them; NaN without damping."""
     if np.any(damping[moving] <= 0.0):
         return np.full(moving.size, np.nan)
+    # Integral of H qdd = -B qd from rate to rest: B (travel) = H rate.
     part = theta[np.ix_(moving, moving)]
     return np.asarray(part @ rate[moving] / damping[moving])

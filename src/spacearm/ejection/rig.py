@@ -154,6 +154,7 @@ class Rig:
         position, quaternion, joints = y[..., at.position], y[..., at.quaternion], y[..., at.joints][..., 1:]
         velocity = y[..., at.velocity]
         travel, speed = (part * self.device.direction for part in (y[..., at.joints][..., :1], velocity[..., 6:7]))
+        # Velocity of a point fixed at z on the rail, plus the sliding; satellite and arm base have the same axes.
         linear = velocity[..., :3] + np.cross(velocity[..., 3:6], travel) + speed
         place = position + np.einsum("...ij,...j->...i", rotation_matrices(quaternion), travel)
         arm = np.concatenate([place, quaternion, joints, linear, velocity[..., 3:6], velocity[..., 7:]], axis=-1)

@@ -252,6 +252,8 @@ class Ejection:
         """Momentum of the arm, and about its mass centre, in the directions in which nothing holds it."""
         arm, normal = self.rig.arm, self.rig.table
         states = self.flight.states.copy()
+        # About the mass centre: after a long drift r x p about the world's origin would drown the angular momentum in
+        # rounding.
         states[:, :3] -= _mass_centre(arm, states)
         sums = momentum(arm, move(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
         flat = [i for i in range(3) if normal is None or i != "xyz".index(normal)]

@@ -106,6 +106,8 @@ def segmented(
     segments = 0
     while True:
         total, h, arm_inertia, _ = arm.inertia(q)
+        # Break-away is tested with the force that acts now, at the end of the last segment: the new frequency depends
+        # on which joints slip, and they on the force.
         before = stiffness * stroke * (np.cos(omega * t) - shift)  # force at the end of the last segment
         slip = _slipping(arm, total, h, arm_inertia, before, rate)
         moving = np.flatnonzero(slip)

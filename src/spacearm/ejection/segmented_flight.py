@@ -54,6 +54,7 @@ class _Base:
         back = rotation_matrices(quaternion / np.linalg.norm(quaternion)).T
         linear = back @ self.linear
         centre = np.array([matrix[1, 5], matrix[2, 3], matrix[0, 4]]) / matrix[0, 0]
+        # Momentum about the base's origin in base axes, less the joints' share, is H_b times the base's twist.
         momentum = np.concatenate([linear, back @ self.angular + np.cross(centre, linear)]) - matrix[:6, 6:] @ rates
         found = np.zeros(6)
         found[self.free] = np.linalg.solve(matrix[np.ix_(self.free, self.free)], momentum[self.free])
@@ -63,6 +64,7 @@ class _Base:
         """Velocities (S, 3) in the first axes at the steps of a stretch, from instants twice as dense (2 S + 1)."""
         matrices = self.mechanics.mass_matrix(joints)
 
+        # Classical RK4 for the attitude alone: mass matrices and joint rates are known at ends and middles of steps.
         def turn(k: int, quaternion: Array) -> Array:
             spin = self.twist(matrices[k], rates[k], quaternion)[3:]
             scalar, vector = quaternion[0], quaternion[1:]

@@ -1,4 +1,10 @@
-"""The separation device: springs on a slide rail between a satellite and the arm that it throws off."""
+"""The separation device: springs on a slide rail between a satellite and the arm that it throws off.
+
+The force of all springs together is piecewise linear in the travel z (m) of the arm's base along the rail. It is held
+as :class:`Piece` objects from knot to knot, over which energy and moment have closed forms and each of which is one
+phase of a run. Vectors are in the axes of the arm's base frame. The rail has no play: it takes up every force and
+moment across its direction. Springs have no mass and no damping of their own; the rail's friction is the device's.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +50,7 @@ class Piece(NamedTuple):
             return 0.0, 0.0
         slope = self.slope
         if self.constant:
+            # A constant force as a spring: its rest lies so far away that the force falls by no more than _CONSTANT.
             slope = -_CONSTANT * max(self.force, 1e-300) / (self.end - self.start)
         return -slope, self.start - self.force / slope
 
@@ -144,6 +151,7 @@ class Device:
             self._check_single_springs(place)
         else:
             self._check_equal_springs(place)
+        # An arm that does not start would wait on the rail until the time limit: refused here, with the forces.
         held = 0.0 if self.friction is None else self.friction.static
         if held >= self.pieces[0].force:
             if not held:
@@ -235,6 +243,7 @@ class Device:
         if self.linear:
             stiffness = self.total_stiffness
             return (Piece(0.0, self.stroke, stiffness * self.preload, -stiffness),)
+        # Knots of all springs together; a set, since equal springs share theirs.
         inner = {float(z) for spring in self.single for z in spring.knots[:, 0] if 0.0 < z < self.stroke}
         edges = [0.0, *sorted(inner), self.stroke]
         found = []

@@ -26,6 +26,7 @@ def moment_of_momentum(matrix: Array, velocity: Array) -> tuple[Array, Array]:
     # The upper right block is -M [c]x: its entries are the mass centre.
     centre = np.stack([matrix[..., 1, 5], matrix[..., 2, 3], matrix[..., 0, 4]], axis=-1) / mass[..., None]
     momentum = np.einsum("...ij,...j->...i", matrix[..., :6, :], velocity)
+    # From the base's origin to the mass centre: L_c = L_0 - c x p, and Steiner's theorem for the inertia.
     angular = momentum[..., 3:] - np.cross(centre, momentum[..., :3])
     square = np.einsum("...i,...j->...ij", centre, centre)
     size = np.trace(square, axis1=-2, axis2=-1)[..., None, None] * np.eye(3)

@@ -98,6 +98,7 @@ def export_c(robot: Robot, folder: str | Path, *, motion: MotionCode | None = No
     folder = Path(folder)
     paths = [folder / name for name in texts]
     for path in paths:
+        # All files are checked before one is written: a folder is never left half exported.
         if path.exists() and not (path.is_file() and path.read_text("utf-8", "replace").startswith(MARK)):
             raise InputError("is there already, and was not exported", file=path, hint="choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
@@ -244,6 +245,7 @@ static void same(const char *what, const double *found, const double *expected, 
 
 def _test(robot: Robot, prefix: str, functions: Sequence[Function], motion: MotionCode | None, cases: int = 3) -> str:
     """A program that ends with status 0 where every result is that of spacearm to the last bit."""
+    # Random arguments of a fixed seed: the exported test is the same file each time.
     rng = np.random.default_rng(7)
     own, lines, calls = robot_parameters(robot), [], []
     for function in functions:

@@ -35,6 +35,7 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
     A name that is one already keeps it.
     """
     found = {name: _plain(name) or "x" for name in names}
+    # Names that need no change come first, whatever the order: adding a frame does not rename another.
     taken = {part for name, part in found.items() if name == part}
     return {name: part if name == part else free_name(part, taken, "_") for name, part in found.items()}
 

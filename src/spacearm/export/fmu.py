@@ -85,6 +85,8 @@ def export_fmu(
     taken: set[str] = set()  # joints called "force" and "velocity" would give two variables one name
     variables = [replace(own, name=free_name(own.name, taken, "_")) for own in _variables(motion, values)]
     source_text = _source(motion, identity, values, variables, fmi)
+    # The token is of the source without the token: the same model gives the same FMU, another one is refused by an
+    # importer that holds the old description.
     token = hashlib.sha256(source_text.encode()).hexdigest()
     texts = {
         f"{identity}.h": header_text(robot, identity, [], values, motion),
@@ -113,6 +115,7 @@ def _endless(robot: Robot, start: State | None, step: float) -> MotionCode:
     made = motion_code(robot, begin, [Phase(1.0, limits="ignore")], RK4(step), tested=False, forced=True)
     (phase,) = made.phases
     breaks = phase.signals.breaks.copy()
+    # The single phase has no end: co-simulation goes on as long as the importer asks.
     breaks[-1] = math.inf
     return replace(made, phases=(replace(phase, signals=phase.signals._replace(breaks=breaks)),))
 
@@ -236,6 +239,7 @@ def _description_2(motion: MotionCode, identity: str, token: str, variables: lis
     flags = f'modelIdentifier="{identity}" canGetAndSetFMUstate="true" canSerializeFMUstate="true"'
     lines = []
     for text, start, own in _scalars(variables):
+        # FMI 2.0 counts variables from 1 here and below; FMI 3.0 refers to value references, from 0.
         derivative = f' derivative="{own.of + 1}"' if own.kind == "derivative" else ""
         lines.append(f"    <ScalarVariable {text}><Real{derivative}{start}/></ScalarVariable>")
     sources = f'<SourceFiles><File name="{identity}.c"/></SourceFiles>'
@@ -268,6 +272,8 @@ def _binaries(identity: str, texts: Mapping[str, str]) -> dict[str, tuple[str, b
             (place / name).write_text(text, encoding="utf-8")
         for platform, command in _compilers().items():
             target = place / f"{identity}{TARGETS[platform][1]}"
+            # No contraction: a compiler that fuses a * b + c by itself would change the last bits; fma() where the
+            # trace has one stays one instruction.
             flags = ["-std=c99", "-O2", "-mfma", "-shared", "-ffp-contract=off"]
             flags += [] if platform.endswith("windows") else ["-fPIC", "-fvisibility=hidden"]
             libraries = [] if platform.endswith("windows") else ["-lm"]

@@ -2,6 +2,12 @@
 
 Signals in time, driven and locked joints, laws, sensors, dry friction, events and joint limits: the algorithm is the
 solver's, in ``templates/motion.c``; what is written here are its numbers and tables.
+
+The right-hand side and the laws are printed from the same instruction traces that the machine code is made of, number
+literals are exact, and the order of operations is kept: compiled without contraction, C gives spacearm's results to the
+last bit, and the exported test checks that. No allocation: sizes are macros, one row of tables for
+each phase. Not exported: adaptive steps, event functions and Python laws (no C for them), several systems, and force
+elements with memory or events (contacts, stops).
 """
 
 from __future__ import annotations
@@ -106,6 +112,7 @@ class MotionCode:
             "NY": self.begin.size,
             "DOFS": len(self.model.dof_names),
             "INPUTS": code.record,
+            # Traces are cut after the last output that is needed: reactions cost much and only dry friction reads them.
             "OUTPUTS": code.reaction + len(self.model.dof_names) if rubbing else code.nx,
             "MODE": code.mode,
             "DRIVE": code.drive,
@@ -203,6 +210,8 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
     def _read(self, flat: int) -> str:
         for name, place in self.kernel.inputs.items():
             if place.start <= flat < place.stop:
+                # What changes during a run stands in the input array, parameters behind it in the structure that a
+                # caller may change.
                 return f"in[{flat}]" if flat < self.model.code.record else f"p->{name}[{flat - place.start}]"
         raise AssertionError(flat)
 
@@ -215,6 +224,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
             blocks.append(_array(f"law_numbers_{k}", own.numbers))
             if len(own.drawn):
+                # As unsigned: the random numbers are counter based, and their keys are 64 bits without a sign.
                 keys = ", ".join(f"{int(key) % 2**64}u" for key in own.drawn[:, 0])
                 blocks.append(f"static const unsigned long long law_channels_{k}[] = {{ {keys} }};")
                 blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.drawn[:, 1], 'int')} }};")
@@ -315,6 +325,8 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
 
     def _carried(self, before: Prepared | None, prepared: Prepared) -> list[int]:
         """For each level and margin, where the phase before has the side of the same one; -1 where it has not."""
+        # A function that is watched in both phases keeps its side: one that is exactly at its level when the phase
+        # changes would otherwise be crossed twice or not at all.
         known = {} if before is None else {key: i for i, key in enumerate(_watched_keys(before))}
         first = 0 if before is None else len(self._rubbing(before))
         return [first + known[key] if key in known else -1 for key in _watched_keys(prepared)]
@@ -448,6 +460,7 @@ def motion_code(
     made = MotionCode(world, robot, start, method.step, model, prepared, forced=forced)
     if not tested:
         return made
+    # The expected end of the exported test: the very same method and step.
     done = simulate(world, dict.fromkeys(world.systems, start), phases, method=method, ledger=False)
     if not done.sound:
         raise InputError(f"the scenario does not run to its end: {done.why}", place="phase")

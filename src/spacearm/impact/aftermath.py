@@ -35,10 +35,13 @@ def fly_on(hit: Collision, first: FloatingSystem, second: FloatingSystem, *, wel
         for joint, still, rate in zip(
             system.robot.joint_names, system.modes.locked, np.asarray(system.velocity)[6:], strict=True
         )
+        # A joint that was locked while it moved keeps its rate through the impact; held at that rate it would need a
+        # drive, so it runs on freely.
         if still and rate == 0.0
     ]
     locked += [f"{name}/{dof}" for name, system in pair.items() if system.held for dof in system.robot.dof_names[:6]]
     speed = max(float(np.linalg.norm(system.twist[:3])) for system in pair.values())
+    # Long enough for the faster system to travel FAR, within limits for a film.
     phase = Phase(float(np.clip(FAR / max(speed, 1e-9), SHORTEST, LONGEST)), locked=locked, limits="ignore")
     world = World({name: system.robot for name, system in pair.items()})
     states = {name: system.state for name, system in pair.items()}
@@ -53,7 +56,10 @@ def fly_on(hit: Collision, first: FloatingSystem, second: FloatingSystem, *, wel
 
 
 def _drawn(robot: Robot) -> Robot:
-    """With shapes where bodies have none: welded to a body that has some, they would not be seen."""
+    """The robot with a box of equal inertia on each body without shapes.
+
+    Welded to a robot that has shapes, such bodies would not be seen.
+    """
     bodies = [
         body if body.visuals or (box := equivalent_box(body)) is None else replace(body, visuals=(box,))
         for body in robot.bodies
@@ -62,7 +68,7 @@ def _drawn(robot: Robot) -> Robot:
 
 
 def scene_after(hits: Mapping[str, tuple[Collision, FloatingSystem, FloatingSystem]], *, welded: bool = False) -> Scene:
-    """What comes after each of several hits, or the first system as it is struck where that cannot be run."""
+    """Scene of the motion after each of several hits; of the struck system alone where the motion cannot be run."""
     try:
         return scene_of({name: fly_on(*hit, welded=welded) for name, hit in hits.items()}, frames=200)
     except SpacearmError:  # a degree of freedom that nothing resists, a joint that runs away

@@ -207,6 +207,8 @@ def collide(
     if friction is not None:
         mu = array(friction, "friction", least=0.0)
         return _with_friction(first, second, rows, relative[..., :3], closing, e, mu, hypothesis)
+    # The k x k system is solved for the impulse along the contact's own directions: S (G1* + G2*) S^T is regular for k
+    # < 6 too, and the wrench S^T p_c has no part along which the contact cannot push.
     size = np.linalg.solve(contact_compliance(first, second, rows), ((1.0 + e)[..., None] * closing)[..., None])
     impulse = (np.swapaxes(rows, -1, -2) @ size)[..., 0]
     jumps = [_jump(first, impulse), _jump(second, -impulse)]
@@ -224,6 +226,8 @@ def _with_friction(
     hypothesis: Hypothesis,
 ) -> Collision:
     """One hit after the other."""
+    # Friction needs all three translations of the contact point. A moment is not transmitted, so the rotational rows of
+    # G* do not enter.
     compliance = contact_compliance(first, second, np.eye(6)[:3])
     shape = np.broadcast_shapes(compliance.shape[:-2], closing.shape[:-1], e.shape, mu.shape)
     impulse, slips, stopped = np.zeros((*shape, 6)), np.zeros((2, *shape, 3)), np.full(shape, np.nan)
@@ -231,6 +235,7 @@ def _with_friction(
     c, w = np.broadcast_to(compliance, (*shape, 3, 3)), np.broadcast_to(relative, (*shape, 3))
     u, e, mu = np.broadcast_to(closing[..., 0], shape), np.broadcast_to(e, shape), np.broadcast_to(mu, shape)
     after = np.array(w)
+    # Sample by sample: each hit has its own sequence of sliding and sticking, which does not vectorise.
     for k in np.ndindex(shape):
         if u[k] > 0.0:  # else they move apart, and that is left alone
             hit = frictional_hit(c[k], w[k], normal[k], float(e[k]), float(mu[k]), hypothesis)
@@ -238,6 +243,9 @@ def _with_friction(
         slips[0][k], slips[1][k] = (x[k] - normal[k] * (normal[k] @ x[k]) for x in (w, after))
     one, two = _jump(first, impulse), _jump(second, -impulse)
     found = _account(first, second, one, two, rows, impulse, closing, e)
+    # The integration over the normal impulse gives a relative velocity, the impulse through G* gives another: their
+    # difference is the residual. The test against -e times the closing speed, made in _account, holds for the
+    # hypothesis of Newton only.
     missed = np.abs((two.twist_after - one.twist_after)[..., :3] - after).max(axis=-1)
     residual = _ratio(missed, np.linalg.norm(w, axis=-1))
     return replace(found, contact_residual=residual, sliding=Sliding(slips[0], slips[1], stopped))
@@ -303,9 +311,13 @@ def _positive_definite(compliance: Array) -> bool:
     diagonal = np.einsum("...ii->...i", compliance)
     if np.any(diagonal <= 0.0):
         return False
+    # Jacobi scaling to a unit diagonal: translations (1/kg) and rotations (1/(kg m2)) have unlike units, and a fixed
+    # threshold on their eigenvalues would depend on the choice of units.
     root = np.sqrt(diagonal)
     scaled = compliance / (root[..., :, None] * root[..., None, :])
     try:
+        # Cholesky on the symmetric part: with unequal resistances C is not symmetric, and x^T C x sees the symmetric
+        # part alone. The shift lets a compliance pass that is singular to rounding.
         np.linalg.cholesky(0.5 * (scaled + np.swapaxes(scaled, -1, -2)) + ROUNDING * np.eye(root.shape[-1]))
     except np.linalg.LinAlgError:
         return False
@@ -346,6 +358,7 @@ def _jump(system: FloatingSystem, impulse: Array) -> Jump:
     after = velocity + (response.velocity @ impulse[..., None])[..., 0]
     reaction = (response.reaction @ impulse[..., None])[..., 0]
     before = np.broadcast_to(velocity, after.shape)
+    # An impulse works with the mean of the velocities before and after (both jump linearly with the impulse).
     works = 0.5 * reaction * (before + after)[..., 6:]
     work, resisting = works.sum(axis=-1), ((1.0 - system.modes.locked) * works).sum(axis=-1)
     # From the velocities after, not from G*: so that equal twists after a grasp are a check and not a tautology.
@@ -376,9 +389,14 @@ def _account(
     energy_after = first.kinetic_energy(one.after) + second.kinetic_energy(two.after)
     both = (two.twist_before - one.twist_before) + (two.twist_after - one.twist_after)
     contact_work = -0.5 * np.einsum("...i,...i->...", impulse, both)
+    # Kinetic energy from the velocities, work from the impulses: two independent computations whose difference is pure
+    # error.
     unexplained = energy_after - energy_before - contact_work - one.joint_work - two.joint_work
     parts = [[s.momentum(v) for v in (j.before, j.after)] for s, j in pairs]
     before, after = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+    # Scale of the residual: the sum of the sizes of the four momenta, not the size of their sum, which may be zero (two
+    # equal bodies that meet head on). For angular momentum the arm times the linear part is added, since about a far
+    # contact point it is a difference of such numbers.
     scale = np.zeros((*impulse.shape[:-1], 2))
     for (system, _), both_momenta in zip(pairs, parts, strict=True):
         arm = np.linalg.norm(system.lever, axis=-1)
@@ -386,6 +404,8 @@ def _account(
             linear, angular = np.linalg.norm(momentum[..., :3], axis=-1), np.linalg.norm(momentum[..., 3:], axis=-1)
             scale = scale + np.stack([linear, angular + arm * linear], axis=-1)
     change = after - before
+    # What holds a base gives momentum from outside. Its impulse is moved from the base's origin to the contact point
+    # and taken off before momentum is called conserved.
     for system, jump in pairs:
         turn, arm = system.base_at_contact
         force = np.einsum("...ij,...j->...i", turn, jump.support[..., :3])

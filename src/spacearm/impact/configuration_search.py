@@ -1,8 +1,13 @@
 """Configurations that take a collision best: least or greatest virtual mass, or least motion of the base.
 
-The quantity and its exact gradient are one compiled kernel. Configurations spread over the joint ranges are screened
-in one batch; from the best, and some others, bounded quasi-Newton searches run side by side to local optima; the best
-wins.
+Method: a multi-start search. The quantity and its exact gradient are one compiled kernel.
+Scrambled Sobol points over the joint ranges are screened in one batch; from the best, and some others, bounded
+quasi-Newton searches (:func:`spacearm.optimise.boxed.minimise_boxed`) run as one batch to local optima; the best of
+these is returned. Collision shapes are kept apart by a quadratic penalty whose weight grows from search to search.
+
+Joint positions (..., n) are in rad or m; directions are in world axes, or in the struck frame's. The base's attitude is
+given and not searched. A global optimum is not guaranteed: ``found`` lists where every search ended, so that a reader
+sees how many agree.
 """
 
 from __future__ import annotations
@@ -165,9 +170,11 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
     n: SX = direction
     if axes == "frame":
         base = base_pose(ca.SX.zeros(3), x.quaternion)
+        # The direction then depends on the joints, and its derivative belongs to the gradient.
         n = frame_pose(tree, tree.placements(x.joints), base, robot.frame(frame)).rotation @ direction
     blocks = generalized_blocks(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     response = blocks.response(ca.vertcat(n, ca.SX.zeros(3)), x.locked, x.resistance)
+    # One right-hand side instead of the whole tensor: G* n is all that the three quantities need.
     acceleration = response.twist[:3]
     compliance = ca.dot(n, acceleration)
     if quantity == "projected":
@@ -181,6 +188,7 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
     inputs = x.named(direction=direction, strength=strength)
     outputs = {"merit": ca.densify(merit), "compliance": ca.densify(compliance)}
     value = Program(f"impact_{quantity}", inputs, outputs)
+    # Only the merit is differentiated. The compliance is an output for _check_passive and needs no gradient.
     slope = value.jacobian("merit", "joints").outputs["d_merit_d_joints"]
     both = Program(f"impact_{quantity}_gradient", inputs, {"merit": outputs["merit"], "gradient": slope.T})
     return Kernel(value), Kernel(both)
@@ -218,6 +226,8 @@ def configuration_bounds(
             continue
         if joint.kind == "prismatic" and (vary is None or joint.name in vary):
             raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
+        # A revolute joint with an open end is screened over one full turn from the end that it has; the search itself
+        # may go on beyond, and _Space.wrapped brings the result back.
         first[i] = lower[i] if below else (upper[i] - 2.0 * np.pi if above else -np.pi)
         last[i] = first[i] + 2.0 * np.pi
     return ConfigurationBounds(lower, upper, first, last)
@@ -277,6 +287,8 @@ def optimise_configuration(
     # A mass has its pole where the hand does not give way, a collision where both together do not.
     _check_passive(objective, space.full(places), -1.0 / impactor.mass if quantity == "base_rotation" else 0.0)
     chosen = _starts(sign * values, min(restarts, len(values)))
+    # Merits of order one: the search's test for a pole is an absolute number, and the penalty's weights are meant for
+    # this scale.
     scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.squared else 1)
 
     def aim(part: Array) -> tuple[Array, Array]:
@@ -288,6 +300,8 @@ def optimise_configuration(
     ends = objective.value(space.full(points))
     ranking = np.argsort(sign * ends, kind="stable")
     winner = space.wrapped(space.full(points[ranking[0]]))
+    # Passive joints can only make the struck frame lighter than the whole robot moved as one mass, so n^T G11* n is at
+    # least 1 / M; a winner below this has found the pole of a non-passive Eq. 10 and not an optimum.
     _check_passive(objective, winner, (1.0 - 1e-6) / robot.mass)
     value, gradient = objective.value_and_gradient(winner)
     return Optimum(
@@ -315,6 +329,8 @@ def _searched(
     done = minimise_boxed(aim, starts, *limits)
     if apart is None:
         return done
+    # Continuation: each search starts where the one before ended. The steepest weight at once would make an
+    # ill-conditioned valley along the edge of the margin, in which a quasi-Newton search crawls.
     for weight in STEEP:
         done = minimise_boxed(partial(_fenced, aim, apart, space, weight), done.points, *limits)
     # Where a search ended astray, it has found what it began with.
@@ -358,6 +374,7 @@ class _Space:
 
         low, high, first, last = (x[self.free] for x in vars(self.bounds).values())
         sobol = qmc.Sobol(self.free.size, seed=np.random.default_rng(seed))
+        # Sobol points keep their even spread only in powers of two: rounded up, never cut.
         spread = sobol.random_base2(int(np.ceil(np.log2(samples))))
         return np.concatenate([first + (last - first) * spread, np.clip(self.given[self.free], low, high)[None]])
 

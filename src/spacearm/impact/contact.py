@@ -122,6 +122,8 @@ class _Pair:
         states = [ca.SX.sym("a", self.first.size), ca.SX.sym("b", self.second.size)]
         slip = ca.SX.sym("slip", 6)
         stiffness = ca.SX.sym("stiffness", 6, 6)
+        # Both wrenches act at the first system's contact point. The second frame drifts off it while the contact lasts;
+        # without the arm below, momentum would not be conserved.
         wrench = stiffness @ slip
         one = forced_motion(first, first_frame, "a", wrench, states[0])
         # Where the second's frame is does not depend on the push: build it once with none to get its place.
@@ -146,6 +148,8 @@ class _Pair:
         self.slip = slice(self.states, self.states + 6)
         quaternions = [at.quaternion.start for at in (self.first, self.second)]
         self.code = make_code(self.kernel.address(1), self.slip.stop, self.size, quaternion=quaternions)
+        # The event function is the contact's power with the sign turned, so that loading ends at a falling zero and
+        # unloading at a rising one.
         known = self.kernel.program.event_inputs(self.code.nx)
         self.power = Kernel(Program("contact_power", known, {"power": -known["rate"][-1]}))
 
@@ -249,6 +253,7 @@ class _Run:
         y = np.zeros(self.pair.size)
         y[: self.pair.states] = np.concatenate([_state(self.first), _state(self.second)])
         branches = [self._branch(y, self.stiffness, self.omega, falling=True)]
+        # Tested by its square: an e whose square underflows would divide the stiffness by zero.
         if self.e**2 > 0.0:
             peak = branches[0].y[-1].copy()
             peak[self.pair.slip] *= self.e**2
@@ -260,9 +265,13 @@ class _Run:
         pair, unit = self.pair, 1.0 / (_RADIAN * omega)
         self.inputs[pair.kernel.inputs["stiffness"]] = stiffness.ravel()
         self.inputs[pair.kernel.inputs["unit"]] = unit
+        # A linear contact turns round after a quarter period. Four times that is patience enough: beyond it the systems
+        # rotate in a contact that is too soft to compare with a jump.
         end = 2.0 * np.pi * _RADIAN
         watched = Functions(pair.power.address(1), pair.power.n_in, [-1 if falling else 1], [True])
         system = make_system(pair.code, self.inputs, pair.size, merge([], end), functions=watched)
+        # Absolute tolerances per component. Many start at zero (slip, impulse, work): the largest state sets a floor
+        # for them.
         scale = np.abs(y) + 1e-3 * np.abs(y[: pair.states]).max()
         options = Options(1, 0.0, RTOL, ATOL * np.maximum(scale, 1e-9), np.inf, MAX_STEPS, 1)
         # The last sample is for the end, whenever it comes.
@@ -286,6 +295,7 @@ class _Run:
         impulse, reactions = end[states + 6 : states + 12], end[states + 12 : -3]
         energies = [self._kinetic(row) for row in (start, end)]
         balance = energies[1] - energies[0] - float(end[-3:].sum())
+        # About the origin of the world, which is the contact point at touch.
         momenta = [self._momentum(row) for row in (start, end)]
         scale = np.abs(momenta).max() + float(np.abs(impulse).max())
         return ContactRun(
@@ -356,6 +366,7 @@ def contact_convergence(
     error = np.array([np.abs(np.concatenate([run.first, run.second]) - after).max() for run in runs]) / largest
     missed = np.array([np.abs(run.impulse - jump.impulse).max() for run in runs]) / np.abs(jump.impulse).max()
     several = np.unique(omega).size > 1
+    # Slope of log error over log omega. Duration falls as 1 / omega, hence the sign.
     order = float(-np.polyfit(np.log(omega), np.log(np.maximum(error, 1e-300)), 1)[0]) if several else np.nan
     stiff = omega**2 * np.abs(np.linalg.eigvals(mass[:3, :3])).max()
     return Convergence(omega, stiff, error, missed, order, jump, runs)

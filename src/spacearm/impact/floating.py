@@ -127,6 +127,8 @@ class FloatingSystem:
         """Impulse (..., 6) on a held base, base axes at its origin, where ``change`` is the jump of all velocities."""
         if not self.held:
             return np.zeros((*np.shape(change)[:-1], 6))
+        # M change = J^T impulse + support: what the equation of momentum lacks in the base's rows is what the support
+        # gave.
         mass = self.point.mechanics.mass_matrix(self._q)
         pushed = np.einsum("...ki,...k->...i", self._jacobian, impulse)
         return np.asarray(((mass @ change[..., None])[..., 0] - pushed)[..., :6])

@@ -105,11 +105,14 @@ def _turning() -> _Turning:
     state, c, numbers, until = (ca.SX.sym(*x) for x in (("state", 7), ("c", 3, 3), ("numbers", 3), ("until", 4)))
     (log_s, angle, u), (mu, chi, unit) = ca.vertsplit(state[:3]), ca.vertsplit(numbers)
     s, slow = ca.exp(log_s), 1.0 + chi * u
+    # Polar coordinates of the slip: s and its angle separate how fast the surfaces slide from where to. The rate of the
+    # angle has 1/s in Cartesian form; the variable sigma takes it out.
     push = ca.vertcat(mu * ca.cos(angle), mu * ca.sin(angle), 1.0)
     pull = c @ push
     along = ca.cos(angle) * pull[0] + ca.sin(angle) * pull[1]
     across = ca.cos(angle) * pull[1] - ca.sin(angle) * pull[0]
     rate = unit * ca.vertcat(slow * ca.vertcat(-along, -across, -s * pull[2], s * push), s * u)
+    # Events, each at a falling zero: the end of compression or of the hit, sliding stopped, direction settled.
     ends = ca.vertcat(
         ca.dot(until, ca.vertcat(u, state[5:], 1.0)),
         log_s - np.log(STOPPED),
@@ -170,6 +173,7 @@ class _Course:
 
     def _slide(self, point: _Point) -> tuple[_Point, bool]:
         """Until sliding stops or the hit is over, and which."""
+        # At most two parts: compression and restitution, each ended by its own event.
         for _ in range(2):
             if self._straightens(point):
                 break
@@ -183,6 +187,8 @@ class _Course:
         if slip <= 2.0 * STOPPED:
             return point, False
         push = np.append(self.mu * point.velocity[:2] / slip, 1.0)
+        # Along a settled direction slip falls linearly with p and stops after slip / braking; it never does where the
+        # coupling through C_tn speeds it up.
         braking = float(point.velocity[:2] @ (self.c @ push)[:2]) / slip
         return self._straight(point, push, slip / braking if braking > 0.0 else np.inf)
 
@@ -203,6 +209,7 @@ class _Course:
         ensure_loops()
         code, ends = _turning()
         slip, u = np.hypot(*start.velocity[:2]), start.velocity[2]
+        # A unit of sigma about 1/1024 of the compression: the solver locates events to an absolute share of a unit.
         unit = min(1.0, self.closing / slip) / (1.0 + self.chi * self.closing) / _UNITS
         inp, places = np.zeros(code.n_in), code.inputs
         inp[places["compliance"]], inp[places["until"]] = self.c.ravel(), self._until()
@@ -230,6 +237,7 @@ class _Course:
                 work = p * middle / (1.0 + self.chi * middle)
             return _Point(start.velocity - p * pull, start.impulse + p * push, start.work + work)
 
+        # Compression may end inside this straight part; its impulse and work are needed by the hypotheses.
         if self.turned is None and fall > 0.0 and u / fall <= most:
             self.turned = after(u / fall)
         rest = np.inf if self.turned is None else self._rest(start, u, fall)
@@ -245,6 +253,8 @@ class _Course:
             def along(bend: float) -> Array:
                 return np.asarray(np.linalg.solve(self.mu * tt + bend * np.eye(2), -tn), dtype=np.float64)
 
+            # Bracket of the root: |along(0)| > 1 since sticking needs more than mu, and for bend = 2 |C_tn| the
+            # solution is shorter than |C_tn| / bend = 1/2 because C_tt is positive definite.
             most = 2.0 * float(np.linalg.norm(tn))
             bend = brentq(lambda x: float(np.linalg.norm(along(x))) - 1.0, 0.0, most, xtol=1e-300, rtol=1e-15)
             f = self.mu * along(bend)
@@ -252,6 +262,7 @@ class _Course:
 
     def _stored(self, u: float) -> float:
         """The integral of u / (1 + chi u) du."""
+        # 1 + chi u > 0 on every true path; rounding at a small e may touch -1, where the logarithm ends.
         x = max(self.chi * u, np.nextafter(-1.0, 0.0))
         return float((x - np.log1p(x)) / self.chi**2)
 
@@ -269,6 +280,8 @@ class _Course:
                 return np.inf
             z = brentq(lambda z: np.expm1(z) - z - whole, -2.0 - whole, 0.0, xtol=1e-300, rtol=1e-15)
             return float(u - np.expm1(z) / self.chi) / fall
+        # Energetic: the work left is a quadratic in p. Of its two roots the later one ends the hit; in the second form
+        # of the result nothing cancels.
         root = float(np.sqrt(max(square := u * u + 2.0 * fall * left, 0.0)))
         if square < 0.0 or (fall <= 0.0 < u):
             return np.inf

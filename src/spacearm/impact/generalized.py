@@ -73,6 +73,7 @@ class GeneralizedBlocks:
     def response(self, wrenches: SX, locked: SX, resistance: SX) -> Response:
         """Response to the columns of ``wrenches``."""
         n = self.carried.shape[1]
+        # First the robot as one rigid body (all joints locked), then what the joints add on top.
         push = self.jacobian[:, :6].T @ wrenches
         united = solve_symmetric(self.base_inertia, push)
         if n == 0:
@@ -83,7 +84,9 @@ class GeneralizedBlocks:
         # Rows and columns of locked joints become those of the identity.
         matrix = self.arm_inertia * (free @ free.T) + ca.diag(locked)
         rates = solve_symmetric(matrix, _scale(free * (1 - resistance), felt))
+        # Reaction of a locked joint: what is missing in its row of H* qdd = J*^T w. Of a resisting one: Eq. 10.
         held = _scale(locked, self.arm_inertia @ rates - felt) - _scale(free * resistance, felt)
+        # Momentum: what the joints gain, the base loses by H_b^-1 H_bm. This row needs no second solve.
         base = united - self.carried @ rates
         twist = self.jacobian[:, :6] @ united + self.arm_jacobian @ rates
         return Response(twist, base, rates, held)
@@ -105,6 +108,7 @@ def generalized_blocks(tree: Tree, joints: SX, quaternion: SX, inertia: SX, roto
     base_inertia, coupling = matrix[:6, :6], matrix[:6, 6:]
     if tree.n == 0:
         return GeneralizedBlocks(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0))
+    # Schur complement of the base block: a symbolic 6 x 6 factorisation, shared by H*, J* and the base's jump.
     carried = solve_symmetric(base_inertia, coupling)
     arm = matrix[6:, 6:] - coupling.T @ carried
     return GeneralizedBlocks(jacobian, base_inertia, carried, arm, jacobian[:, 6:] - jacobian[:, :6] @ carried)

@@ -74,6 +74,7 @@ def unit(direction: npt.ArrayLike, what: str = "direction") -> Array:
         scaled: Array = there / (there * there).sum(axis=-1, keepdims=True) ** 0.5
         return scaled
     vector = array(direction, what, (..., 3))
+    # Plain squares for the many: the slow path below takes the rare vectors whose squares are not normal numbers.
     length = np.sqrt(np.einsum("...i,...i->...", vector, vector))[..., None]
     if length.size and not (length.min() > TINY and length.max() < 1.0 / TINY):
         # Squares under- or overflow, or there is no direction: take the largest entry out first.

@@ -7,6 +7,10 @@ Yoshida, Kurazume, Sashida, Umetani (1992), Eqs. 8 to 16, with the joint resista
 G* takes a wrench at the frame to the frame's acceleration, or an impulse to its velocity jump. For one ``mu`` for all
 joints, G* is symmetric; for unequal ones it is not, against the paper's Eq. 16. Locked joints (constraints) leave it
 symmetric.
+
+Frames: wrench and twist in world axes at the frame's origin, force (N) before moment (N m); the base's part in base
+axes at its origin. Leading dimensions (...) of configurations, base poses, joint modes and inertias broadcast, so that
+maps and batches are one call. Nothing here depends on velocities: an impact is over before they change the state.
 """
 
 from __future__ import annotations
@@ -96,6 +100,7 @@ class ImpactPoint:
 
     @cached_property
     def _tensor(self) -> Kernel:
+        # The same expressions with fewer outputs: what G* alone does not need is not compiled.
         program = self._response.program
         return Kernel(Program("impact_tensor_alone", program.inputs, {"tensor": program.outputs["tensor"]}))
 
@@ -146,6 +151,7 @@ class ImpactPoint:
         """
         n = unit(direction)
         inputs = self._inputs(joints, **given)
+        # One tensor, any number of directions: a 3 x 3 product each, against a solve each in the other branch.
         if inputs["inertia"] is None and all(value is None or np.ndim(value) <= 1 for value in inputs.values()):
             block: Any = self.tensor(joints, **given)[:3, :3]
             there = is_device_array(n) or is_device_array(block)
@@ -177,6 +183,8 @@ def extended_inertia_tensor(
 
 def _check_base(robot: Robot) -> None:
     """The united body must have inertia in every direction, or nothing resists its turning."""
+    # With joints, a body without inertia of its own may still be carried by others; a singular matrix then shows as an
+    # infinite compliance, which collisions refuse.
     if robot.n:
         return
     inertia = robot.bodies[0].inertia

@@ -8,6 +8,10 @@ For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida
 
 Drawn as a polar curve over n, the absolute virtual mass is an ellipse (in space an ellipsoid) with semi-axes
 1 / sigma_i, sigma_i the singular values of G11*: the *mass ellipsoid*. The projected one is not, but its root is.
+
+Directions (..., 3) are unit vectors in world axes; masses are in kg. Singular values and not eigenvalues, because with
+unequal joint resistances G11* is not symmetric: force axes and acceleration axes are then two sets. Only forces are
+treated; the rotational blocks of G* have no virtual mass here.
 """
 
 from __future__ import annotations
@@ -162,5 +166,6 @@ def even_sphere(count: int) -> Array:
     whole(count, "number of directions", least=2)
     index = np.arange(count) + 0.5
     z = 1.0 - 2.0 * index / count
+    # Equal steps of z are equal areas (Archimedes); a golden-angle azimuth keeps neighbours from lining up.
     ring, turn = np.sqrt(1.0 - z * z), np.pi * (1.0 + np.sqrt(5.0)) * index
     return np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=-1)

@@ -64,6 +64,7 @@ def _solids(crew: Crew) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
     """Bodies and their collision shapes, but for the gripper and the body that carries it, which have to come near."""
     robot, near = crew.robot, crew.robot.body_index(crew.gripper)
     close = {near}
+    # Up the chain past massless bodies, which are only frames, to the first real body that carries the gripper.
     while near > 0 and (near := robot.parents[near - 1]) > 0:
         close.add(near)
         if robot.bodies[near].inertia.mass > 0.0:

@@ -1,4 +1,14 @@
-"""The target before it is caught: where it comes from to be met in time, and what the hand follows to meet it."""
+"""The target before it is caught: where it comes from to be met in time, and what the hand follows to meet it.
+
+The file gives the target's motion at the planned touch, since that is what a user wants to set. Its state at time zero
+follows by integrating backwards. The hand's path is planned on the same grid of times: from its pose to that of the
+grasp at the touch by a quintic in time, blended over ``match`` seconds into the grasp's own motion, so that position,
+rate and acceleration are continuous. Rotations are blended as rotation vectors relative to the attitude at the touch.
+
+Positions in m, world axes; rotations are body to world; quaternions w, x, y, z; angular velocities in world axes. No
+obstacle is avoided and no joint limit looked at here: the stages measure both afterwards. The path assumes perfect
+knowledge of the target's motion; what laws assume of its inertia is another matter.
+"""
 
 from __future__ import annotations
 
@@ -109,9 +119,11 @@ def encounter(
     origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
     grasp, turn = table.grasp.pose(), table.si("rpy")
     attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
+    # The grasp lies at the given place, so the target's origin lies back by the grasp's arm.
     place = (origin + reach * hand[:, 2] if table.meet is None else np.array(table.meet)) - attitude @ grasp.translation
     spin = np.zeros(3) if table.si("tumble") is None else np.asarray(table.si("tumble"), dtype=np.float64)
     centre = attitude @ robot.bodies[0].inertia.com
+    # Drift and closing speed are those of the mass centre, the state wants the frame's origin.
     velocity = np.array(table.drift) - table.closing * hand[:, 2] - np.cross(spin, centre)
 
     def flown(sign: float, duration: float) -> tuple[Array, Array]:
@@ -183,9 +195,11 @@ def hand_way(met: Encounter, crew: Crew, servicer: State, match: float, closing:
     at = int(np.argmin(np.abs(met.times - met.meeting)))
     going = smooth(met.times / met.meeting)
     along = smooth((met.times - met.meeting + match) / match) if match else np.zeros_like(going)
+    # The goal runs ahead of the grasp along its axis and shrinks to it, so that the hand arrives at the closing speed.
     ahead = closing * np.maximum(met.meeting - met.times, 0.0)
     goal = met.position - ahead[:, None] * met.rotation[:, :, 2]
     position = origin + going[:, None] * (met.position[at] - origin) + along[:, None] * (goal - met.position[at])
+    # Rotation vectors from the start to the touch, and from the touch on: each scaled by its own blend.
     there = Rotation.from_matrix(hand.T @ met.rotation[at]).as_rotvec()
     further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
     turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * there)
@@ -197,10 +211,14 @@ def _way(times: Array, position: Array, quaternion: Array) -> HandWay:
     """Through places and attitudes at these times."""
     from scipy.interpolate import CubicSpline
 
+    # q and -q are one attitude; splined through a sign change the path would pass zero. Signs are chosen so that
+    # neighbours are alike.
     signs = np.cumprod(np.concatenate([[1.0], np.where(np.sum(quaternion[1:] * quaternion[:-1], axis=1) < 0, -1, 1)]))
     quaternion = quaternion * signs[:, None]
     rate = CubicSpline(times, quaternion).derivative()(times)
     w, v = quaternion[:, :1], quaternion[:, 1:]
+    # Vector part of 2 dq/dt q*: angular velocity in world axes, from the spline that the law's quaternion is close to,
+    # so that both references agree.
     spin = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
     made = [[spline(times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, spin)]
     return HandWay(*made)
@@ -228,6 +246,7 @@ def carried_way(
     turning = Phase(duration, laws=() if moment is None else detumble(moment))
     run = simulate(World({TARGET: guest}), state, turning, sample=times, ledger=False)
     end = State.from_vector(run.states[-1]) if run.end is None else run.end
+    # The run ends where the tumble ends; from there the attitude stays.
     still = np.broadcast_to(end.quaternion, (times.size - run.times.size, 4))
     quaternion = np.concatenate([run.states[:, QUATERNION], still])
     turns, com = rotation_matrices(quaternion), guest.bodies[0].inertia.com
@@ -235,6 +254,7 @@ def carried_way(
     velocity = begin @ (state.velocity[:3] + np.cross(state.velocity[3:6], com))
     braking = np.minimum(times, stop)
     centre = state.position + begin @ com + np.outer(times, drift)
+    # Constant deceleration from velocity to drift: displacement t - t^2 / (2 stop), constant after stop.
     centre = centre + np.outer(braking - 0.5 * braking**2 / stop, velocity - drift)
     hand = turns @ caught.rotation.T
     place = centre - turns @ com - hand @ caught.translation

@@ -45,6 +45,7 @@ class DecideTable(StageTable):
         if self.margin:
             limits.append(Limit("margin too small", worst.margin, self.margin, "", worst.stage, least=True))
         mass = flight.table.guess.mass if flight.weighed is None else flight.weighed.mass
+        # Two standard deviations on the heavy side.
         doubt = 0.0 if flight.weighed is None else float(2.0 * flight.weighed.std[0])
         if self.mass is not None:
             limits.append(Limit("too heavy", mass + doubt, self.mass, "kg", TARGET))
@@ -161,6 +162,8 @@ class Unlatch(Change):
         away = State(origin, quaternion_from_rotation(turn), np.zeros(0), twist.ravel())
         place, axes = terms.frame_pose(joined, state, self.hand)
         grasp, facing = terms.frame_pose(self.target, away, GRASP)
+        # Rest of the spring: the present pose of the grasp in the hand, moved out by the stroke along z. Force and
+        # energy at release follow: k stroke and k stroke^2 / 2.
         slack = Pose(axes.T @ facing, axes.T @ (grasp - place) + np.array([0.0, 0.0, self.stroke]))
         stiff = np.array([0.0, 0.0, 2.0 * self.energy / self.stroke**2, 0.0, 0.0, 0.0])
         springs = Bushing(f"{self.host}/{self.hand}", f"{TARGET}/{GRASP}", stiff, rest=slack, name=SPRINGS)

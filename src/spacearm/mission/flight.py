@@ -1,4 +1,15 @@
-"""A mission as it is flown: what its stages share, what they use up, and how each one ends."""
+"""A mission as it is flown: what its stages share, what they use up, and how each one ends.
+
+A mission is one run whose phases are chosen while it goes on: every stage is a generator that yields phases and changes
+and reads the state that they led to. ``Flight`` holds what passes from stage to stage (what was caught, what was
+estimated of it, propellant), ``Use`` accumulates over the samples of a stage how much of each hardware limit it took,
+and ``Outcome`` makes margins of this: 1 is unused, 0 is at the limit, below 0 is beyond. A stage
+succeeds where the margin of its binding limit is not negative. Limits of range and rate do not change the motion: a
+joint beyond its range goes on, and the margin is negative.
+
+World axes unless a name says base axes; SI units. Peaks are those of samples, not of the continuous motion. Laws know
+the target as assumed or as estimated (``load``), never as it is.
+"""
 
 from __future__ import annotations
 
@@ -76,6 +87,7 @@ def _most(name: str, used: Array, limits: Array, parts: Sequence[str], units: Se
     bounded = np.isfinite(limits) & (limits > 0.0)
     if not np.any(bounded):
         return []
+    # The inner where keeps the division clean for limits that are infinite or zero.
     share = np.where(bounded, used / np.where(bounded, limits, 1.0), -np.inf)
     k = int(np.argmax(share))
     return [Limit(name, float(used[k]), float(limits[k]), units[k], parts[k])]
@@ -104,6 +116,7 @@ class Use:
         commanded = {name for log in here.commands for name in log.names}
         others = [name for name in self.crew.arm if name not in commanded]  # on given paths, or braked
         if others:
+            # Joints on given paths have no command to read: their drive torque is the constraint force of the run.
             given = np.abs(here.drives[self.crew.robot.name][:, 6:]).max(axis=0, initial=0.0)
             for name, k in zip(others, self.crew.index(others), strict=True):
                 room = self.crew.robot.joint(name).limits.effort - float(given[k])
@@ -143,8 +156,10 @@ class Use:
     def wheels(self, still_to_take: Array | float = 0.0) -> list[Limit]:
         """Speeds of the wheels, with a momentum (3,), base axes, that they would still have to take."""
         crew = self.crew
+        # Least-norm share of each wheel, as the wheels' law distributes torque.
         more = np.linalg.pinv(crew.axes) @ np.broadcast_to(still_to_take, 3) if crew.wheels else np.zeros(0)
         speeds = np.array([crew.robot.joint(name).limits.velocity for name in crew.wheels])
+        # Sizes are added: the remaining momentum may come on top of the fastest speed so far. On the safe side.
         used = self.rates[crew.index(crew.wheels)] + np.abs(more) / crew.rotors
         return _most("wheel saturated", used, speeds, crew.wheels, ["rad/s"] * len(speeds))
 
@@ -182,6 +197,7 @@ class Flight:
             decide = self.file.decide
             if decide and self.caught and failed and self._verdict(failed, waited) == "wait":
                 waited = True
+                # The stage is flown once more from where it is; only the second attempt counts.
                 self.outcomes.pop()
                 failed = yield from self._stage(stage.model_copy(update={"duration": decide.wait}))
             if failed is not None:
@@ -189,6 +205,7 @@ class Flight:
         if self.file.decide is None or self.caught is None:
             return
         begin = here.time
+        # A failed stage decides by itself; the decision's own limits are looked at only where all stages held theirs.
         limits, numbers = self.file.decide.judge(self) if failed is None else ([failed.binding], {})
         decided = Outcome("decide", begin, begin, limits, numbers)
         failed = failed if failed is not None or decided.success else decided
@@ -245,6 +262,8 @@ class Flight:
         if self.strategy == "coordinated":
             return Wheels(pick.attitude, pick.rate, aim=tuple(self.start.quaternion))
         if self.strategy == "biased" and before_touch:
+            # Taken up before the touch on a smooth path: the base then rotates against the wheels slowly, and the arm's
+            # law sees no step.
             rise = smooth((met.times - met.meeting + pick.preload) / pick.preload)
             paths = [spline(met.times, size * rise).shifted(-self.here.time) for size in self.preload]
             return Wheels(carry=pick.carry, momentum=paths)
@@ -313,6 +332,7 @@ class Flight:
             velocity = bodies.velocity[0, k] + np.cross(bodies.angular_velocity[0, k], origin[0] - bodies.origin[0, k])
             found.append((origin[0], rotation[0], velocity))
         (p, r, v), (q, s, w) = found
+        # Hand and grasp face each other: their z axes are opposed when aligned.
         cosine = float(np.clip(-r[:, 2] @ s[:, 2], -1.0, 1.0))
         return float(np.linalg.norm(q - p)), float(np.arccos(cosine)), float(np.linalg.norm(w - v))
 
@@ -352,6 +372,7 @@ def brought(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
         numbers = robot_parameters(each)
         seen.append(centred(each, own.vector[None], numbers["inertia"], numbers["rotor"]))
     a, b = seen
+    # Koenig: own angular momenta, plus that of the relative motion with the reduced mass.
     reduced = a.mass * b.mass / (a.mass + b.mass)
     way = moving.position + b.centre[0] - state.position - a.centre[0]
     apart = np.cross(way, b.velocity[0] - a.velocity[0])

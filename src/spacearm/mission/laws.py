@@ -1,6 +1,13 @@
 """The laws of a mission, each written once for a robot: gains, paths and the load in the hand are numbers at run time.
 
 So a mission with another target, another strategy or other gains runs the same compiled code.
+
+The hand follows a pose by resolved acceleration on the generalized Jacobian (Umetani and Yoshida, 1989), which contains
+the base's reaction by momentum conservation; joint torques are those of inverse dynamics of the floating robot with the
+commanded accelerations (computed torque). Wheels have a separate law: a PD on the base's attitude, or a first-order
+law on the momentum that they store; their torques enter the arm's dynamics as known forces. Frames: hand pose, twist
+and errors in world axes; wheel torques and momenta in base axes. SI units. Near dynamic singularities the inverse is
+damped and tracking gives way. Laws are sampled; between ticks commands are constant.
 """
 
 from __future__ import annotations
@@ -96,11 +103,14 @@ def _wheel_torques(plant: Plant, crew: Crew) -> dict[str, SX]:
         return {}
     gains, turn = plant.reference("wheels").value, plant.base.rotation
     target = rotation_matrix(gains[3:7])
+    # 0.5 sum r_k x t_k is sin(angle) times the axis from the attitude to its aim: no quaternion sign to choose.
     apart = turn.T @ sum((ca.cross(turn[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
     on_base = 0.5 * gains[0] * apart - gains[1] * plant.angular_velocity
     axes, rates = ca.SX(ca.DM(crew.axes)), plant.rates[crew.index(crew.wheels)]
     carried = axes @ (ca.SX(ca.DM(crew.rotors)) * rates)
     short = turn.T @ plant.reference("momentum").value - carried
+    # What acts on the base acts on the wheels with the opposite sign; least-norm distribution for more than three
+    # wheels.
     torque = ca.SX(ca.DM(np.linalg.pinv(crew.axes))) @ (gains[2] * short - on_base)
     # within the motors' limits here already: the arm's torques take them for what acts
     most = [crew.robot.joint(name).limits.effort for name in crew.wheels]
@@ -125,6 +135,7 @@ def _commands(plant: Plant, crew: Crew, accelerations: SX, wheels: Mapping[str, 
 @lru_cache(maxsize=16)
 def _tracking(crew: Crew) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
+        # The model in the law has the assumed load; the world has the true one.
         plant = plant.believing(crew.gripper, plant.reference("load").value)
         pose, arm = plant.pose(crew.hand), crew.index(crew.arm)
         place, spin, gains = plant.reference("position"), plant.reference("spin"), plant.reference("gains").value
@@ -136,6 +147,8 @@ def _tracking(crew: Crew) -> Callable[[Plant], Commands]:
         drift = plant.drift(crew.hand, crew.arm, _on_wheels(crew, wheels))
         asked = ca.vertcat(place.acceleration, spin.rate) + gains[1] * slip + gains[0] * error - drift
         matrix, rates = plant.generalized_jacobian(crew.hand, crew.arm), plant.rates[arm]
+        # Damping in the null space only: joint rates are damped by -c qd, and what that would do to the hand, c J* qd,
+        # is added to its demand beforehand.
         asked += SELF_MOTION * (matrix @ rates)
         accelerations = damped_inverse(matrix, asked, *SINGULAR) - SELF_MOTION * rates
         return _commands(plant, crew, accelerations, wheels)

@@ -73,6 +73,7 @@ class ApproachTable(GainKeys):
 
     def law(self, flight: Flight) -> Law:
         """The hand on its way; `passive` it waits where the grasp will be."""
+        # A passive hand waits at the meeting point; all others take up the grasp's motion.
         match = 0.0 if flight.strategy == "passive" else min(self.match, self.duration)
         way = hand_way(flight.met, flight.crew, flight.start, match, self.closing).after(flight.here.time)
         return laws.track(
@@ -123,6 +124,7 @@ class TouchTable(StageTable):
 
     def fly(self, flight: Flight) -> Flown:
         use, touched, meanwhile = Use(flight.crew), _touched(flight), list[Limit]()
+        # The approach may have ended at the gate already: then the latch closes at once.
         if flight.gap()[0] > self.distance * (1.0 + 1e-9):
             law, gate = flight.file.approach.law(flight), self.gate(flight)
             wait = max(flight.met.times[-1] - flight.here.time, 0.01)
@@ -226,6 +228,7 @@ def _stopping(joints: Array, rates: Array, stop: float) -> list[Signal]:
     """Paths that come to rest at a constant rate."""
     found = []
     for q, rate in zip(joints, rates, strict=True):
+        # Coefficients by power, lowest first, of two pieces: a parabola to rest, then constant.
         pieces = [[q, q + 0.5 * rate * stop], [rate, 0.0], [-0.5 * rate / stop, 0.0]]
         found.append(Signal(np.array([0.0, stop, 2.0 * stop]), np.array(pieces)))
     return found
@@ -325,6 +328,7 @@ class DetumbleTable(StageTable):
         crew, use, begin, slow = flight.crew, Use(flight.crew), flight.here.time, self.slow
         before = flight.momentum()
         wheels = Wheels(rate=self.damping) if self.by != "thrusters" else Wheels()
+        # Thrusters alone must get below the rate that counts as rest, so their dead band lies inside it.
         band = None if self.by == "wheels" else slow * (0.5 if self.by == "thrusters" else 1.0)
         law = laws.stop(crew, wheels=wheels, period=self.period, band=band)
         until = _slow(crew.robot.n, slow)
@@ -334,6 +338,8 @@ class DetumbleTable(StageTable):
         flight.spent += use.propellant
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
         limits = _settled(rate, slow, flight.here.time - begin, self.duration)
+        # What the wheels have not taken yet: it still counts against their speed limit, or a mission that ends early
+        # would look better than one that finishes.
         left = flight.momentum() - crew.stored(flight.state.rates)
         limits += use.wheels(left if self.by == "wheels" else 0.0)
         if self.propellant is not None and self.by != "wheels":

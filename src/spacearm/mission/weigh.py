@@ -1,4 +1,13 @@
-"""Weighing what was caught: excitation by arm and thrusters, noisy sensors, identification with its covariance."""
+"""Inertia of what was caught: excitation by arm and thrusters, noisy sensors, identification with its covariance.
+
+Joints move on given paths and thrusters fire while sensors record; an output-error fit (:mod:`spacearm.identify`)
+estimates the ten inertia parameters of the gripper together with its load. The gripper's own are known and subtracted,
+which leaves the target's, moved into its frame. Linear maps carry the covariance along, so every number has a standard
+deviation; directions that the motion does not excite are reported as not determined and never as numbers.
+
+The record without noise is kept, so that noise can be drawn again from other seeds without another run. Sensors have
+white noise of known deviation; bias, misalignment and flexible modes are not modelled.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +67,11 @@ class Weighing:
         problem = OutputErrorProblem(self.robot, [self.clean.noisy(seed)], bodies=[self.gripper])
         fit = fit_output_error(problem)
         first, rank = 10 * self.robot.body_index(self.gripper), problem.base.rank
+        # From base parameters (identifiable combinations) back to the ten of this body, by the fit's linear lift.
         lift = problem.base.lift[first : first + 10]
         whole = problem.inertia(fit.x)[first : first + 10]
         covariance = lift @ fit.covariance[:rank, :rank] @ lift.T
+        # Directions that the data say nothing about: whatever has a part in them is not determined.
         hidden = lift @ (fit.unseen * problem.sizes[:rank, None])
         target = target_load(self.gripper, whole, self.own, covariance, hidden, self.place)
         return Weighed(whole, target.values, target.std, 2.0 * fit.cost / fit.freedom, fit.reason.converged)
@@ -145,6 +156,7 @@ class WeighTable(StageTable, ExciteKeys):
             phase = self.phase(flight, experiment, times)
         yield from flight.phase(use, phase)
         seen, rows = flight.here.samples
+        # The run also samples at events: the sensors' instants are picked out.
         states = rows[name][np.searchsorted(seen - begin, times - 1e-9)]
         yield from flight.brake()
         record = self.record(flight, experiment, sensors, times, states)
@@ -160,6 +172,7 @@ class WeighTable(StageTable, ExciteKeys):
                 place=self.called,
                 hint="expected noise and excursions of usual sizes",
             ) from None
+        # An undetermined mass has an infinite deviation; a finite stand-in keeps margins comparable.
         doubt = min(float(found.std[0] / found.mass), UNKNOWN * self.mass)
         limits = [Limit("uncertain", doubt, self.mass, "of its mass"), *use.arm(), *use.wheels()]
         self._propellant(flight, experiment, limits)

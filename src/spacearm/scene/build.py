@@ -1,4 +1,10 @@
-"""From runs and robots to scenes."""
+"""From runs and robots to scenes.
+
+A view has one actor for each track of a run (a system between two changes of its structure) with the poses of all its
+bodies (frames, bodies, 7: position, quaternion x y z w as browsers use it) in world axes, and what acts on it at the
+same instants. Long runs are thinned to a number of frames; nothing is interpolated here, viewers do that. Loads are
+evaluated from their signals, forces of elements and laws are read from the recorded inputs of the motion.
+"""
 
 from __future__ import annotations
 
@@ -161,6 +167,7 @@ def _chosen(times: Array, most: int) -> npt.NDArray[np.int64]:
     """Samples that are kept: all, or the nearest to even steps; the first and the last always."""
     if len(times) <= most:
         return np.arange(len(times))
+    # Even in time and not in number: samples crowd at events.
     wanted = np.linspace(times[0], times[-1], most)
     return np.unique(np.concatenate([[0], np.searchsorted(times, wanted).clip(0, len(times) - 1), [len(times) - 1]]))
 
@@ -256,6 +263,7 @@ def _wrenches(run: Run, track: Track, times: Array) -> dict[tuple[str, str, str]
         spans = segment.spans
         ends = [*(begin for _, begin, _ in spans[1:]), segment.end_time]
         for (prepared, begin, _), end in zip(spans, ends, strict=True):
+            # Half open, so that an instant on a boundary belongs to one phase; the last phase has its end.
             here = (times >= begin) & ((times < end) | (end == run.end_time))
             for load in prepared.phase.loads if here.any() else ():
                 system, frame = segment.world.frame(load.frame)
@@ -278,6 +286,7 @@ def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, 
             level = np.linalg.norm(wrench[:, :3], axis=1) / thruster.force
             found.append(Push(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
             continue
+        # Arrows are in world axes; a wrench in frame axes is rotated with its frame.
         turn = np.eye(3)[None] if axes == "world" else frame_pose(robot, move(robot, states), frame)[0]
         for kind, part in (("force", wrench[:, :3]), ("moment", wrench[:, 3:])):
             if np.any(part):
@@ -306,6 +315,7 @@ def _fired(run: Run, track: Track, times: Array) -> Iterator[Push]:
         for log in (log for log in run.commands if log.law in acting and part.name in log.names):
             since, values = log.acted(part.name)
             here = (times >= since[0]) & (times <= log.end)
+            # Commands are held between ticks: the last one at or before each frame.
             level[here] = values[np.searchsorted(since, times[here], side="right") - 1]
         if np.any(level):
             where = track.robot.body_index(part.body)

@@ -61,6 +61,7 @@ def _placed(root: Element, named: dict[str, Element]) -> Iterator[tuple[Element,
             if geometry is not None:
                 yield geometry, pose
         others = [named.get(each.get("url", "")[1:]) for each in node.findall("instance_node")]
+        # Nodes may instance each other in a circle.
         if depth < 30:
             waiting += [(each, pose, depth + 1) for each in (*node.findall("node"), *others) if each is not None]
 

@@ -76,6 +76,7 @@ def _gif(pictures: Iterator[Image], path: Path, rate: int, width: int, height: i
 
 
 def _mp4(pictures: Iterator[Image], path: Path, rate: int, width: int, height: int) -> None:
+    # yuv420p has half the colour resolution in both directions.
     if width % 2 or height % 2:
         raise InputError(f"a film of {width} by {height} pixels", hint="expected even numbers for .mp4")
     command = ["ffmpeg", "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]

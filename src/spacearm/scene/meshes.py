@@ -1,4 +1,10 @@
-"""Triangle meshes of visuals: STL, OBJ and COLLADA (DAE) files, read within limits, as coarse as a page needs them."""
+"""Triangle meshes of visuals: STL, OBJ and COLLADA (DAE) files, read within limits, as coarse as a page needs them.
+
+Files come from anywhere: sizes are bounded before anything is parsed, and whatever is wrong in one becomes a
+:class:`ModelError` with the reason. Meshes that are too fine are coarsened by vertex clustering on a regular grid
+(J. Rossignac, P. Borrel, 1993): simple, linear in the size, and good enough for a view; it does not keep topology or
+thin walls. Coordinates go into a page as 16-bit steps of the bounding box. Normals and materials are not read.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +70,8 @@ class Mesh:
 
     def coarser(self, most: int) -> Mesh:
         """At most so many triangles: vertices within a cell of a grid become one."""
+        # A surface meets of the order of cells^2 cells: begin finer than needed, since too coarse cannot be mended, and
+        # go down from there. Always from the original, so errors do not add up.
         cells = 4.0 * np.sqrt(most)
         mesh = self
         while len(mesh.faces) > most:
@@ -112,6 +120,7 @@ class Meshes:
         sizes = sorted(len(mesh.faces) for mesh in self.found)
         left, most = float(KEPT_FACES), 0
         for k, size in enumerate(sizes):
+            # From the smallest up: what a small mesh does not use of its equal share goes to the larger ones.
             most = max(FEWEST_KEPT, int(left / (len(sizes) - k)))
             left -= min(size, most)
         return tuple(mesh.coarser(most) for mesh in self.found)
@@ -156,6 +165,7 @@ def _tidy(vertices: Array, faces: npt.NDArray[np.int64]) -> Mesh:
     used, inverse = np.unique(faces, return_inverse=True)
     if not used.size:
         return Mesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64))
+    # STL repeats every vertex in each triangle; in single precision equal corners are equal bits.
     single, number = np.unique(vertices[used].astype(np.float32), axis=0, return_inverse=True)
     faces = number.ravel()[inverse.reshape(-1, 3)]
     a, b, c = faces.T
@@ -163,6 +173,8 @@ def _tidy(vertices: Array, faces: npt.NDArray[np.int64]) -> Mesh:
 
 
 def _stl(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
+    # Binary or text: many binary files begin with "solid" too, so the length is tested first and the word "facet"
+    # decides.
     count = int.from_bytes(data[80:84], "little") if len(data) >= 84 else -1
     if count >= 0 and len(data) >= 84 + 50 * count and not (data[:5] == b"solid" and b"facet" in data[:1000]):
         if count > MOST_FACES:
@@ -186,6 +198,7 @@ def _obj(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
             vertices.append(words[1:4])
         elif words[0] == b"f":
             corners = [int(word.split(b"/")[0]) for word in words[1:]]
+            # OBJ counts from 1, negative numbers from the last vertex so far.
             corners = [corner - 1 if corner > 0 else len(vertices) + corner for corner in corners]
             faces += [(corners[0], corners[k], corners[k + 1]) for k in range(1, len(corners) - 1)]
             if len(faces) > MOST_FACES:

@@ -27,6 +27,7 @@ def script() -> str:
 
 def element(data: Mapping[str, Any], height: str) -> str:
     """The element with its data inside."""
+    # No "<" in the data: a name that holds "</script>" would end the element.
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
     style = html.escape(height, quote=True)
     return f'<spacearm-scene style="height:{style}"><script type="application/json">{text}</script></spacearm-scene>'

@@ -1,4 +1,13 @@
-"""Pictures of a scene without a browser: triangles through a depth buffer, each pixel the mean of four."""
+"""Pictures of a scene without a browser: triangles through a depth buffer, each pixel the mean of four.
+
+A small software rasteriser, for reports on machines without a display. Triangles are projected by a pinhole camera and
+filled by barycentric coordinates; the depth buffer holds one over the distance, which is linear in the picture where
+the distance is not, so that plain interpolation is exact. Shades are computed at corners (Gouraud) in linear light and
+interpolated. Twice the resolution, averaged, smooths the edges.
+
+World axes, m; the camera's axes are right, up, toward the eye. Images are (height, width, 3) bytes. No shadows, no
+transparency, no clipping: a triangle that reaches behind the eye is left out.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +113,7 @@ class Camera:
         ]
         middle, whole, own, low, flat = self._extent
         leader = next((actor for actor, _ in live if actor.system == 0), None)
+        # Systems that fly far apart would be dots: the camera then follows the first one.
         if whole > 1.8 * own and leader is not None:
             middle, whole = _mass_centre(leader, _poses_at(leader, time)[None])[0], 1.1 * own
         fine = _Fine(self.look, middle, whole, width, height, flat)
@@ -171,6 +181,7 @@ class _Fine:
         toward = np.array([math.cos(rise) * math.cos(azimuth), math.cos(rise) * math.sin(azimuth), math.sin(rise)])
         right = np.array([-math.sin(azimuth), math.cos(azimuth), 0.0])
         self.axes = np.stack([right, np.cross(toward, right), toward])
+        # The ball of all touches the cone of view; a narrow picture needs more distance.
         distance = radius / math.sin(HALF_ANGLE) / min(1.0, width / height)
         self.middle, self.eye = middle, middle + distance * toward
         self.width, self.height = 2 * width, 2 * height
@@ -183,6 +194,7 @@ class _Fine:
     def _seen(self, points: Array) -> tuple[Array, Array]:
         """Pixels (..., 2) and one over the distance; that of what is behind the eye is below zero."""
         local = (points - self.eye) @ self.axes.T
+        # The eye looks along minus z of the camera; -1 marks points at or behind it.
         near = np.where(local[..., 2] < -1e-9, -1.0 / np.minimum(local[..., 2], -1e-9), -1.0)
         x = self.width / 2 + self.scale * local[..., 0] * near
         y = self.height / 2 - self.scale * local[..., 1] * near
@@ -193,10 +205,12 @@ class _Fine:
         if not len(corners):
             return
         pixels, near = self._seen(corners)
+        # Two-sided: normals of imported meshes are often inside out, and open shells show their inside.
         facing = np.einsum("fkc,fkc->fk", normals, self.eye - corners)
         local = (normals * np.where(facing < 0.0, -1.0, 1.0)[..., None]) @ self.axes.T
         sky = 0.5 + 0.5 * (local @ (self.axes @ [0.0, 0.0, 1.0]))
         light = 0.22 + 0.26 * sky + 0.72 * np.maximum(local @ _LIGHT, 0.0) + 0.1 * np.maximum(local[..., 2], 0.0)
+        # Light adds up linearly, stored colours do not: to linear values by the exponent 2.2, and back.
         shades = 255.0 * np.clip((colours[:, None] / 255.0) ** 2.2 * light[..., None], 0.0, 1.0) ** (1 / 2.2)
         _fill(pixels, near, shades, self.ink, self.depth)
 
@@ -231,6 +245,7 @@ def _fill(pixels: Array, near: Array, shades: Array, ink: Array, depth: Array) -
         if near[f].min() <= 0.0:
             continue
         (ax, ay), (bx, by), (cx, cy) = pixels[f, 0], pixels[f, 1], pixels[f, 2]
+        # Twice the signed area; both orientations are filled, since u, v, w share its sign.
         area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
         if area == 0.0:
             continue
@@ -263,6 +278,7 @@ def _stroke(pixels: Array, near: Array, strength: Array, colour: Array, wide: fl
         if max(ax, bx) < 0 or min(ax, bx) > width or max(ay, by) < 0 or min(ay, by) > height:
             continue
         steps = int(max(abs(bx - ax), abs(by - ay))) + 1
+        # A segment that passes close to the eye has endpoints far outside the picture: left out, it would take forever.
         if steps > 8 * (width + height):
             continue
         for s in range(steps):
@@ -272,6 +288,7 @@ def _stroke(pixels: Array, near: Array, strength: Array, colour: Array, wide: fl
             for dx in range(-half, half + 1):
                 for dy in range(-half, half + 1):
                     x, y = int(ax + t * (bx - ax)) + dx, int(ay + t * (by - ay)) + dy
+                    # A line that lies on a surface wins against it.
                     if 0 <= x < width and 0 <= y < height and here * 1.001 > depth[y, x]:
                         for c in range(3):
                             ink[y, x, c] += share * (colour[c] - ink[y, x, c])
@@ -283,6 +300,7 @@ def _stroke(pixels: Array, near: Array, strength: Array, colour: Array, wide: fl
 def _turned(quaternion: Array, vector: Array) -> Array:
     """Vectors turned by quaternions x y z w; leading shapes broadcast."""
     axis, real = quaternion[..., :3], quaternion[..., 3:]
+    # v + 2 w (a x v) + 2 a x (a x v): two cross products, no matrix.
     twice = 2.0 * np.cross(axis, vector)
     turned: Array = vector + real * twice + np.cross(axis, twice)
     return turned

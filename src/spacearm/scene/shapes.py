@@ -61,6 +61,7 @@ def equivalent_box(body: Body) -> Visual | None:
     edges = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / inertia.mass, 0.0))
     if edges.max() <= 0.0:
         return None
+    # eigh may give a reflection; a pose needs a rotation.
     axes[:, 0] *= math.copysign(1.0, np.linalg.det(axes))
     return Visual("box", np.maximum(edges, THINNEST * edges.max()), Pose(axes, inertia.com))
 
@@ -121,6 +122,7 @@ def _housing(joint: Joint, radius: float) -> Visual:
 def _along(way: Array) -> Array:
     """A rotation that turns z into this direction."""
     z = way / np.linalg.norm(way)
+    # The coordinate axis that is farthest from z: the cross product is never near zero.
     x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
     x /= np.linalg.norm(x)
     return np.stack([x, np.cross(z, x), z], axis=1)

@@ -4,6 +4,13 @@ With no force from outside, angular momentum L about the mass centre and motion 
 paths give the base's angular velocity, I(q)^-1 (R^T L - K(q) q'), and its position follows from the mass centre. Paths
 are linear in their coefficients, so that all of the mechanics is evaluated at all instants in one batch; what remains
 is the attitude's own equation, by Runge-Kutta steps that are differentiated exactly.
+
+On top of that: least squares over the coefficients (:func:`least_disturbance`) and over the configuration at the end
+(:func:`reach`), both with derivatives of the discrete steps themselves, so that a search converges to rounding and not
+to the error of a difference quotient. Angular velocity and I, K in base axes, L in world axes, R from base to world; SI
+units. S steps have 2 S + 1 nodes: RK4 reads the middle of each step. Forces from outside, springs and drives are no
+part of it: joints follow their paths exactly. Searches find local optima from several fixed starting points; no global
+optimum is claimed.
 """
 
 from __future__ import annotations
@@ -47,6 +54,7 @@ def _spin_kernel(robot: Robot) -> Kernel:
     plant = Plant(robot, robot_parameters(robot))
     momentum, matrix = ca.SX.sym("momentum", 3), plant.mass_matrix
     mixed = matrix[:3, 3:6]
+    # Schur complement: eliminating the linear velocity moves moments from the base's origin to the mass centre.
     inertia = matrix[3:6, 3:6] - mixed.T @ solve_symmetric(matrix[:3, :3], mixed)
     spin = solve_symmetric(inertia, momentum - plant.reaction_map() @ plant.rates)
     places = {"joints": plant.joints, "rates": plant.rates, "momentum": momentum}
@@ -92,6 +100,8 @@ class BaseAttitude:
     def __call__(self, coefficients: Array, free: Sequence[tuple[int, int]]) -> Turned:
         """Attitudes along the paths; ``free`` are entries (joint, column) that derivatives are by."""
         joints, columns = np.array(free, dtype=int).reshape(-1, 2).T
+        # Angular velocity is linear in L: one batch for L = 0, and one for each axis of L (only where there is
+        # momentum), give it for any attitude without another evaluation of the mechanics.
         still = self._seen(coefficients, np.zeros(3))
         held = bool(np.all(np.abs(self.momentum) <= 1e-14))
         by = still["joints"][:, :, joints] * self.values[:, None, columns]
@@ -120,6 +130,9 @@ class BaseAttitude:
                 part[k] = value
             if k == steps:
                 break
+            # Classical RK4 for value and derivative together: the derivative is that of the discrete map. The
+            # quaternion is not normalised between steps, which keeps the map polynomial; its norm stays 1 to the error
+            # of the steps.
             b, db, *_ = slope(2 * k + 1, p + 0.5 * h * a, dp + 0.5 * h * da)
             c, dc, *_ = slope(2 * k + 1, p + 0.5 * h * b, dp + 0.5 * h * db)
             d, dd, *_ = slope(2 * k + 2, p + h * c, dp + h * dc)
@@ -206,6 +219,8 @@ def least_disturbance(
         coefficients[rows, columns] = x
         found = motion(coefficients, free)
         if measure == "end":
+            # Xi(p0)^T p is the vector part of the relative quaternion: half the rotation vector for small angles, so
+            # twice it is an angle; smooth at zero, where the angle itself is not.
             back = _xi(start.quaternion).T  # vector part of the turn since the start, base axes
             value, change = 2.0 * back @ found.quaternion[-1], 2.0 * back @ found.d_quaternion[-1]
         else:
@@ -221,6 +236,7 @@ def least_disturbance(
     keep, size, stiff = _Clear(motion, clear), 1.0, 0.0
     full = max(float(np.linalg.norm(seen(begin)[0])), 1e-12)
     size, stiff = smoothness * full, max(full, 1e-2) / MISSED
+    # A fixed seed: the same question always has the same answer. The straight path is tried first.
     spread = np.random.default_rng(0).normal(0.0, 0.5, (WAYS, begin.size))
     spread[0] = 0.0
     for each in spread:
@@ -265,6 +281,7 @@ class _Clear:
         """Whether a plan keeps every gap, in a run; where not, more is asked for the next time."""
         every = [plan.clearance([pair]) for pair in self.pairs]
         lacking = self.least - np.array([each.gap for each in every])
+        # A penalty leaves a small violation, and the least gap lies between instants: ask for a tenth more next time.
         self.beyond += np.where(lacking > 0.0, 1.1 * lacking + 1e-6, 0.0)
         if np.all(lacking <= 0.0):
             return True
@@ -289,10 +306,12 @@ def _least_squares(
     from scipy.optimize import least_squares
 
     low, high = bounds
+    # SciPy wants a start strictly inside: bounds that meet are opened by 2e-9.
     meet = high - low < 4e-9
     middle = 0.5 * (np.where(meet, low, 0.0) + np.where(meet, high, 0.0))
     low, high = np.where(meet, middle - 2e-9, low), np.where(meet, middle + 2e-9, high)
     begin = np.clip(begin, low + 1e-9, high - 1e-9)
+    # SciPy asks for residuals and Jacobian in two calls at the same point; one evaluation gives both.
     kept: dict[bytes, tuple[Array, Array]] = {}
 
     def at_point(x: Array) -> tuple[Array, Array]:
@@ -439,6 +458,7 @@ class _End:
         p = found.quaternion[-1] / np.linalg.norm(found.quaternion[-1])
         turned = 2.0 * _xi(p).T @ found.d_quaternion[-1]  # of the base, its axes
         own = mechanics.centre_of_mass(joints)
+        # The mass centre is given: the base's origin moves against what rotation and joints do to it.
         moved = -np.cross(turned.T, own).T - mechanics.mass_matrix(joints)[:3, 6:] / motion.robot.mass
         pose = np.concatenate([motion.centre - rotation_from_quaternion(p) @ own, p])
         origin, rotation = mechanics.frame_pose(self.frame, joints, base=pose)

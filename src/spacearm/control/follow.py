@@ -2,6 +2,14 @@
 
 Momentum is conserved, so that the base moves as joint rates and the momentum of the start have it: a way of the hand or
 a wished motion of the joints is gone by integrating rates; timing and rest at the ends are those of the path.
+
+State of the integration: base pose (position, quaternion w x y z) and joints, no velocities. At each instant rates
+solve J* q' = velocity of the path + PULL * error - drift, in the least-squares sense nearest to wished rates, by a
+singular value decomposition; DOP853 (SciPy) integrates them, and the term with PULL keeps errors of integration from
+adding up. Paths come back as cubic pieces through samples with their rates.
+
+World axes for the hand, base axes for the reaction map; SI units. Joint limits and forces are not regarded: check the
+plan. A path through a dynamic singularity stops there with an error and is not bent round it.
 """
 
 from __future__ import annotations
@@ -52,6 +60,7 @@ def _rates(robot: Robot, frame: str) -> Kernel:
     plant = Plant(robot, robot_parameters(robot))
     matrix, pose, momentum = plant.mass_matrix, plant.pose(frame), ca.SX.sym("momentum", 6)
     base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
+    # Given about the mass centre, wanted at the base's origin, where the mass matrix has its rows.
     about = momentum[3:] + ca.cross(plant.mass_centre - plant.position, momentum[:3])
     own = ca.vertcat(plant.base.rotation.T @ momentum[:3], plant.base.rotation.T @ about)
     drift = solve_symmetric(matrix[:6, :6], own)
@@ -102,6 +111,7 @@ def _integrated(
         if asked > MOST:
             raise _Stop(t)
         pose = np.concatenate([y, still])
+        # Stages of a step leave the unit sphere slightly; the mechanics takes unit quaternions.
         pose[QUATERNION] /= np.linalg.norm(pose[QUATERNION])
         seen = kernel({"state": pose, "momentum": momentum})
         speed = rates(t, seen)
@@ -110,6 +120,7 @@ def _integrated(
     times = np.linspace(0.0, duration, samples + 1)
     begin = np.concatenate([start.pose, start.joints])
     found = solve_ivp(
+        # max_step: a path at rest at its start would let the first steps grow over its whole rise.
         slope, (0.0, duration), begin, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-12, max_step=duration / 40
     )
     states = np.hstack([found.y.T, np.tile(still, (len(times), 1))])
@@ -126,6 +137,7 @@ def _integrated(
 def _solved(matrix: Array, right: Array, wished: Array, time: float) -> Array:
     """Rates nearest to those wished with ``matrix @ rates = right``."""
     left, sizes, rightward = np.linalg.svd(matrix, full_matrices=False)
+    # Near a singular direction the path may still be followed if it asks nothing along it: only then is it left out.
     lost = sizes <= SINGULAR * sizes[0]
     missing = left.T @ (right - matrix @ wished)
     if np.any(np.abs(missing[lost]) > 1e-6 * max(1.0, float(np.linalg.norm(right)))):

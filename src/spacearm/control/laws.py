@@ -2,6 +2,16 @@
 
 All take the settings of a law as further keywords: ``period`` (s; None: continuous), ``delay``, ``resolution``,
 ``limited``, ``model``, ``system``, ``name``.
+
+A law is written as a CasADi expression over a plant: errors of a reference, an acceleration that lets them decay, and
+the joint forces for that acceleration. The floating base enters in two places. The generalized Jacobian J* (Y. Umetani
+and K. Yoshida, IEEE Trans. Robotics and Automation 5(3), 1989) maps joint accelerations to the hand's, the reaction of
+the base included; the drift is what the hand does when the joints do not accelerate, whatever the momentum. Forces come
+from hybrid dynamics (:meth:`Plant.respond`) with the chosen joints driven and the rest free: computed torque without
+forming the inverse of the mass matrix.
+
+Frames: paths of the hand in the world, base commands in base axes. Gains are inputs of the compiled law, so that laws
+that differ in gains share code. Stability under delay, saturation or a wrong model is not proved here: run it.
 """
 
 from __future__ import annotations
@@ -76,6 +86,7 @@ def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, force: SX
     """Forces on the chosen joints for these accelerations, while ``force`` (6 + n) acts besides."""
     asked = _named(plant, chosen, accelerations)
     taken = plant.respond(asked, force).reaction[6:][chosen]
+    # Other laws at the same tick may count on the acceleration in place of the force: a shorter expression, and exact.
     expected = {name: value for name, value in asked.items() if name not in plant.given}
     return Commands(_named(plant, chosen, taken), expected=expected)
 
@@ -114,6 +125,7 @@ def joint_pid(
         pull = plant.memory("integral", np.zeros(len(chosen)))
         forces = _named(plant, chosen, force + pull)
         if plant.period is None:
+            # Conditional integration: at the bound only what leads back is integrated.
             further = ca.logic_and(ca.fabs(pull) >= windup, pull * error > 0)
             return Commands(forces, rates={"integral": ca.if_else(further, 0, ki * error)})
         return Commands(
@@ -173,6 +185,9 @@ class _Hand:
         if self.turning is None:
             return error
         target = self.turning.rotation(self.plant)
+        # Half the sum of n x n_d + s x s_d + a x a_d is axis times sine of the error angle (J. Y. S. Luh, M. W. Walker
+        # and R. P. C. Paul, IEEE Trans. Automatic Control 25(3), 1980): no angle is extracted, and nothing is singular
+        # below half a rotation.
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
         return ca.vertcat(error, 0.5 * apart)
 
@@ -197,6 +212,8 @@ class _Hand:
     ) -> SX:
         """Of the chosen joints, for this acceleration of the frame beyond its drift."""
         matrix, rates = self.jacobian(chosen, kind), self.plant.rates[chosen]
+        # With a redundant arm the pseudo-inverse leaves rates in the null space of J as they are. -c q' damps them, and
+        # c J q' inside the inverse takes back what this would do to the hand.
         if len(chosen) <= self.rows or not self_motion:
             return damped_inverse(matrix, asked, *singular)
         return damped_inverse(matrix, asked + self_motion * (matrix @ rates), *singular) - self_motion * rates
@@ -206,6 +223,7 @@ class _Hand:
         plant = self.plant
         if kind == "generalized":
             return plant.drift(self.frame, [plant.robot.joint_names[i] for i in chosen], force)[: self.rows]
+        # J' q' of an arm on a base at rest.
         moving = plant.jacobian(self.frame)[:, 6:]
         return ca.jtimes(moving @ plant.rates, plant.joints, plant.rates)[: self.rows]
 
@@ -246,6 +264,7 @@ def _singular(robot: Robot, frame: str, rows: int, joints: Sequence[str] | None,
     """Where an arm was nearest to a dynamic singularity before it ran away, in words; "" where it was not near."""
     at = Layout(robot.n)
     rates = np.abs(states[:, at.rates]).max(axis=1, initial=0.0)
+    # Only states before the arm ran away: what came after is no cause.
     moved = states[: np.argmax(rates > RUNAWAY) if np.any(rates > RUNAWAY) else len(states)]
     if not len(moved):
         return ""
@@ -427,7 +446,10 @@ def reaction_null_space(
         reaction = plant.reaction_map()[:, counted] @ plant.response(names)[[6 + i for i in counted], :]
         wanted = speed + gain * (wished - now)
         still = plant.respond(dict.fromkeys(names, ca.SX(0))).acceleration
+        # The constraint K q' = 0 at the level of accelerations, with a term that lets its errors decay (after J.
+        # Baumgarte, Computer Methods in Applied Mechanics and Engineering 1, 1972).
         violated = plant.along(carried, still) + gain * carried
+        # The least change of the wished accelerations that meets the constraint.
         accelerations = wanted - damped_inverse(reaction, reaction @ wanted + violated)
         if command == "accelerations":
             return Commands(accelerations=_named(plant, chosen, accelerations))
@@ -469,6 +491,7 @@ def coordinated(
         wanted, speed, rise = plant.reference("centre")
         lag = speed - plant.momentum[:3] / mass
         push = mass * (rise + centre_damping * lag + centre_stiffness * (wanted - plant.mass_centre))
+        # The force acts at the base's origin, not at the mass centre: its moment about the latter is made up for.
         twist = -momentum_gain * plant.momentum[3:] + ca.cross(plant.mass_centre - plant.position, push)
         base = ca.vertcat(plant.base.rotation.T @ push, plant.base.rotation.T @ twist)
         kp, kd = (plant.constant(each, hand.rows) for each in ("stiffness", "damping"))

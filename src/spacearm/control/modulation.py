@@ -1,6 +1,10 @@
 """Thrusters between off and on: pulses whose widths, or widths and distances, give a level on average.
 
 A law commands thrusters by levels from 0 to 1; a modulation turns them into pulses on the law's ticks.
+
+Two methods: pulse width (one pulse per window, the remainder carried over) and pulse-width pulse-frequency (a filter
+and a trigger with hysteresis in a loop). Both keep their state as memory of the law, one number or two per thruster,
+and are compiled with it. Pulses are whole periods of the law. Valve delay and the rise of thrust are not modelled.
 """
 
 from __future__ import annotations
@@ -50,8 +54,10 @@ class PulseWidth:
             least = shortest_pulse(plant, name)
             wanted = ticks * ca.fmax(ca.fmin(level, 1.0), 0.0) + rest
             whole = ca.fmax(ca.fmin(ca.floor(wanted + 0.5), ticks), 0.0)
+            # Below the shortest pulse nothing is fired; the impulse waits in ``rest``.
             whole = ca.if_else(ca.logic_or(whole < least, level <= 0), 0.0, whole)
             now = ca.if_else(start, whole, width)
+            # Bounded by a shortest pulse: a debt that grows without end would fire long after the level has gone.
             left = ca.if_else(level <= 0, 0.0, ca.fmax(ca.fmin(wanted - whole, least), -least))
             memory |= {f"width of {name}": now, f"rest of {name}": ca.if_else(start, left, rest)}
             on[name] = ca.if_else(count < now, 1.0, 0.0)
@@ -98,6 +104,7 @@ class PulseWidthFrequency:
 
     def commands(self, plant: Plant, levels: Mapping[str, SX]) -> Commands:
         """Thrusters on or off for these levels (0 to 1)."""
+        # Exact for an input that is held over a period; an Euler step would shift the thresholds.
         share = math.exp(-_period(plant) / self.time_constant)
         memory, on = {}, {}
         for name, level in levels.items():

@@ -2,6 +2,12 @@
 
 Without gravity and from rest, a motion that takes c times as long needs c**2 times less force (every term of the
 equations of motion is of second order in the rates): time scaling under limits of force and rate is exact.
+
+Profiles are piecewise polynomials (:class:`~spacearm.simulate.Signal`): a quintic with zero acceleration at both ends,
+or a trapezoid of the rate. A :class:`JointPlan` is joint paths with the state that they start from; where the base goes
+meanwhile comes from a run with the joints driven, since on a floating base it depends on the whole path. Limits and
+gaps are checked on that run. Positions m or rad, world axes for frames, quaternions (w, x, y, z). Springs and dampers
+break the scaling law above; nothing is optimised here.
 """
 
 from __future__ import annotations
@@ -44,6 +50,7 @@ def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Si
     way, t = last - first, positive(duration, "duration", unit="s", place="quintic")
     if not 1e-60 < t < 1e60:  # its fourth power is a number
         raise InputError(f"duration is {t:g} s", place="quintic", hint="expected 1e-60 to 1e60 s")
+    # 10, -15, 6 are the coefficients from rest to rest; those of the rate meet the velocity at the start.
     cubic, quartic, fifth = 10 * way / t - 6 * rate, -15 * way / t + 8 * rate, 6 * way / t - 3 * rate
     powers = [first, rate, 0.0, cubic / t**2, quartic / t**3, fifth / t**4]
     return Signal(np.array([0.0, t, 2 * t]), np.array([powers, [last, 0, 0, 0, 0, 0]]).T)
@@ -72,6 +79,7 @@ def shortest_duration(
     top, bend = QUINTIC_RATE, QUINTIC_ACCELERATION
     if profile == "trapezoid":
         top, bend = 1.0 / (1.0 - BLEND), 1.0 / (BLEND * (1.0 - BLEND))
+    # Rates fall with the duration, accelerations with its square.
     times = [top * ways / np.asarray(rate), np.sqrt(bend * ways / np.asarray(acceleration))]
     return float(np.max(times, initial=0.0))
 
@@ -285,6 +293,7 @@ class JointPlan:
         origin, rotation = mechanics_of(self.robot).frame_pose(frame, states[:, at.joints], base=states[:, at.pose])
         turns = np.array([quaternion_from_rotation(each) for each in rotation])
         for k in range(1, len(turns)):
+            # q and -q are one attitude: a spline needs neighbours of the same sign.
             turns[k] *= 1.0 if turns[k] @ turns[k - 1] >= 0.0 else -1.0
         way, turn = (tuple(smooth(times, column) for column in values.T) for values in (origin, turns))
         return HandPath(frame, way, AttitudeSpline(turn), self.duration)
@@ -293,6 +302,7 @@ class JointPlan:
     def turn(self) -> float:
         """Angle between the base's attitudes at the start and at the end, rad."""
         w = abs(float(self.start.quaternion @ self.end.quaternion))
+        # By atan2 and not acos, which loses half the digits of small angles.
         vector = np.linalg.norm(self.end.quaternion - math.copysign(w, 1.0) * self.start.quaternion)
         return 2.0 * math.atan2(float(vector), w) if w else math.pi
 
@@ -343,6 +353,7 @@ class JointPlan:
         chosen = collision_pairs(self.robot) if pairs is None else pairs
         run, states = self.run, self.run.states
         found = nearest(run, chosen)
+        # The least gap lies between samples: refined on the interpolated motion around the nearest sample.
         moving = CubicHermiteSpline(run.times, states, run.track.outputs[:, : states.shape[1]])
         k = int(np.searchsorted(run.times, found.time))
         between = run.times[[max(k - 1, 0), min(k + 1, run.times.size - 1)]]
@@ -376,6 +387,7 @@ def hermite(times: Array, values: Array, rates: Array) -> Signal:
 
 def stretched(signal: Signal, factor: float) -> Signal:
     """The same way in ``factor`` times the time."""
+    # p(t / c): the coefficient of power k is divided by c^k.
     powers = np.arange(len(signal.coefficients))[:, None]
     return Signal(signal.breaks * factor, signal.coefficients / float(factor) ** powers)
 

@@ -4,6 +4,12 @@ Along a path q(s) from rest, at zero momentum, drive forces are a(s) s'' + b(s) 
 grid with constant s'' between points, the largest x from which the end can still be met is found backwards, then the
 path is run through as fast as that allows: time-optimal up to the grid (H. Pham, Q.-C. Pham, IEEE Trans. Robotics
 34(3), 2018).
+
+Positions q (K + 1, n) at equal lengths of the path, derivatives by the length s (rad and m are mixed in it: s is a
+parameter, not a distance); forces N or N m, on a base that reacts at zero momentum. Each interval gives linear rows
+alpha u + beta x <= gamma in u = s'' and x = s'^2, at both of its ends. Two variables per interval make every linear
+program small enough for a closed form: no solver is called. Springs, dampers and friction would make forces depend on
+time too; they are left out of the optimum and checked in a run.
 """
 
 from __future__ import annotations
@@ -67,6 +73,8 @@ def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
     if not length[-1] > 0.0:
         raise InputError("no joint moves")
     moving = np.append(True, np.diff(length) > 1e-12 * length[-1])
+    # Equal lengths, not equal times: at its ends a path from rest to rest hardly moves in time, and the grid would be
+    # wasted there.
     even = np.linspace(0.0, length[-1], count + 1)
     when, gone = np.interp(even, length[moving], times[moving]), CubicSpline(times, length)
     for _ in range(4):  # Newton's method: where the path stands still, at its ends, nothing moves
@@ -85,6 +93,7 @@ class _Rows:
         joints, slope, bend, _ = way
         mechanics = mechanics_of(robot)
         base, mixed, arm = mechanics.mass_blocks(joints)
+        # Zero momentum gives the base's velocity for unit s': -Hb^-1 Hbm q'.
         rates = np.concatenate([-_solved(base, mixed, slope), slope], axis=1)
         bias = mechanics.bias(joints, rates)
         moved = -np.linalg.solve(base, (np.einsum("kij,kj->ki", mixed, bend) + bias[:, :6])[..., None])[..., 0]
@@ -94,6 +103,7 @@ class _Rows:
         limit = np.concatenate([forces, most])
         keep = np.isfinite(limit)
         by_u, by_x, limit = by_u[:, keep], by_x[:, keep], limit[keep]
+        # x at the interval's end is x + 2 step u (constant u): its row is one in u and x of the start.
         alpha = np.hstack([by_u[:-1], by_u[1:] + 2 * step * by_x[1:]])
         beta = np.hstack([by_x[:-1], by_x[1:]])
         self.alpha, self.beta = np.hstack([alpha, -alpha]), np.hstack([beta, -beta])
@@ -133,6 +143,7 @@ def _profile(rows: _Rows, top: Array, step: float) -> Array:
         bound[k] = max(0.0, min(top[k], plain, float((room[steep] / slope[steep]).min(initial=np.inf))))
         if not np.isfinite(bound[k]):
             raise InputError("nothing limits the path", hint="expected a limit of rate or force of a joint that moves")
+    # Forwards the largest u each time: greedy is optimal, because bound keeps every later interval feasible.
     squared = np.zeros(count + 1)
     for k in range(count):
         above, _, _ = rows.at(k, step, bound[k + 1])
@@ -148,6 +159,7 @@ def _timed(plan: JointPlan, way: list[Array], step: float, speed: Array) -> Join
     """The path with this timing: cubic pieces of s composed with s(t), which is quadratic on each."""
     v, w = speed[:-1], speed[1:]
     lasting = 2 * step / (v + w)
+    # s(t) = v t + half t^2 on an interval, composed with a cubic in s: six powers of t, exactly.
     half = 0.5 * (w - v) / lasting
     edges = np.append(0.0, np.cumsum(lasting))
     signals = {}
@@ -172,4 +184,5 @@ def _used(plan: JointPlan, rates: Array, forces: Array) -> float:
     data = plan.run.data
     rate = np.abs(data["joint_velocity"].values) / rates
     force = np.abs(data["reaction"].values[:, 6:]) / forces
+    # Rates fall with the factor, forces with its square.
     return float(max(rate.max(), math.sqrt(force.max())))

@@ -20,8 +20,8 @@ Torsion about the normal, of a patch with the effective radius r, is the same in
 displacement, spin in place of slip, ``mu N r`` in place of ``mu N``, ``k_t r^2`` in place of ``k_t``.
 
 World axes, SI units. The discrete state (open, stuck, slipping) changes only at events that the integrator locates, by
-the maps ``touched``, ``slipped`` and ``stuck``; between events all forces are smooth in the state. Adhesion, rolling
-friction and a static coefficient above the sliding one are left out.
+the maps ``touched``, ``slipped`` and ``stuck``; between events all forces are continuous, with kinks where
+they are cut. Adhesion, rolling friction and a static coefficient above the sliding one are left out.
 """
 
 from __future__ import annotations

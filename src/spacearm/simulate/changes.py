@@ -4,6 +4,12 @@ An impulse is momentum that constraints exchange in no time. What is free keeps 
 dampers and friction are finite forces and have no part in it. Kinetic energy that is lost becomes heat in whatever
 stopped the motion. Numbers come from *terms* (mass matrix, poses, Jacobians), by default spacearm's own; the
 cross-check applies the same changes with MuJoCo's.
+
+Method: with H the mass matrix, v and v+ the velocities before and after, H (v+ - v) = impulse. Free degrees of freedom
+get no impulse, held ones get a velocity: :func:`redistribute` solves the free rows for v+ and reads the impulse from
+the others. Attaching two systems projects both momenta on the velocities of the joined one (a plastic impact, first^T
+H1 v1 + second^T H2 v2). Positions never change. Generalised velocity (6 + n): base axes, then joint rates; SI units.
+Restitution is not modelled here: that is a contact's.
 """
 
 from __future__ import annotations
@@ -179,6 +185,7 @@ class Lock(Change):
             outside = _from_outside(state, impulse)
             if not external.any():
                 point = state.position
+            # Moments of several systems are added about one point, the first base that was pushed.
             external += [*outside[:3], *outside[3:] + np.cross(state.position - point, outside[:3])]
             new[system] = _moved(state, velocity)
         after = world.replace(locked=(*world.locked, *_names(self.dofs)))
@@ -280,6 +287,8 @@ class Attach(Change):
             own, row = (first, 6 + place) if place < ours.n else (second, 6 + place - ours.n)
             own[row, 6 + k] = 1.0
         twist = terms.jacobian(ours, a, frame) @ first
+        # From the host's frame to the origin of the guest's base, then into its axes: the guest's base moves as a part
+        # of the host.
         twist[:3] -= skew(b.position - origin) @ twist[3:]
         second[:6] = np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]])
         masses = terms.mass_matrix(ours, a), terms.mass_matrix(theirs, b)
@@ -349,6 +358,7 @@ class Detach(Change):
         if found is None:
             hint = did_you_mean(self.guest, [each.guest for each in world.attachments]) or "Attach comes first"
             raise InputError(f"{self.guest!r} is not attached to anything", place="detach", hint=hint)
+        # Identity, not equality: only the very robot that Attach made can be taken apart as it was put together.
         if world.systems.get(found.host) is not found.joined:
             raise InputError(
                 f"{found.host!r} has changed since {self.guest!r} was attached to it", place="detach",

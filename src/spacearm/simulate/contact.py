@@ -1,4 +1,14 @@
-"""Contacts between shapes on frames of a world, and joint stops: force elements with a law of their own."""
+"""Contacts between shapes on frames of a world, and joint stops: force elements with a law of their own.
+
+An element turns geometry (:mod:`spacearm.mechanics.shapes`) and a force law (:mod:`spacearm.mechanics.contact`) into
+wrenches on frames, rates of its memory and event functions. The hybrid automaton of a place has the states open, stuck
+and slipping; touch, release, settle, slip and stick are its transitions, each an event function whose crossing the
+integrator locates and after which the memory jumps. Nothing is decided between events, so forces have no hidden steps.
+
+World axes, SI units. Memory of all places of an element lies in one row, place after place; works and impulses stand
+behind the law's own numbers and are integrated with them, for the ledger. Broad-phase search is left out: pairs are
+named by the user, and every place is evaluated in every stage.
+"""
 
 from __future__ import annotations
 
@@ -174,6 +184,8 @@ class Touching(ForceElement):
 
     def scale(self, world: World) -> Array:
         own = np.full(self._each, np.inf)
+        # Elastic displacements are micrometres: the state's own tolerance would not resolve them. The rest of the
+        # memory is constant between events, or is booked only, and does not control the step.
         own[3 : self._size] = 1e-14
         own[6 : self._size : 2] = np.inf  # the state of torsion
         return np.tile(own, len(self.places(world)))
@@ -203,10 +215,13 @@ class Touching(ForceElement):
             # Events of one instant follow each other: what is open by then neither sticks nor slips.
             at = index * each + first
             after = ca.if_else(when, memory, own[first : first + memory.numel()])
+            # The jump is a map of the whole memory, of which it changes one place.
             every = ca.vertcat(whole[:at], after, whole[at + memory.numel() :])
+            # 1 where the transition is not possible: no crossing of zero, and no event.
             return Watched(kind, label, ca.if_else(when, value, 1), every)
 
         opened = ca.vertcat(OPEN, ca.SX.zeros(size - 1))
+        # Touch while the surfaces part (a graze) stays open.
         touched = ca.if_else(closes > 0, found.touched, opened)
         watched = [
             watch("touch", name, state < 0.5, touch.gap + GRAZE, touched),
@@ -215,6 +230,8 @@ class Touching(ForceElement):
         ]
         if self.friction:
             assert found.radius is not None
+            # u . v - dR/dt: below zero the displacement would have to shrink faster than R does, and surfaces stick
+            # again.
             shrink = ca.dot(own[3:6], found.slip) - view.change(found.radius)
             watched.append(watch("slip", name, ca.logic_and(state > 0.5, state < 1.5), found.strength, found.slipped))
             watched.append(watch("stick", name, state > 1.5, shrink, found.stuck))
@@ -323,6 +340,7 @@ class Contact(Touching):
             acting, moment, rate, events = self._place(view, name, k, touch, velocity, spin)
             push = acting.size * touch.normal + acting.tangential
             for i, sign in enumerate((-1, 1)):
+                # Both wrenches at the same point: action and reaction cancel to rounding (check third_law).
                 turn = ca.cross(touch.point - origins[i], push) + moment * touch.normal
                 wrenches[i] += sign * ca.vertcat(push, turn)
             rates.append(rate)
@@ -338,6 +356,7 @@ def _mass(world: World, system: str, frame: str) -> float:
     robot = world.robot(system)
     masses = world.parameters[list(world.systems).index(system)]["inertia"].reshape(-1, 10)[:, 0]
     body = robot.body_index(robot.frame(frame).body)
+    # A massless body (a joint of two axes, say) moves with what carries it.
     while body > 0 and not masses[body] > 0.0:
         body = robot.body_index(robot.joints[body - 1].parent)
     return float(masses[body]) if masses[body] > 0.0 else float(masses.sum())

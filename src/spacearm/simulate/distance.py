@@ -1,4 +1,10 @@
-"""Distances and gates between frames and shapes: as event functions, and at given states or along a run."""
+"""Distances and gates between frames and shapes: as event functions, and at given states or along a run.
+
+Signed gaps are those of :mod:`spacearm.mechanics.shapes`: positive apart, negative where shapes overlap, m. A pair with
+several places counts by its least gap. Event functions change sign where a distance, a gap or a gate is passed, and the
+integrator locates that instant. Most compiled functions are kept by what they depend on (structure, frames, numbers),
+because compiling one takes far longer than evaluating it along a run. No force comes of anything here.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +80,11 @@ def gate(
     number(speed, "speed", above=0.0, unit="m/s", infinite=True, place=place)
 
     def expression(a: FrameMotion, b: FrameMotion) -> SX:
+        # The largest of normalised excesses: below zero where all conditions hold, and continuous, as an event function
+        # has to be.
         over = ca.sqrt(ca.sumsqr(b.pose.origin - a.pose.origin)) / distance - 1
         if angle < np.pi:
+            # Cosines, not angles: acos has an infinite slope where axes are aligned, near which gates are narrow.
             over = ca.fmax(over, np.cos(angle) + ca.dot(a.pose.rotation[:, 2], b.pose.rotation[:, 2]))
         if np.isfinite(speed):
             over = ca.fmax(over, ca.sqrt(ca.sumsqr(b.velocity - a.velocity)) / speed - 1)
@@ -200,6 +209,7 @@ def _shortfall(robot: Robot, pairs: tuple[Pair, ...]) -> Kernel:
     at_rest = ca.SX.zeros(layout.size)
     joints, at_rest[layout.quaternion.start] = view.state[layout.joints], 1
     at_rest[layout.joints] = joints
+    # Squares of the lacking part: zero with zero slope where all gaps suffice, so a search sees no kink.
     below = ca.vertcat(*(ca.fmax(margin - _gap(view, world, pair), 0) for pair in pairs))
     given = ca.SX.sym("joints", robot.n)
     value = ca.substitute(ca.sumsqr(below), view.state, ca.substitute(at_rest, joints, given))
@@ -224,6 +234,8 @@ def floating_gaps(robot: Robot, pairs: tuple[Pair, ...]) -> Kernel:
     joints, quaternion, centre = (ca.SX.sym(*each) for each in (("joints", robot.n), ("quaternion", 4), ("centre", 3)))
     state = ca.SX.zeros(layout.size)
     state[layout.quaternion], state[layout.joints] = quaternion, joints
+    # The mass centre is given, not the base: of a floating robot only the mass centre moves in a known manner,
+    # uniformly.
     state[layout.position] = centre - ca.substitute(plant.mass_centre, plant.state, state)
     found = ca.substitute(ca.vertcat(*(_gap(view, world, pair) for pair in pairs)), view.state, state)
     outputs = {"gaps": ca.densify(found)}

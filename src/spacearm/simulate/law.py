@@ -1,4 +1,16 @@
-"""Control laws in a run: an expression that is compiled, or a plain Python function; sampled or continuous."""
+"""Control laws in a run: an expression that is compiled, or a plain Python function; sampled or continuous.
+
+Three layers. :class:`Law` is what a user gives: a function that writes commands over a plant, with period, delay,
+resolution, references and sensors. :class:`~spacearm.mechanics.law.LawProgram` is that function compiled for one robot.
+:class:`PreparedLaw` adds where its inputs and outputs stand in the solver's buffers for one phase.
+
+A sampled law is evaluated at ticks and held between them; a continuous one in every stage of every step, its memory
+integrated with the state and its saturation watched as events. Several laws of a system become one program, in which
+each may count on what the others command at the same instant (a linear system, solved once in symbols).
+
+Compiling takes far longer than running, so programs are shared by content: laws whose code, enclosed values and robot
+structure agree use one kernel, and gains are inputs (``constants``).
+"""
 
 from __future__ import annotations
 
@@ -140,7 +152,7 @@ class Law:
 
     @cached_property
     def signals(self) -> dict[str, tuple[Signal, ...]]:
-        """Of each reference, its entries."""
+        """Entries of each reference, as signals."""
         found: dict[str, tuple[Signal, ...]] = {}
         for name, given in self.references.items():
             several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
@@ -165,7 +177,7 @@ class Law:
         return _program(self, robot, tuple(load for load in felt if robot.frame(load.frame).body in bodies))
 
     def numbers(self, robot: Robot) -> Array:
-        """Of the model that it believes in, and its constants."""
+        """Parameters of the model that it assumes, then its constants, as one vector."""
         own = robot_parameters(self.model or robot)
         return np.concatenate([*(own[name] for name in _MODEL), *self.constants.values()])
 
@@ -260,6 +272,7 @@ def common_period(periods: Sequence[float | None], place: str) -> tuple[float | 
     shortest = min(given, default=None)
     if shortest is None:
         return None, [1] * len(periods)
+    # 1e-9: periods are decimal numbers, whose quotient is whole only to rounding.
     every = [round(period / shortest) for period in given]
     fits = all(abs(period / shortest - k) <= 1e-9 * k for period, k in zip(given, every, strict=True))
     if len(given) < len(periods) or not fits:
@@ -297,6 +310,7 @@ def together(laws: tuple[Law, ...]) -> Law:
         found = []
         for k, law in enumerate(laws):
             view, others = plant.view(f"{k}.", law.period), [own for own in kinds if own is not kinds[k]]
+            # Each law sees the others' commands as symbols: forces act, accelerations are given.
             view.acting = {name: unknown[name] for own in others for name in own if own[name] == "force"}
             view.given = {name: unknown[name] for own in others for name in own if own[name] == "drive"} | plant.given
             given = sensed(view, law.sensors, law.build)
@@ -333,6 +347,8 @@ def _program(law: Law, robot: Robot, felt: tuple[LoadFrame, ...]) -> LawProgram:
         key = _key(law, model)
     except TypeError:  # it encloses what may change
         return _written(law, model, felt)[0]
+    # Which frames a law uses is known only after it is written; their placements belong to the key of its program. So
+    # it is written once to learn them, and that program is used if none is kept for these placements.
     made: list[LawProgram] = []
     if key not in _frames_used:
         program, _frames_used[key] = _written(law, model)
@@ -562,6 +578,7 @@ class PreparedLaw:
             start[:] = carried.memory
             if period and carried.held(time) and carried.answer.shape == out.shape:
                 out[:] = carried.answer
+                # A tick that is due within rounding of the phase's start is at its start.
                 first = carried.tick - time if carried.tick - time > SAME_INSTANT * period else 0.0
             else:
                 start[list(self.own.momentary)] = fresh
@@ -616,6 +633,7 @@ def prepared_law(
             raise InputError(
                 f"{law.place} answers {count:.3g} times in {duration:g} s", hint="expected a longer period, or phases"
             )
+        # One more for the tick at the start; 1e-12 covers a duration of whole periods that rounds down.
         ticks = 0 if law.period is None else math.ceil(count) + 1
         places = np.array([target(*action) for action in own.actions], dtype=np.int64)
         feels = np.array([target("wrench", load, k) for load in own.felt for k in range(6)], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The same run once more with MuJoCo's dynamics, as the papers ran ADAMS beside their own programs.
+"""Comparison of a run with MuJoCo's dynamics, integrated by SciPy.
 
 MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant
 (:mod:`spacearm.simulate.check.mujoco_twin`); SciPy's DOP853 integrates them, since MuJoCo's own time steps are too
@@ -10,6 +10,9 @@ MuJoCo only has a dry friction that creeps. But between two events every joint e
 torque, and both can be told to MuJoCo exactly: with ``friction="replay"`` the recorded sequence of events is
 followed, stuck joints locked, slipping ones under their Coulomb torque. What is compared is then the whole motion;
 that the sequence is the right one, friction's own laws must show. What a sampled law commanded is replayed likewise.
+
+States are flat (13 + 2 n): position, quaternion, joints, velocity in base axes; SI units. Force elements other than
+gravity, and continuous laws, are not replayed: the result then says so and claims nothing.
 """
 
 from __future__ import annotations
@@ -319,6 +322,8 @@ class _Reference:
             rows = np.flatnonzero((times >= begin) & (times <= end))
             local = np.clip(times[rows] - begin, 0.0, end - begin)
             for low, high in pairwise(drive.breaks(end - begin)):
+                # Integrated piece by piece between the breaks of all signals: a Runge-Kutta step over a break would
+                # lose its order.
                 pieces = _Pieces(drive, 0.5 * (low + high), self.robot.dofs)
                 inside = (local >= low) & (local <= high)
                 self._place(pieces, low, y)
@@ -329,6 +334,7 @@ class _Reference:
                     method="DOP853",
                     rtol=RTOL,
                     atol=ATOL,
+                    # The end is always asked for; unique, because solve_ivp wants increasing times.
                     t_eval=np.unique(np.concatenate([local[inside], [high]])),
                 )
                 if not result.success:
@@ -400,6 +406,7 @@ class _Reference:
         for dof, value in pieces.accelerations(t).items():
             acceleration[dof] = value
         mass, free, driven = twin.mass_matrix(), pieces.free, pieces.driven
+        # H_ff a_f = (tau - c)_f - H_fd a_d: rows of driven degrees of freedom leave the system.
         rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
         acceleration[free] = np.linalg.solve(mass[np.ix_(free, free)], rest)
         w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
@@ -424,6 +431,8 @@ class _Pieces:
         self.driven = np.array(sorted({*drive.accelerations, *self.friction.stuck}), dtype=int)
         self.free = np.setdiff1d(np.arange(dofs), self.driven)
 
+    # The polynomial is chosen by the middle of the piece, never by t: at a break both neighbours would claim t, and the
+    # last stage of a step must see the one it began with.
     def _value(self, signal: Signal, t: float) -> float:
         piece = int(np.clip(np.searchsorted(signal.breaks, self._middle, side="right") - 1, 0, signal.breaks.size - 2))
         return float(np.polynomial.polynomial.polyval(t - signal.breaks[piece], signal.coefficients[:, piece]))

@@ -156,6 +156,7 @@ class Leg:
         """The steps that the solver takes: equal parts of each stretch between breaks and ticks."""
         breaks = self.merged.breaks
         widths = np.diff(breaks)
+        # As many equal steps as keep each below the step asked for; 1e-9 for widths of whole steps.
         counts = np.maximum(1, np.ceil(widths / self.step - 1e-9)).astype(np.int64)
         ask = np.zeros(len(counts), dtype=np.int64)
         if self.period is None:
@@ -202,6 +203,7 @@ class Leg:
         """What all runs of a kind share, in the order of ``KIND``."""
         zero = tuple((self.parameters[name] == 0.0).tobytes() for name in _PASSIVE)
         frames = structure(self.robot, [load.frame for load in self.frames])
+        # Steps are rounded to 1e-15 s: runs whose grids differ by rounding only are of one kind.
         grid = self.steps.counts.tobytes(), self.steps.ask.tobytes(), np.round(self.steps.steps, 15).tobytes()
         model = None if self.law is None or self.law.model is None else self.law.numbers(self.robot).tobytes()
         law = self.own, model, self.limits
@@ -284,6 +286,8 @@ def _loop(kept: Keyed[Leg], uniform: frozenset[str]) -> FixedStep:
     absent: dict[str, Any] = {name: np.flatnonzero(leg.parameters[name] == 0.0).tolist() for name in _PASSIVE}
     program = program.with_zeros({"friction": None, **absent})
     nx = Layout(robot.n).size
+    # Integrated with the state: energies, then impulse, moment and path of the mass centre (9), then the excess of
+    # rates.
     integrated = program.outputs["power"].numel() + (9 if leg.outside else 0) + bool(leg.limits)
     state = ca.SX.sym("state", nx + integrated)
     parameters = {name: program.inputs[name] for name in (*PARAMETERS, *program.derived)}
@@ -330,6 +334,7 @@ class Tables(NamedTuple):
         for leg, own in zip(legs, table, strict=True):
             given = leg.merged.coefficient
             own[: len(given)] = given[:, :, : count + follows]
+        # One table for all runs where signals agree: it stays in the cache, or in one place on the GPU.
         if np.all(table == table[:1]):
             table = table[:1]
         split = count if first.period is not None else count + follows
@@ -353,6 +358,8 @@ class _Batch(NamedTuple):
         first, size = legs[0], len(legs)
         numbers = [leg.numbers() for leg in legs]
         stacked = {name: np.array([own[name] for own in numbers]) for name in numbers[0]}
+        # What all runs share is an input without a lane: what depends on such inputs alone is computed once for each
+        # group of lanes.
         common = {name: rows[0] for name, rows in stacked.items() if np.all(rows == rows[:1])}
         loop = _loop(Keyed(first.kind, first), frozenset(common))
         each = {name: rows for name, rows in stacked.items() if name not in common}

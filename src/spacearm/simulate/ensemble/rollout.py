@@ -1,4 +1,16 @@
-"""Roll-outs: fixed-step RK4 of one state or many in vector lanes, without events, samples between steps or ledger."""
+"""Roll-outs: fixed-step RK4 of one state or many in vector lanes; states at steps only.
+
+For searches, learning and Monte Carlo: no events, no samples between steps, no ledger. The motion program is compiled
+with all that a roll-out cannot use written as zero, and evaluated for several samples at once, one in each lane of the
+processor's vector registers, or one in each thread of a GPU. Chunks of samples go to threads; each sample is computed
+alone, so results do not depend on the number of threads.
+
+Forces are constant on each step or for all; a sampled law is asked every ``hold`` steps, a continuous one in every
+stage (k = 1..4 at t, t + h/2, t + h/2, t + h). References are piecewise polynomials that are switched at steps only.
+
+States (B, nx) or (nx,): position 3, quaternion 4, joints n, velocity 6 + n; SI units. Dry friction needs
+events and is refused, or left out by consent; contacts are no part of roll-outs: use simulate_batch.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +73,7 @@ def _loop(
     program = motion_program(robot, () if law is None else law.frames(robot), ledger=False, free=not driven)
     own = robot_parameters(robot)
     unused = ("friction",) if driven else ("drive", "mode", "friction")
+    # Zeros are known before compilation: springs that no joint has cost nothing.
     absent: dict[str, Sequence[int] | None] = dict.fromkeys(unused)
     absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
@@ -68,6 +81,7 @@ def _loop(
     if law is None or law.period is None:
         room = Room(free if law is None else _closed(free, law, robot, driven))
         return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
+    # A sampled law's forces are an input beside the user's, held from tick to tick.
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
     acting = free.inputs["force"] + _within_rates(command, free.inputs["state"], law, robot)
@@ -157,6 +171,7 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
     firsts = {k * (count // pieces): k * (count // pieces) * step for k in range(pieces)}
     signals = [] if law is None else [Signal(*channel) for channel in law.channels()]
     for time in sorted({time for signal in signals for time in signal.breaks[1:-1].tolist()}):
+        # The first step not before the break; 1e-9 for a break that is on a step but for rounding.
         first = int(np.ceil(time / step - 1e-9))
         if 0 < first < count:
             if law is not None and law.period is None and abs(first * step - time) > 1e-9 * time:
@@ -166,6 +181,7 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
     edges = sorted(firsts)
     at_edges, rows = np.array([firsts[edge] for edge in edges]), []
     degree = max((len(signal.coefficients) for signal in signals), default=1)
+    # Taylor coefficients at each edge: the polynomial of a piece, shifted to the time since its first step.
     for power in range(degree):
         rows.append([signal(at_edges) / math.factorial(power) for signal in signals])
         signals = [signal.derivative() for signal in signals]

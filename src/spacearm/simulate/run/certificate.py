@@ -1,4 +1,13 @@
-"""What a run has kept: momentum, energy and constraints, from its recorded states by formulas of their own."""
+"""Checks of conserved quantities of a run: momentum, energy and constraints, by formulas of their own.
+
+Each check is a residual relative to a scale: what moved and what acted, summed by size, so that cancellation (two large
+impulses that add to nothing) does not make a small error look large. A residual above the tolerance is compared with
+what rounding can do before it counts: velocities carry the rounding of the common motion, forces that of the state.
+
+The formulas (:mod:`spacearm.simulate.bodies`, :mod:`spacearm.simulate.run.ledger`) share nothing with the mechanics
+that was integrated, so that a wrong term in the equations of motion shows as drift. What a certificate cannot see:
+wrong parameters, and any error of the model that itself conserves momentum and energy.
+"""
 
 from __future__ import annotations
 
@@ -104,8 +113,10 @@ def _balance(
     """
     value = relative(float(residual), scale)
     if value > tolerance:
+        # Scale and residual both lie below what the integration resolves: their quotient means nothing.
         if residual <= scale <= unseen:
             return Check.not_applicable(f"nothing moves by more than the integration resolves; {meaning}", tolerance)
+        # Only beyond the tolerance: rounding must not be taken off a residual that passes by itself.
         value = relative(float(np.maximum(residual - rounding, 0.0)), scale)  # keeps a NaN
         if value == 0.0:
             return Check.not_applicable(f"nothing moves by more than rounding; {meaning}", tolerance)
@@ -172,6 +183,7 @@ def _constraints(segment: Segment, times: Array, y: Array, inputs: Array, tolera
         if rows.start >= rows.stop:
             continue
         still = mode[rows] != 0.0
+        # Driven along a path is not at rest; locked is. Both have mode 1.
         still[:, [index for index in prepared.driven if index not in prepared.locked]] = False
         rested = rested or bool(still.any())
         resting = max(resting, float(np.abs(velocity[rows][still]).max(initial=0.0)))
@@ -189,6 +201,7 @@ def _constraints(segment: Segment, times: Array, y: Array, inputs: Array, tolera
             "",
             "largest deviation of the base quaternion's norm from 1",
         ),
+        # A limit of zero: the loop sets these speeds to exact zeros, so any other number is a fault.
         "resting_velocity": Check(resting, 0.0, "", slowest)
         if rested
         else Check.not_applicable(f"nothing sticks or is locked at any sample; {slowest}", 0.0),

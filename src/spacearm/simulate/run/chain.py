@@ -1,4 +1,17 @@
-"""The loop over phases and changes, on buffers: shared by single runs and batches."""
+"""The loop over phases and changes of one run, on buffers: shared by single runs and batches.
+
+A run is a sequence of phases (time passes, one set of drives, laws and events) and changes (instantaneous maps of world
+and state). Successive phases that share a compiled program form a segment, with one record and one set of balances; a
+change closes the segment. For each phase: find or compile the program, prepare signals and events, enter (modes, paths,
+starting signs of event functions), then call the compiled solver until it returns a reason to stop.
+
+The solver returns to Python only where it has to: a law that is a Python function is due, the audit buffer is full, a
+share of the step budget is spent, or the phase is over.
+
+Units: time in s since the start of the run; ``vector`` is the flat state of all systems one after the other.
+Integration itself, event location and sampling are in :mod:`spacearm.engine`; this module decides nothing about
+accuracy beyond the tolerance of runs with contacts.
+"""
 
 from __future__ import annotations
 
@@ -148,6 +161,7 @@ def _blocks(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]], here: He
         return
     waiting: list[Phase] = []
     for item in items:
+        # Phases known in advance are prepared together: errors show before the run starts, and one program serves all.
         if waiting and (isinstance(item, Change) or item.sample is not None):
             yield waiting
             waiting = []
@@ -208,7 +222,7 @@ class Chain:
 
     @property
     def entries(self) -> list[Entry]:
-        """Of all changes."""
+        """Ledger entries of all changes."""
         return [step for step in self.steps if isinstance(step, Entry)]
 
     @property
@@ -257,12 +271,14 @@ class Chain:
         entry = book(before, states, change, changed, self.time, max(self.number - 1, 0))
         self.steps.append(entry)
         self.world, self.vector = changed.world, changed.world.flat(changed.states)
+        # Signs of event functions are kept by component of the state, which other systems number differently.
         if before.systems != changed.world.systems:
             self._sides = None
 
     def _prepare(self, phases: list[Phase]) -> None:
         settings, segment, frames = self.settings, self.segment, load_frames(self.world, phases)
         memory = law_memory(self.world, phases)
+        # A program that has all the frames and memory asked for is reused: compiling costs more than many runs.
         model = segment.model if segment is not None and segment.model.carries(frames, memory) else None
         if model is None:
             model = self._model(frames, memory)
@@ -338,6 +354,7 @@ class Chain:
             )
             audit = make_audit(code, max(32, AUDIT_NUMBERS // make_audit(code, 1).size))
         rtol, atol = settings.method.tolerances
+        # Absolute tolerances: the state's is the method's own; that of energies is relative to the energy in the robot.
         scale = np.full(code.ny, atol)
         for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
@@ -378,8 +395,11 @@ class Chain:
         steps = self.budget - sum(int(counts[2] + counts[3]) for counts in before)
         events = settings.max_events - sum(int(counts[1]) for counts in before)
         options = settings.method.options(segment.scale, steps, events)
+        # Forces of contacts have kinks between events: a tenth of the tolerance. Method 1 becomes 2, DOP853 that
+        # changes to Radau IIA where the problem is stiff. Doubling leaves RK4 (0) as it is.
         if not self.world.smooth:
             options = options._replace(rtol=0.1 * options.rtol, method=2 * options.method)
+        # Start with the last step of the phase before: nothing about the motion has changed but its drives.
         if segment.step:
             options = options._replace(step=segment.step)
         sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
@@ -401,6 +421,8 @@ class Chain:
         watched = settings.max_steps is None
         look, since = int(record.counts[2] + record.counts[3]) + LOOK, 0.0
         while True:
+            # Steps are granted in portions of LOOK, so that a step size that has collapsed is noticed within seconds
+            # and not when the whole budget is gone.
             allowed = min(steps, look) if watched else steps
             reason = solve(system, options._replace(max_steps=allowed), progress, record, segment.audit, stop)
             if reason == ASKED:
@@ -424,6 +446,7 @@ class Chain:
         segment.logs.append((logged, int(record.counts[1])))
         self._sides = last_sides(prepared, system)
         if law is not None:
+            # A continuous law's memory is integrated with the state; a sampled law's is in its own input.
             own, place = system.law, slice(model.code.moved, model.code.moved + law.integrated)
             kept = (work.y[place] if law.integrated else own.inp[law.kernel.inputs["memory"]]).copy()
             tick = self.time + float(own.clock[1] + own.counts[0] * own.period)
@@ -493,6 +516,7 @@ class Chain:
 def _ends_run(prepared: Prepared, record: Record, rows: tuple[int, int]) -> bool:
     """Whether one of the events of the last instant ends more than its phase."""
     log = record.log[rows[0] : rows[1]]
+    # Several events may share the last instant; any one of them may end the run.
     last = log[log[:, 0] == log[-1, 0]]
     functions = last[last[:, 1] >= EventKind.COMPONENT]
     return any(prepared.labels[int(row[2])][2] == "run" for row in functions)

@@ -3,6 +3,15 @@
 Everything here is summed over bodies by :mod:`spacearm.simulate.bodies`, apart from the mechanics that was integrated.
 Balances and entries are seen from the mass centre. Of balances only sums and largest values are kept, whatever the
 number of steps.
+
+Method: between two instants the momentum of a robot may change only by the impulse of what acts from outside, its
+energy in the mass centre's frame only by the work of the same, less what dampers and friction took. Impulses and work
+are summed with the Gauss points, or the implicit stages, of each step (audit rows), so the sums are as accurate as the
+steps. The mass centre's frame is used because the common motion, however fast, would hide small losses behind a large
+kinetic energy.
+
+World axes, SI units; y (T, ny) holds the flat state and then the integrated energies. Nothing here corrects a run:
+residuals are reported, and judged in :mod:`spacearm.simulate.run.certificate`.
 """
 
 from __future__ import annotations
@@ -27,7 +36,7 @@ ROUNDING = 2e-14
 
 
 def relative(value: float, scale: float) -> float:
-    """``value`` by ``scale``; infinite where there is no scale."""
+    """Quotient of ``value`` and ``scale``; zero for a value of zero, else infinite where there is no scale."""
     if value == 0.0:
         return 0.0
     return float(value / scale) if scale > 0.0 else float("inf")
@@ -116,6 +125,8 @@ class Balance:
             ]
             acting = external(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
 
+            # Running sums over Gauss points, read at the ends of steps, where the weight is zero: a drift within a
+            # buffer shows even if it cancels by its end.
             def since_start(before: Array | float, rate: Array) -> Array:
                 return np.asarray(before + np.cumsum(weight.reshape(-1, *[1] * (rate.ndim - 1)) * rate, axis=0)[ends])
 
@@ -140,6 +151,7 @@ class Balance:
 
     def add_samples(self, times: Array, y: Array, inputs: Array) -> None:
         """Samples of a run on which nothing acts from outside: its mass centre keeps the velocity of the start."""
+        # In chunks, because poses and velocities of all bodies are held for all rows at once.
         for first in range(0, len(times), CHUNK):
             rows = slice(first, first + CHUNK)
             motion = self._seen(y[rows])
@@ -152,7 +164,7 @@ class Balance:
             self._draw(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
 
     def _seen(self, rows: Array, at: npt.NDArray[np.int64] | None = None) -> Centred:
-        """From states at the head of each row."""
+        """Motion about the mass centre, from the states at the head of each row; ``at``: at some of them only."""
         own = (self.parameters["inertia"], self.parameters["rotor"])
         motion = centred(self.model.robot, rows[:, : self.model.nx], *own, at)
         self.mass = motion.mass
@@ -174,7 +186,7 @@ class Balance:
         way: Array,
         work: Array,
     ) -> None:
-        """Draw the balances at the instants ``at`` of ``motion``, where the integrated vector is ``y``."""
+        """Compute all balances at the instants ``at`` of ``motion`` (integrated vector ``y``), and keep the largest."""
         sums, velocity, centre = motion.sums, motion.velocity[at], motion.centre[at]
         inner, sizes = inner_energy(self.model, self.parameters, y, motion)
         self._enlarge("inner", sizes)
@@ -256,6 +268,8 @@ def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Arr
 def book(world: World, states: Mapping[str, State], change: Change, changed: Changed, time: float, phase: int) -> Entry:
     """The entry of a change, from the states on both sides of it."""
     still = np.zeros(3)
+    # Twice: the first pass finds the mass centre and its velocity, the second sums about them, where nothing large
+    # cancels.
     first = _sums(world, states, still, still)
     centre, velocity = first.centre, first.momentum[:3] / first.mass
     before = _sums(world, states, centre, velocity)

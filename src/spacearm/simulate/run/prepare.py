@@ -1,4 +1,14 @@
-"""A phase in the loop's terms: checked against the world, its signals merged, its events found."""
+"""Phases made ready for the solver: checked against the world, signals merged, events listed.
+
+The solver knows numbered inputs, piecewise polynomials and sign changes, and no names. Here names become places: each
+force, load, path or acceleration is a channel (input, breaks, coefficients); all channels are merged on one grid of
+breaks so that the solver steps from break to break and never across one. A driven degree of freedom has mode 1; its
+path's second derivative is its acceleration, and its position and rate are channels too, so that no drift builds up.
+
+Events: levels of state components, joint limits, functions of the user, of force elements and of laws. Each has a sign;
+:func:`starting_sides` decides the sign at the start of a phase, so that an event at the boundary of two phases is found
+once: neither lost nor reported twice.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +94,7 @@ class _Preparing:
                 f"the base cannot follow a path in {name!r}", place=self.place, hint="give its acceleration instead"
             )
         signal = as_signal(path, f"{self.place}, path of {name!r}")
+        # A jump of a path or its rate would take an infinite force.
         value_jump, rate_jump = signal.jumps(0.0, self.phase.duration)
         if value_jump > MEETS or rate_jump > MEETS:
             raise InputError(
@@ -215,6 +226,7 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
     locked = work.motions()
     pushed = work.actions()
     levels, labels, bounds = work.events(law)
+    # References of the law are merged on the same grid and split off again: their breaks stop the solver too.
     signals, own = work.channels, len(work.channels)
     if law is not None:
         pushed = pushed or law.pushes
@@ -310,6 +322,8 @@ def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sid
             position, rate = paths[index](0.0), paths[index].derivative()(0.0)
         beyond = -level.inside * (position - level.value)
         slack = ROUNDING * (abs(position) + abs(level.value))
+        # At the start of a run the value decides (check_limits reports it); later the joint counts as inside, so that
+        # the crossing is found at once.
         if beyond > slack:
             result[k] = level.inside if before is not None else 0
         elif beyond >= -slack:
@@ -355,6 +369,7 @@ def enter(
     code, names = model.code, model.dof_names
     y, inp = work.y, work.inp
     inputs = model.kernel.inputs
+    # Inputs without a channel in this phase keep what was written last: clear them.
     for name in ("force", "drive", "mode", "friction", "wrench"):
         inp[inputs[name]] = 0.0
     for index in prepared.driven:
@@ -367,6 +382,7 @@ def enter(
                 place=prepared.place,
                 hint="stopping it takes an impulse: let it come to rest, start it at rest, or stop it with Lock",
             )
+        # Exactly zero: a speed of rounding would move a locked joint for the whole phase.
         y[code.speed[index]] = 0.0
     for index, path in prepared.paths:
         position, rate = path(0.0), path.derivative()(0.0)

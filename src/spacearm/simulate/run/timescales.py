@@ -2,6 +2,10 @@
 
 With the inverse W of the inertia of all free degrees of freedom, dampers d_k along the directions s_k slow down at the
 eigenvalues of W sum(d_k s_k s_k^T), and springs swing at the roots of the same with their stiffnesses.
+
+These are linear estimates at the state where a phase begins, for a budget of steps, for warnings and for the reason of
+a failure; they do not control the step. Rates are 1/s (dampers) or rad/s. Limits of stability are those of the methods
+on the real and the imaginary axis (E. Hairer and G. Wanner, Solving Ordinary Differential Equations II, section IV.2).
 """
 
 from __future__ import annotations
@@ -94,6 +98,7 @@ def inverse_inertia(model: WorldMotion, parameters: Parameters, state: Array, dr
         inp[inputs["force"].start + j] = 1.0
         kernel(inp.ctypes.data, out.ctypes.data)
         inp[inputs["force"].start + j] = 0.0
+        # W is symmetric: a column may be stored as a row.
         result[j] = out[code.speed]
     return result
 
@@ -103,6 +108,7 @@ def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Arr
     chosen = np.flatnonzero(sizes)
     if not chosen.size:
         return 0.0, ""
+    # W D is not symmetric, but sqrt(d) S W S^T sqrt(d) is, and has the same eigenvalues other than zero.
     roots = np.sqrt(np.abs(sizes[chosen]))
     table = roots[:, None] * (directions[chosen] @ inverse @ directions[chosen].T) * roots
     if not np.all(np.isfinite(table)):  # a free degree of freedom without inertia, which friction may hold

@@ -100,7 +100,7 @@ class BaseAttitude:
     def __call__(self, coefficients: Array, free: Sequence[tuple[int, int]]) -> Turned:
         """Attitudes along the paths; ``free`` are entries (joint, column) that derivatives are by."""
         joints, columns = np.array(free, dtype=int).reshape(-1, 2).T
-        # Angular velocity is linear in L: one batch for L = 0, and one for each axis of L (only where there is
+        # Angular velocity is affine in L: one batch for L = 0, and one for each axis of L (only where there is
         # momentum), give it for any attitude without another evaluation of the mechanics.
         still = self._seen(coefficients, np.zeros(3))
         held = bool(np.all(np.abs(self.momentum) <= 1e-14))

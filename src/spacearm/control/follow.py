@@ -119,8 +119,8 @@ def _integrated(
 
     times = np.linspace(0.0, duration, samples + 1)
     begin = np.concatenate([start.pose, start.joints])
+    # max_step: a path at rest at its start would let the first steps grow over its whole rise.
     found = solve_ivp(
-        # max_step: a path at rest at its start would let the first steps grow over its whole rise.
         slope, (0.0, duration), begin, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-12, max_step=duration / 40
     )
     states = np.hstack([found.y.T, np.tile(still, (len(times), 1))])

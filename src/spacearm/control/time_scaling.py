@@ -159,7 +159,7 @@ def _timed(plan: JointPlan, way: list[Array], step: float, speed: Array) -> Join
     """The path with this timing: cubic pieces of s composed with s(t), which is quadratic on each."""
     v, w = speed[:-1], speed[1:]
     lasting = 2 * step / (v + w)
-    # s(t) = v t + half t^2 on an interval, composed with a cubic in s: six powers of t, exactly.
+    # s(t) = v t + half t^2 on an interval, composed with a cubic in s: exactly a polynomial of degree six.
     half = 0.5 * (w - v) / lasting
     edges = np.append(0.0, np.cumsum(lasting))
     signals = {}

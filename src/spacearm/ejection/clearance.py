@@ -75,6 +75,7 @@ class Box:
 
     def distance(self, points: Array) -> Array:
         """Signed distance (...) of points (..., 3), satellite frame, m."""
+        # Exact signed distance of a box: outside the norm of the positive parts, inside the nearest face.
         beyond = np.abs(points - 0.5 * (self.low + self.high)) - 0.5 * (self.high - self.low)
         outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)
         distance: Array = outside + np.minimum(beyond.max(axis=-1), 0.0)
@@ -147,6 +148,7 @@ def clearance(
     far = near + np.einsum("tlij,lj->tli", bodies.rotation[:, list(bones.body)], bones.end)
     if satellite is not None:
         turn, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
+        # Into the satellite's frame, in which the regions stand still.
         near, far = (np.einsum("tji,tlj->tli", turn, part - place) for part in (near, far))
     for region in regions:
         distance = _of_lines(region, near, far) - bones.radius
@@ -184,6 +186,8 @@ def _of_lines(region: KeepOut, near: Array, far: Array) -> Array:
     def at(share: Array) -> Array:
         return region.distance(near + share[..., None] * (far - near))
 
+    # A fixed number of steps for all lines at once: no line needs a test of its own. Both points are evaluated anew;
+    # the classical reuse of one would save little here.
     for _ in range(_STEPS):
         span = _GOLDEN * (high - low)
         left, right = high - span, low + span

@@ -1,4 +1,8 @@
-"""Numbers that each sample of a batch may have of its own."""
+"""Numbers that each sample of a batch of ejections may have of its own: friction, damping, inertias, springs.
+
+Overrides are given for the arm, but on the rail the mounted robot moves, with the satellite in front and the rail as
+joint 0: every row is made for both. A first axis of length B is one value for each sample, no such axis one for all.
+"""
 
 from __future__ import annotations
 

@@ -114,8 +114,11 @@ class FloatingSystem:
         mass, jacobian = xp.asarray(self.point.mechanics.mass_matrix(self._q)), self._jacobian
         held = xp.asarray(np.eye(self.robot.dofs) * (1.0 - free)[..., None])
         free = xp.asarray(free)
+        # Rows and columns of what is held become the identity's: the matrix stays regular and of one shape for a batch
+        # with different joints locked.
         kept = free[..., :, None] * mass * free[..., None, :] + held
         moved = np.linalg.solve(kept, np.swapaxes(jacobian * free[..., None, :], -1, -2))
+        # What the held rows of M dv = J^T p lack is what locks and support bear.
         borne = (mass @ moved - np.swapaxes(jacobian, -1, -2)) * (1.0 - free)[..., :, None]
         return ImpulseResponse(jacobian @ moved, moved[..., :6, :], moved[..., 6:, :], borne[..., 6:, :])
 

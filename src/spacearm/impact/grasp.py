@@ -2,6 +2,11 @@
 
 A grasp is linear in the velocities before it, so what the base does afterwards is an affine function of the joint
 rates; the rates nearest to the planned ones that make it vanish follow from one least-squares solve.
+
+The affine function is found by probing: one batch of n + 1 collisions, with zero rates and with each unit rate, gives
+offset and matrix exactly, whatever the kind of grasp and the modes of the joints. Rates are in rad/s or m/s; the base's
+velocity after the grasp is in base axes. One instant and one configuration: whether a path can reach it with these
+rates is not looked at here.
 """
 
 from __future__ import annotations
@@ -98,6 +103,8 @@ def grasp_velocity(
     _, values, right = np.linalg.svd(matrix)
     rank = int(np.sum(values > RANK * scale))
     wish = planned[6:]
+    # Minimum-norm correction of the planned rates. Where the conditions cannot all be met, the pseudoinverse leaves the
+    # least residual, which is reported.
     rates = wish - np.linalg.pinv(matrix, rcond=RANK) @ (matrix @ wish + offset)
     velocity = with_rates(rates)
     base, hit = disturbed(velocity)
@@ -114,5 +121,6 @@ def _reaction(first: FloatingSystem, floating: bool) -> Callable[[Array], Array]
     if not floating:
         return lambda rates: np.broadcast_to(planned[:6], (*rates.shape[:-1], 6))
     base, coupling, _ = first.point.mechanics.mass_blocks(np.asarray(first.joints))
+    # Without external forces the momentum is given; H_b v = p - H_bm qd is then the base's reaction to any rates.
     momentum = base @ planned[:6] + coupling @ planned[6:]
     return lambda rates: np.linalg.solve(base, (momentum - rates @ coupling.T)[..., None])[..., 0]

@@ -78,6 +78,7 @@ def map_cases(
     if normal is not None:
         azimuth, directions = circle(count, normal, half=True)
     else:
+        # About count directions with equal steps in both angles: twice as many columns (360 deg) as rows (180 deg).
         columns = max(3, round(np.sqrt(2.0 * count)))
         polar, azimuth, directions = sphere(max(3, columns // 2 + 1), columns)
     maps = {}

@@ -83,10 +83,13 @@ def dh_links(rows: Iterable[DhRow], convention: Convention, base: Pose | None = 
     links = []
     for row in rows:
         along_x, along_z = screw(_X, row.alpha, row.a), screw(_Z, row.theta, row.d)
+        # craig: the joint's axis is z of its own link frame, so the whole transform lies before the joint. standard:
+        # the joint turns about z of the frame before, so the part along x lies behind it and belongs to the link.
         if _is_craig(convention):
             link = DhLink(previous @ along_x @ along_z, Pose())
         else:
             link = DhLink(previous @ along_z, along_x)
         links.append(link)
+        # The next row counts from this link's table frame.
         previous = link.link_frame
     return tuple(links)

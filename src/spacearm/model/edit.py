@@ -199,6 +199,7 @@ def _held_by(joint: Joint, coupling: Coupling, held: Mapping[str, float]) -> Joi
     if stiffness > 0.0:
         old = spring or Spring(0.0)
         total = old.stiffness + stiffness
+        # Two springs in parallel are one with the sum of the stiffnesses and the weighted mean of the rests.
         spring = Spring(total, (old.stiffness * old.rest + stiffness * rest) / total)
     return replace(joint, spring=spring, damping=joint.damping + coupling.damping * scale)
 
@@ -261,6 +262,8 @@ def split_joint(
         laws = {key: getattr(axis, key) for key in ("spring", "damping", "friction", "limits")}
         with at(f"joint {name!r}", fallback=True):
             row.append(Joint(name, axis.kind, "", "", axis=axis.vector, **laws))
+    # The row as a whole stands where the joint stood: its first part gets the placement, all others follow at zero
+    # distance.
     moved = replace(old, placement=Pose())
     row = {"after": [moved, *row], "before": [*row, moved], "instead": row}[where]
     row[0] = replace(row[0], placement=old.placement)

@@ -1,6 +1,10 @@
 """Welding bodies together: the one place where rigidly joined bodies become one.
 
 Fixed joints of a URDF, bodies without a joint in an MJCF, captured targets and frozen joints are all welds.
+
+For each body the carrier at the root of its chain of welds and its pose there are found; inertias are moved into the
+carrier's frame (rotation and Steiner's theorem) and added, and joints, frames, thrusters and shapes are placed anew.
+Dynamics then has one body for each rigid part. The motion of what remains is unchanged.
 """
 
 from __future__ import annotations
@@ -75,6 +79,7 @@ def fuse(
     bodies, which it gets with the joints between them, before the robot is made and checked.
     """
     bodies, joints, welds = list(bodies), list(joints), list(welds)
+    # Before anything is moved: messages then name parts as the file has them.
     _check(bodies, joints, welds)
     places = _places([body.name for body in bodies], welds)
     welded = _welded(bodies, places, moments or {})
@@ -165,6 +170,8 @@ def _places(names: list[str], welds: list[Weld]) -> dict[str, tuple[str, Pose]]:
     weld_of = {weld.child: weld for weld in welds}
     places = {name: (name, Pose()) for name in names if name not in weld_of}
     for weld in welds:
+        # Walk up to a body whose place is known, then back down: every weld is visited once, and there is no recursion
+        # that a long chain in a file could exhaust.
         path: list[Weld] = []
         on_path: set[str] = set()
         here = weld.child

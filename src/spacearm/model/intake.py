@@ -98,6 +98,7 @@ class Intake:
             error.locate(place, fallback=True)
             if not self.reading.repair:
                 with suppress(ModelError):
+                    # Tried on an intake of its own, so that nothing of the attempt is noted here.
                     make(Intake(self.source, Reading(repair=True), what=self.what))
                     error.hint = "; ".join(part for part in (error.hint, f"{REPAIRABLE} takes the nearest") if part)
             self.problems.found.append(error)
@@ -120,6 +121,7 @@ class Intake:
                 raise
         mass, nearest = finite(mass, "mass", least=0.0), np.asarray(tensor, dtype=np.float64)
         try:
+            # With a mass of one, whether the tensor alone is possible: the mass is looked at afterwards.
             Inertia(1.0, tensor=nearest)
         except ModelError:
             given, nearest = nearest, mending.nearest_tensor(tensor)
@@ -257,6 +259,7 @@ class Intake:
         checks.known(base, names, self.what, place="base", error=ModelError)
         inside: set[str] = {base}
         parts: list[Joint | Weld] = [*joints, *welds]
+        # A closure and not a recursion: the parts may form a cycle, which the robot's own check reports.
         while more := {part.child for part in parts if part.parent in inside} - inside:
             inside |= more
         for body in bodies:

@@ -2,6 +2,11 @@
 
 A MuJoCo body with several joints becomes a row of joints with massless bodies between. A body's frame in spacearm is
 the frame of its last joint: where that joint's ``pos`` is not zero, it is shifted from MuJoCo's body frame by it.
+
+The compiled model and not the XML is read, since defaults, includes, frames, inertias from geometry and the many forms
+of orientations are then MuJoCo's own work and cannot differ from it. Positions count from MuJoCo's ``ref``, so joint
+positions are the same numbers in both. Ball joints become three revolute ones. What has no counterpart is
+reported as lost; nothing is left out silently.
 """
 
 from __future__ import annotations
@@ -257,12 +262,14 @@ class _Reader:
             self.welds.append(Weld(f"weld of {name}", parent, name, place))
             return
         for j in row:
+            # A slide has no anchor: its axis may pass anywhere.
             anchor = np.zeros(3) if model.jnt_type[j] == SLIDE else model.jnt_pos[j]
             child = name if j == row[-1] else f"{self.joint_names[j]}.body"
             self.rows[j] = self._row(j, parent, child, place @ Pose(translation=anchor))
             self.joints += self.rows[j]
             ends = [joint.child for joint in self.rows[j]]
             self.bodies += [Body(end, Inertia.massless()) for end in ends if end != name]
+            # All joints of a body are given in its one frame: from one anchor back to it, then on to the next.
             parent, place = child, Pose(translation=-anchor)
         self.shift[body] = place
 
@@ -326,6 +333,7 @@ class _Reader:
         )
         if self._limited(j):
             self.losses.add(place, "the range of a ball joint, a cone, is left out")
+        # Springs of ball joints have their rest as a quaternion; the three joints need angles in their order.
         rest = _xyz_angles(rotation_from_quaternion(self.model.qpos_spring[address : address + 4]))
         row, taken = [], set(self.joint_names.values())
         for index, (ending, axis) in enumerate(_BALL_AXES):

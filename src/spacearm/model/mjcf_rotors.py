@@ -54,6 +54,7 @@ class Mass:
     def take_point(self, mass: float, place: Array) -> None:
         """Remove a point mass at ``place``."""
         arm = place - self.com
+        # Steiner backwards: tensor of the rest about its own mass centre, which moves away from the point.
         reduced = self.mass * mass / (self.mass - mass)
         self.com = self.com - arm * mass / (self.mass - mass)
         self.mass -= mass
@@ -65,6 +66,8 @@ class Mass:
         trace = float(np.trace(self.tensor))
         if self.mass <= 0.0 or trace < 0.0:
             return False
+        # tr(I) / 2 - I is the matrix of second moments of mass: a body exists where it is positive semidefinite, which
+        # is the triangle inequality in all axes at once.
         second_moments = np.linalg.eigvalsh(0.5 * trace * np.eye(3) - self.tensor)
         return bool(second_moments[0] >= -ROUNDING * trace)
 
@@ -85,6 +88,7 @@ def share_rotors(robot: Robot, losses: Losses) -> Shared:
         if joint.rotor is not None and 0.0 < joint.rotor.ratio < 1.0
     }
     while True:
+        # Each round gives up at least one rotor, so the loop ends; all others stay exact.
         shared, failed = _attempt(robot, rough)
         if failed is None:
             break

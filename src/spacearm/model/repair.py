@@ -56,7 +56,10 @@ def nearest_tensor(tensor: npt.ArrayLike) -> Array:
     scale = float(np.abs(symmetric).max())
     if scale == 0.0:
         return symmetric
+    # Scaled to entries of order one: squares of the moments of a tiny body would underflow.
     moments, axes = np.linalg.eigh(symmetric / scale)
+    # I_x = s_y + s_z and so on, with second moments s >= 0; these inequalities are the triangle inequality of the
+    # principal moments.
     sums = 1.0 - np.eye(3)
     second, _ = nnls(sums, moments)
     nearest = axes @ np.diag(sums @ second) @ axes.T
@@ -88,6 +91,7 @@ def mimic_coupling(robot: Robot, mimic: Mimic) -> Coupling:
     direction = np.zeros(robot.dofs)
     direction[6 + robot.joint_index(mimic.joint)] = 1.0
     direction[6 + robot.joint_index(mimic.leader)] -= mimic.ratio
+    # Least squares and not a solve: the mass matrix may be singular where a joint moves no mass.
     response = np.linalg.lstsq(joint_space_inertia(robot), direction, rcond=None)[0]
     inertia = 1.0 / float(direction @ response)
     rate = 2.0 * pi * MIMIC_FREQUENCY

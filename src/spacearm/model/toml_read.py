@@ -210,6 +210,7 @@ MOST_MADE = 4096
 
 def _once(table: Any, make: Callable[[], T]) -> T:
     """What ``make`` makes of this table and of nothing else; parts never change, so that robots may share them."""
+    # By content: a campaign reads thousands of robots that differ in one number.
     key = type(table), repr(table)
     if key not in _made:
         if len(_made) >= MOST_MADE:

@@ -63,6 +63,7 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
     com = np.array(keys.com)
     axes = rotation_of(keys.inertia_axes, place.key("inertia_axes")) if keys.inertia_axes is not None else None
     with at(place.key("mass"), fallback=True):
+        # The mass by itself first: an error about it then names its own key and not the tensor's.
         Inertia(keys.mass)
     with at(place.key("inertia"), fallback=True):
         # checked in the axes given, before turning can hide what is wrong

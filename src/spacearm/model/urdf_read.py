@@ -2,6 +2,11 @@
 
 URDF's link frame is the frame of the joint that carries the link, as in spacearm, so no frame changes. What spacearm
 makes of each element is listed in ``docs/urdf-and-mjcf.md``.
+
+Every element is tried by itself and problems are collected, so that one error lists all that is wrong with a file.
+The order matters: names first (messages need them), then links, joints, the root that stands for the world, and last
+the tree as a whole, which is judged only when no part of it is missing. Unknown elements and attributes are reported,
+because a misspelt one would otherwise change the robot silently. Lengths in m, angles in rad, kg, as URDF has them.
 """
 
 from __future__ import annotations
@@ -203,6 +208,8 @@ def _limits(element: ET.Element | None, *, endless: bool) -> dict[str, float]:
     if element is None:
         return {}
     limits = {key: _limit(element, key, math.inf) for key in ("velocity", "effort")}
+    # URDF's default for a missing bound is 0, but only where the other bound is given; with neither, files mean no
+    # limit.
     if endless or (element.get("lower") is None and element.get("upper") is None):
         return limits
     return limits | {key: _limit(element, key, 0.0) for key in ("lower", "upper")}
@@ -388,6 +395,7 @@ class _Reader:
             self.intake.problems.add("axis has length 0", place=place, hint="expected the normal of the plane")
             normal, length = np.array([0.0, 0.0, 1.0]), 1.0
         normal = normal / length
+        # Any axis in the plane will do; a coordinate axis that is not near the normal gives one without loss of digits.
         first = np.eye(3)[(int(np.argmax(np.abs(normal))) + 1) % 3]
         first = first - normal * (normal @ first)
         first = first / np.linalg.norm(first)

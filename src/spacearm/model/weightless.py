@@ -50,6 +50,8 @@ def _weightless(robot: Robot, held: frozenset[int]) -> tuple[str, ...]:
     # Each degree of freedom is measured by its own size, so that a light wrist on a heavy satellite is not taken for
     # nothing; what is left by rounding of the most that it could be is nothing.
     scaled = np.where(sizes > NEGLIGIBLE * most, root / np.where(sizes > 0.0, sizes, 1.0), 0.0)
+    # Singular values of the root and not eigenvalues of the mass matrix W^T W: squaring would halve the digits, and
+    # nothing could be told from rounding. QR first, because W has six rows for each body.
     _, values, directions = np.linalg.svd(np.linalg.qr(scaled, mode="r"))
     share = np.linalg.norm(directions[values < NEGLIGIBLE], axis=0)
     return tuple(robot.dof_names[free[index]] for index in np.flatnonzero(share > SHARE))
@@ -103,6 +105,7 @@ def _root_of_energy(robot: Robot, joints: Array | None = None) -> tuple[Array, A
         turning = np.array(angular[parent])
         moving = linear[parent] - skew(arm) @ turning
         if joint.rotor is not None:
+            # A rotor turns with its carrier about the axis and with its joint times the gear ratio.
             spin = axis @ angular[parent]
             spin[6 + index] += joint.rotor.ratio
             rows.append(np.sqrt(joint.rotor.inertia) * spin[None, :])
@@ -119,6 +122,7 @@ def _root_of_energy(robot: Robot, joints: Array | None = None) -> tuple[Array, A
     squares = np.concatenate([np.full(3, robot.mass), np.zeros(robot.dofs - 3)])
     for index, body in enumerate(robot.bodies):
         moment, mass = float(np.trace(body.inertia.tensor)), body.inertia.mass
+        # Each joint between the body and the base could at most move all of its mass at the full distance.
         here = index
         while True:  # from the body down to the base
             lever = float(np.linalg.norm(centres[index] - origins[here])) + ROUNDING * reach

@@ -1,4 +1,9 @@
-"""The soft-capture study from a scenario file: any robot, soft joints, loads, a target, clutch, dampers, design."""
+"""The soft-capture study from a scenario file: any robot, soft joints, loads, a target, clutch, dampers, design.
+
+Tables of the file in the first half, what is reported in the second. The run begins in one of three states: as given,
+right after a capture at time zero, or with an approach that ends with one. A design is judged in the same start, soft
+from the beginning; loads may be replaced by cases with probabilities.
+"""
 
 from __future__ import annotations
 
@@ -221,6 +226,7 @@ class CaptureFile(StudyFile):
         settling = made(self.settling, "settling")
         damping = self.damping if self.on_off is None else made(self.on_off, "on_off")
         session.tell(0.1, "compiling and running")
+        # After a capture the robot has the target in its hand; after an approach it gets it during the run.
         robot = begin.robot if isinstance(begin, Caught) else robot
         options = self.options("duration", "free", "travel", "sample")
         run = cushion(robot, begin, loads, modes=modes, damping=damping, **options)
@@ -258,6 +264,7 @@ class CaptureFile(StudyFile):
 
     def _begin(self, session: Session, robot: Robot, start: State, rigid: bool) -> Caught | Approach:
         assert self.target is not None
+        # A clutch that is rigid at contact holds the soft axes in the impact too.
         held = (*held_joints(robot, self.free), *(soft_axes(robot) if rigid else ()))
         with at("target"):
             target = self.target.located(session.folder).make()
@@ -361,6 +368,7 @@ class Cushioned(Findings):
 
     def jolts(self) -> tuple[Entry, ...]:
         """Impacts but for the capture's own, which has rows of its own."""
+        # A slice that begins at 0 or 1: the capture's own impact is the first where there is one.
         return self.run.impacts[self.caught is not None and self.caught.impact is not None :]
 
     def left(self) -> dict[str, Noted]:

@@ -1,4 +1,9 @@
-"""The ejection study from a scenario file: see ``docs/studies/ejection.md``."""
+"""The ejection study from a scenario file: see ``docs/studies/ejection.md``.
+
+Tables of the file in the first half, what is reported in the second. Single ejections are full runs with ledger and
+certificate; map, search and Monte Carlo are batches at a looser tolerance. The Monte Carlo starts from the
+configuration that the search found, where there is one, since that is the one to be flown.
+"""
 
 from __future__ import annotations
 
@@ -223,6 +228,7 @@ class EjectionFile(StudyFile):
         with at("table"):
             rig = Rig(arm, device, self.table)
         with at("device"):
+            # Made now, so that an error has the place of the device and not of the first run.
             _ = rig.mounted  # springs that no joint can have are reported here
         return rig
 
@@ -427,6 +433,7 @@ class Thrown(Findings):
         arm, place = self.rig.arm, Layout(self.rig.arm.n)
         states = np.concatenate([self.rig.split(run.rail.states)[0], run.flight.states])
         times = np.concatenate([run.rail.times, run.flight.times])
+        # Reversed, so that the first time of each joint is the one that stays in the mapping.
         crossings = {hit.joint: hit.time for hit in reversed(run.hits)}
         prefix = f"{name}: " if len(self.runs) > 1 else ""
         return joint_limits(
@@ -452,6 +459,7 @@ class Thrown(Findings):
         pieces = []
         for name, run in self.runs.items():
             own = run.data
+            # Runs have their own samples: each gets a time axis of its own in the file.
             several = {key: f"{key}_{name}" for key in ("time", *own.data_vars)} if len(self.runs) > 1 else {}
             pieces.append(own.rename(several))
         if self.chart is not None:

@@ -1,4 +1,9 @@
-"""The impact study from a scenario file: maps, collisions, configurations and grasp velocities of any robot."""
+"""The impact study from a scenario file: maps, collisions, configurations and grasp velocities of any robot.
+
+Tables of the file in the first half, what is reported in the second. A file has cases (what the joints do while the
+robot is struck); every collision is computed in every case. The target is moved, not rotated, so that the contact
+frames meet. Equations are in the other modules of the package; here are only keys, places for errors, and rows.
+"""
 
 from __future__ import annotations
 
@@ -206,6 +211,7 @@ class ImpactFile(StudyFile):
                 )
             found[entry.name] = {}
             for name, system in systems.items():
+                # Cases share the state but not the modes of the joints: the target is placed anew for each.
                 other, contacts = target.meeting(system), None
                 with at(f"collision[{i}], case {name!r}"):
                     hit = collide(system, other, **options)
@@ -236,6 +242,8 @@ class ImpactFile(StudyFile):
                     resistance=system.modes.resistance,
                     **entry.options("quantity", "vary", "bounds", "restarts", "samples", "seed"),
                 )
+                # The search works with a closed form for a hit along a normal; the collision at its result has a
+                # certificate.
                 turned = _hit_at(system, best.joints, impactor) if entry.quantity == "base_rotation" else None
             found[entry.name] = Searched(table=entry, names=system.robot.joint_names, best=best, hit=turned)
         return found
@@ -266,6 +274,7 @@ def _case(name: str | None, systems: dict[str, FloatingSystem]) -> FloatingSyste
 
 def _hit_at(system: FloatingSystem, joints: Array, hit: Impactor) -> Collision:
     """The blow of a search, on the robot at rest in the configuration that was found."""
+    # At the origin and at rest: the search knows neither place nor velocity of the base.
     base = np.concatenate([np.zeros(3), np.asarray(system.base)[3:]])
     struck = replace(system, joints=joints, base=base, velocity=None)
     along = np.array(hit.direction)
@@ -324,6 +333,7 @@ class Struck(Findings):
     def lost(self) -> dict[str, Any]:
         """In all, in the contact, by the joints; with a word where they add energy: drives may, resistances may not."""
         hit, work = self.hit, float(self.hit.first.joint_work + self.hit.second.joint_work)
+        # What is below this share is rounding and is not called energy that joints add.
         least = CONSERVED * float(np.maximum(hit.energy_before, hit.energy_after))
         note = "the joints add energy: locked ones that move are driven" if work > least else ""
         if float(hit.energy_added) > least:
@@ -355,6 +365,7 @@ class Searched(Findings):
 
     def agreeing(self) -> str:
         best = self.best
+        # How many searches agree is the evidence there is for a global optimum.
         same = int(np.sum(np.abs(best.found - best.value) <= 1e-6 * max(abs(best.value), 1e-9)))
         return f"{same} of {len(best.found)} searches ended there"
 
@@ -412,6 +423,7 @@ class Impact(Findings):
         hits = {f"collision {a!r}, case {b!r}": s.hit for a, each in self.collision.items() for b, s in each.items()}
         hits |= {f"optimise {name!r}": s.hit for name, s in self.configuration.items() if s.hit is not None}
         hits |= {f"grasp velocity {name!r}": g.grasp.collision for name, g in self.grasp_velocity.items()}
+        # One row for each kind of residual, the worst of all collisions: a file may have hundreds.
         found = Certificate.worst({name: hit.certificate for name, hit in hits.items()})
         if len(hits) == 1:
             found = Certificate({name: replace(c, note=f"{c.note}; {min(hits)}") for name, c in found.items()})

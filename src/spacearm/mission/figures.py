@@ -29,6 +29,7 @@ MOST = 1.0
 def curves(run: Run, flight: Flight) -> xr.Dataset:
     """The servicer from start to end, whatever it held."""
     crew, tracks = flight.crew, [track for track in run.tracks if track.name == flight.name]
+    # The servicer changes its structure at the catch (a new track), but keeps its own joints and their order.
     times, states = (np.concatenate([getattr(track, what) for track in tracks]) for what in ("times", "states"))
     at, turn = Layout(crew.robot.n), rotation_matrices(states[:, QUATERNION])
     spin = np.einsum("tij,tj->ti", turn, states[:, at.angular_velocity])
@@ -84,6 +85,7 @@ def _timeline(outcomes: Sequence[Outcome]) -> go.Figure:
     plot.add_bar(
         y=[outcome.stage for outcome in outcomes],
         base=[outcome.begin for outcome in outcomes],
+        # A stage without duration, such as a decision, stays visible.
         x=[max(outcome.end - outcome.begin, 0.004 * whole) for outcome in outcomes],
         orientation="h",
         marker={"color": [COLOURS[2] if outcome.success else COLOURS[3] for outcome in outcomes]},

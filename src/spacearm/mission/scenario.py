@@ -1,4 +1,9 @@
-"""A servicing mission from a scenario file: its stages, the strategy, the target; one run, one ledger, one page."""
+"""A servicing mission from a scenario file: its stages, the strategy, the target; one run, one ledger, one page.
+
+All stages are one run with one energy and momentum ledger, so that nothing is lost between them. A mission that breaks
+a limit is a result and no error: it has a verdict, and the run may still be sound. Errors are for files that cannot be
+flown and for runs that break down.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +79,7 @@ class MissionFile(StudyFile):
         """In their order."""
         rest = (self.settle, self.detumble)
         by_arm = self.detumble is not None and self.detumble.by == "arm"
+        # An arm that stops the target does so while it moves, before all is braked.
         found = (self.approach, self.touch, self.catch, *(reversed(rest) if by_arm else rest), self.weigh)
         return [stage for stage in found if stage is not None]
 
@@ -114,6 +120,7 @@ class MissionFile(StudyFile):
                 "weighing does not know the forces of an orbit", place="weigh", hint="leave out 'orbit' or 'weigh'"
             )
         for place, value in (("approach.duration", self.approach.duration), ("touch.wait", self.touch.wait)):
+            # The encounter is planned on a grid of times that must contain the touch and the end.
             if abs(value / GRID - round(value / GRID)) > 1e-9:
                 raise InputError(f"is {value:g} s", place=place, hint=f"expected a multiple of {GRID:g} s")
 

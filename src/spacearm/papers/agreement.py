@@ -87,10 +87,12 @@ class Claim:
 
     def holds(self, value: Any) -> bool:
         """Whether a value passes the claim's test; one without a test passes."""
+        # Bounds first: a claim such as "less than half" has a printed text and no number to be near to.
         if math.isfinite(self.above) or math.isfinite(self.below):
             return bool(self.above < value < self.below)
         if self.tolerance is not None or self.relative is not None:
             return bool(abs(value - self.printed) <= self.allowed()) and not self.sign(value)
+        # No test given: equality for what claims to agree, nothing for what claims nothing.
         return self.met not in _ASKS_FOR_EQUALITY or bool(value == self.printed)
 
     @property
@@ -160,6 +162,7 @@ def claims(paper: str) -> dict[str, Claim]:
 def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
     """The rows of all claims of a paper, in the order of the findings; every claim must have one."""
     findings = list(findings)
+    # No claim is dropped silently: one without a finding would look as if the paper had not made it.
     left = claims(paper).keys() - {finding.claim for finding in findings}
     if left:
         raise InputError(f"nothing was found for {', '.join(sorted(left))}", place=f"claims of {paper}")
@@ -176,6 +179,7 @@ def row_of(paper: str, finding: Finding) -> Row:
         raise InputError(f"there is no claim {finding.claim!r}", place=f"claims of {paper}", hint=hint)
     claim, value = replace(entries[finding.claim], **finding.own), finding.value
     holds = claim.holds(value) if finding.holds is None else bool(finding.holds)
+    # A claim that fails differs even where it was thought unable to fail.
     verdict = Verdict.DIFFERS if not holds else Verdict.NO_EVIDENCE if finding.cannot_fail else claim.met
     parts = [claim.differs if claim.differs and not holds else claim.note, *(claim.also[name] for name in finding.also)]
     if claim.why:

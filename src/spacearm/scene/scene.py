@@ -1,4 +1,9 @@
-"""A scene as values: what is drawn, where it is at which time, what happened; and how it is shown or kept."""
+"""A scene as values: what is drawn, where it is at which time, what happened; and how it is shown or kept.
+
+Plain data without physics: every class has ``data()`` for JSON and ``of()`` back, so that a page that was saved is a
+scene again, and pictures can be made from it. Positions in m and quaternions x y z w in world axes; long arrays are
+packed as binary numbers in text, since a page with decimals would be several times as large.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ from spacearm.typing import Array
 def _numbers(pose: Pose) -> list[float]:
     """Position, and quaternion x y z w."""
     w, x, y, z = quaternion_from_rotation(pose.rotation)
+    # A tenth of a micrometre: pages stay small, and the same scene gives the same text.
     return [round(float(number), 7) for number in (*pose.translation, x, y, z, w)]
 
 
@@ -199,6 +205,7 @@ class View:
         found: dict[str, float] = {}
         for push in (push for actor in self.actors for push in actor.pushes):
             found[push.kind] = max(found.get(push.kind, 0.0), float(np.linalg.norm(push.values, axis=1).max()))
+        # Arrows are drawn relative to the largest of their kind; one that is always zero must not divide by zero.
         return {kind: peak or 1.0 for kind, peak in found.items()}
 
     def data(self) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def predict(
     values = np.atleast_1d(np.asarray(damping, dtype=np.float64))
     configurations = np.atleast_2d(joints)
     n, count = rig.arm.n, len(configurations)
+    # All dampings and configurations as one batch, the configuration running fastest.
     overrides: dict[str, Array] = {"damping": np.repeat(np.repeat(values[:, None], n, axis=1), count, axis=0)}
     if coulomb is not None:
         level = np.repeat(np.repeat(np.atleast_1d(np.asarray(coulomb, dtype=np.float64))[:, None], n, 1), count, axis=0)
@@ -196,9 +197,11 @@ def fit_damping(
         count = x.size
         return np.asarray(((both[:count] - both[count:]) / (2.0 * h[:, None])).T)
 
+    # Bounded below: a negative damping would feed energy in, and the runs would not end.
     found = least_squares(residual, first, jac=jacobian, bounds=(1e-6, np.inf), x_scale=np.maximum(first, 1e-3))
     freedom = max(found.fun.size - found.x.size, 1)
     misfit = float(found.fun @ found.fun) / freedom
+    # Residuals are scaled by the stated noise, so this is the covariance itself and is not rescaled by the misfit.
     covariance = np.linalg.inv(found.jac.T @ found.jac)
     deviation = np.sqrt(np.diag(covariance))
     reach = float(student.ppf(0.975, freedom)) * deviation

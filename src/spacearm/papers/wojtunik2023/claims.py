@@ -1,4 +1,9 @@
-"""What was found for each claim of ``claims.toml``: Wojtunik et al. (2023)."""
+"""What was found for each claim of ``claims.toml``: Wojtunik et al. (2023).
+
+Three kinds of rows: Table 2 from simulated experiments whose truth it is (does the method return what was put in?),
+arithmetic among the paper's own numbers, and statements of Secs. 2, 5 and 6, tried under the settings that the paper
+does not print. Where the outcome depends on these settings, the verdict is that it cannot be recovered.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +67,7 @@ def _table(campaign: Campaign) -> Iterator[Finding]:
             if given[name] is None:
                 yield find("test{number}.offset", value, assumed=OFFSETS[k - 1], **place)
                 continue
+            # The tolerance is that of the estimate itself: four of its standard deviations.
             own = {"printed": given[name], "source": "Sec. 5" if name == "offset" else "Table 2", "tolerance": 4.0 * sd}
             unit_note = ["unit"] if name == "damping" and k == 1 else []
             yield find("test{number}.{name}", value, also=unit_note, **own, **place)
@@ -119,6 +125,7 @@ def _offsets(study: Study) -> Iterator[Finding]:
     """Sec. 5: a higher start offset makes the values surer; whether it does can hang on accelerations not printed."""
     for name, ratios in study.ratios.items():
         high, low = (study.deviation_at(name, STATED_OFFSETS[test]) for test in (2, 3))
+        # One ratio for each set of accelerations: true for all, for none, or dependent on what is not printed.
         kept, count = int(np.sum(ratios > 1.0)), ratios.size
         facts = {"count": count, "broken": count - kept, "least": ratios.min(), "sizes": SIZES}
         facts["verdict"] = "" if kept in (0, count) else "not recoverable"
@@ -167,6 +174,7 @@ def _gear(found: Gear) -> Iterator[Finding]:
     yield find("gear.base_attitude.printed", found.printed)
     yield find("gear.base_attitude.geared", found.geared)
     for block, share in found.shares.items():
+        # J_C is the definition of the reflected inertia, so it holds in any case.
         yield find("gear.{block}", share, block=block, also=[block], cannot_fail=block == "J_C")
     for pair, ratio in found.ratios.items():
         signs = "".join("+-"[sign < 0] for sign in (1, *pair))

@@ -1,4 +1,11 @@
-"""The runs of the reproduction: twin tests, fits, set-ups compared, searches that stall, offsets, selection, use."""
+"""What the reproduction of Wojtunik et al. (2023) computes.
+
+The paper's experiments are replaced by simulated ones with the joint of Table 2: known truth, noise and seeds.
+On these: fits of each test, the paper's set-up against others (which of them is biased?), its search against
+Levenberg-Marquardt (where does the simplex stall?), standard deviations over the start offset, coverage of intervals,
+selection of a friction law, and what the identified joint predicts. Angles in rad, offsets in deg where a name says so;
+inertia kg m2, stiffness N m/rad, damping N m s/rad.
+"""
 
 from __future__ import annotations
 
@@ -118,6 +125,7 @@ class Setups:
 
 def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
     """Test 2 with the torque known, with the motor's angle prescribed, with the torque of a rigid robot."""
+    # The paper reads the joint's angle alone; the base's attitude is an addition.
     angle = test.channels(("joint1",))
     fits = {
         "motor_angle": _fit(robot, angle),
@@ -193,6 +201,7 @@ def searches(campaign: Campaign) -> Searches:
     stalled = [_fit(robot, fifth, method=SIMPLEX, cost="paper", guess=s) for s in starts]
     again = NelderMead(tolerance=1e-7, spread=0.3, restarts=1, uncertainty=False)
     restarted = [_fit(robot, fifth, method=again, cost="paper", guess=s) for s in starts[:4]]
+    # Without a given stiffness the fit estimates its start from the period of the oscillation.
     blind = [{name: value for name, value in start.items() if name != "stiffness"} for start in starts]
     cured = [_fit(robot, fifth, method=SIMPLEX, cost="paper", guess=s) for s in blind]
     return Searches(nelder, marquardt, starts, stalled, restarted, cured)
@@ -225,6 +234,7 @@ SIZES = (0.3, 0.6, 1.2)
 def offset_ratios(robot: Robot) -> dict[str, Array]:
     """Standard deviation at test 3's offset over that at test 2's, by parameter: one for each set of accelerations."""
     chain, found = Chain(robot, FRAME, SENSORS), []
+    # The paper prints no accelerations: all signs, three sizes.
     for size, signs in product(SIZES, product((1.0, -1.0), repeat=len(ACCELERATION))):
         given = paths({joint: size * sign for joint, sign in zip(ACCELERATION, signs, strict=True)})
         high, low = (
@@ -265,6 +275,7 @@ def coverage(robot: Robot, repetitions: int) -> Array:
     """Share of the 95 % intervals that hold the truth of test 2 with fresh noise, by parameter."""
     chain = Chain(robot, FRAME, SENSORS)
     truth = truth_of(robot, TABLE2[1], OFFSETS[1])
+    # The four parameters in the order of the estimate.
     right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
     errors = []
     for k in range(repetitions):
@@ -304,6 +315,7 @@ def hessian(robot: Robot) -> float:
     joints = np.random.default_rng(SEED).uniform(-2.0, 2.0, (20, robot.n))
     order = [5] + [6 + robot.joint_index(f"joint{i}{tail}") for tail in ("", ".motor") for i in (1, 2, 3)]
     full = mechanics.evaluate(kernel, joints=joints, rotor=inertias)["mass_matrix"]
+    # The mass matrix is linear in the rotors' inertias: the difference is their part alone, at random configurations.
     bare = mechanics.evaluate(kernel, joints=joints, rotor=np.zeros(3))["mass_matrix"]
     part = (full - bare)[:, order][:, :, order]
     return float(np.max(np.abs(part - motor_matrix(inertias))))
@@ -468,6 +480,7 @@ def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
     tell(0.15, "Nelder-Mead and Levenberg-Marquardt")
     searched = searches(done)
     tell(0.4, "start offsets")
+    # Dense near zero, where deviations change fastest, and with the stated offsets among the points.
     degrees = np.union1d(np.sinh(np.linspace(-4.0, 4.0, 41)) * 5.0 / np.sinh(4.0), list(STATED_OFFSETS.values()))
     curve, ratios = offset_curve(robot, degrees), offset_ratios(robot)
     tell(0.45, "five tests of one joint")

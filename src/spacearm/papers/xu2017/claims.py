@@ -1,4 +1,8 @@
-"""What was found for each claim of ``claims.toml``: Xu et al. (2017)."""
+"""What was found for each claim of ``claims.toml``: Xu et al. (2017).
+
+The paper says that all ten parameters of every body follow; the rank of the data says how many combinations do. A
+printed number is compared only where the data determine it, and is otherwise not recoverable, whatever was printed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What was found for each claim of ``claims.toml``: Yoshida et al. (1992), Sec. 6."""
+"""What was found for each claim of ``claims.toml``: Yoshida et al. (1992), Sec. 6.
+
+The paper's configuration is not printed and was fitted. So each sentence is also tried in random configurations of the
+same chain: one that holds in all of them cannot fail, and is no evidence for this configuration.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +45,7 @@ def findings(
     free, fixed, half = (cases[name] for name in ("free", "fixed", "half"))
     for name, case in (("fixed", fixed), ("free", free), ("half", half)):
         peak = float(case.ellipse.masses[0])
+        # For half resistance the paper gives an order and no number.
         between = bool(free.ellipse.masses[0] < peak < fixed.ellipse.masses[0]) if name == "half" else None
         yield sentence(f"virtual_mass.{name}.peak", peak, holds=between)
         yield sentence(f"virtual_mass.{name}.peak_direction", case.peak_direction)
@@ -85,6 +90,7 @@ def _limits(point: ImpactPoint) -> Iterator[Finding]:
 def _energies(point: ImpactPoint, cases: dict[str, Case]) -> Iterator[Finding]:
     """What the paper's equations do that it does not say."""
     free = cases["free"].map.absolute
+    # Eq. 18 as printed, with k the unit vector of the acceleration.
     k = cases["free"].map.acceleration * free[:, None]
     printed = 1.0 / np.einsum("ni,ij,nj->n", k, cases["free"].tensor[:3, :3], k)
     yield find("virtual_mass.free.eq18_as_printed", float(np.abs(printed / free - 1.0).max()))

@@ -73,9 +73,11 @@ def survey(point: ImpactPoint, joints: Array) -> Configurations:
         peak[name], heavy = 1.0 / values[:, 1], right[:, 1]
         direction[name] = np.degrees(np.arctan2(heavy[:, 1], heavy[:, 0])) % 180.0
         yields = np.einsum("pij,pj->pi", block, heavy)
+        # Angle by arctan2 of cross and dot product: an arc cosine near 1 would lose half the digits.
         across = heavy[:, 0] * yields[:, 1] - heavy[:, 1] * yields[:, 0]
         psi[name] = np.degrees(np.arctan2(np.abs(across), np.einsum("pi,pi->p", heavy, yields)))
         maps[name] = 1.0 / np.linalg.norm(np.einsum("pij,dj->pdi", block, n), axis=-1)
+        # Up to the factor (1 + e) v, which is the same for all directions.
         impulse = 1.0 / (np.einsum("di,pij,dj->pd", n, block, n) + 1.0 / STRIKER_MASS)
         struck[name] = angles[impulse.argmax(axis=1)]
     centre = _centre(point, joints)

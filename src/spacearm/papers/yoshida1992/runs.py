@@ -71,6 +71,7 @@ def run_case(name: str, point: ImpactPoint, directions: Array) -> Case:
     tensor = point.tensor(POSTURE, **modes)
     found = virtual_mass(point.acceleration(directions, POSTURE, **modes), directions)
     ellipse = mass_ellipsoid(tensor, PLANE)
+    # The peak from the singular vectors and not from the sampled map, whose directions lie beside it.
     heavy = ellipse.axes[:, 0]
     peak = virtual_mass(point.acceleration(heavy, POSTURE, **modes), heavy)
     chain = FloatingSystem(point.robot, HAND, POSTURE, **modes)
@@ -138,6 +139,7 @@ def limits(point: ImpactPoint) -> Limits:
     jacobian = mechanics.jacobian(HAND, joints)
     carried = np.linalg.solve(base, coupling)
     own, inertia = jacobian[:, 6:] - jacobian[:, :6] @ carried, arm - coupling.T @ carried  # J*, H*
+    # Built from masses and places alone, so that it shares no code with the tensor that it is compared with.
     united = _united(point, joints)
     links = own @ np.linalg.solve(inertia, own.T)
     hold, go = np.ones(6), np.zeros(6)

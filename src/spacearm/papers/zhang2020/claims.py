@@ -1,4 +1,8 @@
-"""What was found for each claim of ``claims.toml``: Zhang et al. (2020), Sec. 5, and the design beyond it."""
+"""What was found for each claim of ``claims.toml``: Zhang et al. (2020), Sec. 5, and the design beyond it.
+
+The paper prints no segment lengths. So every statement is tried with other lengths too, and closed forms that no length
+enters (modes along and about the arm's line, final velocities from momentum) stand beside the runs.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +79,8 @@ def _decoupling(runs: Runs) -> Iterator[Finding]:
         yield find("decoupling.{hit}.turns", max(cross.values()), hit=hit, allowed_axis=SINGLE[hit], plane=plane)
         if hit in BENDING and slide is not None:
             others = _others(runs, lambda arm, hit=hit: f"{100 * arm.stretch(hit):.2g} %")  # type: ignore[misc]
+            # Half the hit, a quarter of the slide: then it is of second order, and the linear statement of the paper
+            # stands.
             share = largest_slide(runs.halves[hit]) / slide
             facts = {"share": share, "part": 100 * slide / usual, "others": others}
             yield find("decoupling.{hit}.slide", slide, holds=abs(share - 0.25) <= SQUARE, hit=hit, **facts)
@@ -90,6 +96,7 @@ def _settling(runs: Runs) -> Iterator[Finding]:
         for n, at in times.items()
     }
     # what is left of the slow z-line mode, %
+    # Decay rate of a mode for a unit of damping that is proportional to stiffness: omega^2 b / (2 k).
     slow = closed_modes()["z_line"][0] ** 2 / (2.0 * STIFFNESS)
     left = {n: 100 * float(np.exp(-time * DAMPINGS[n] * slow)) for n, time in (("damping1", 50.0), ("damping5", 20.0))}
     energies = runs.six["undamped"].energies
@@ -114,6 +121,7 @@ def _loads(runs: Runs) -> Iterator[Finding]:
             value = float(peak_loads(runs.axial[hit, name])[column])
             bound = load_bound(hit, DAMPINGS[name])
             facts = {"rigid": rigid, "together": float(peak_loads(runs.six[name])[column]), "bound": bound}
+            # Where the bound from the hit's energy is below the rigid arm's load, no soft arm could fail.
             sure = {"holds": value <= min(bound, rigid), "cannot_fail": bound < rigid}
             yield find("transmitted.{hit}.{name}", value, hit=hit, name=name, unit=unit, **sure, **facts)
         yield _convergence(runs, hit, column)

@@ -227,7 +227,7 @@ def configuration_bounds(
         if joint.kind == "prismatic" and (vary is None or joint.name in vary):
             raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
         # A revolute joint with an open end is screened over one full turn from the end that it has; the search itself
-        # may go on beyond, and _Space.wrapped brings the result back.
+        # may go on beyond; _Space.wrapped brings a joint without any end back.
         first[i] = lower[i] if below else (upper[i] - 2.0 * np.pi if above else -np.pi)
         last[i] = first[i] + 2.0 * np.pi
     return ConfigurationBounds(lower, upper, first, last)

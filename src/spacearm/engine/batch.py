@@ -44,6 +44,7 @@ def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -
                 at = min(first, length - BLOCK)
                 turn_in(start + 8 * at, 8 * length, place + 8 * width * at)
                 first += BLOCK
+        # What is left: short inputs, single samples, and the last group, whose missing lanes repeat its last sample.
         for i in range(first, length):
             for lane in range(width):
                 row = start + 8 * length * min(lane, lanes - 1)
@@ -57,6 +58,7 @@ def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array)
         length, offset = targets[k, 1], targets[k, 2]
         start = targets[k, 0] + 8 * length * group
         first = 0
+        # Rows of a last group that is not full must not be written beyond its samples: one by one below.
         if lanes == width and width > 1 and length >= BLOCK:
             place = outputs.ctypes.data + 8 * width * offset
             while first < length:
@@ -87,6 +89,7 @@ def _run(
     """
     inputs = _aligned(n_in * width)
     outputs = _aligned(n_out * width)
+    # All inputs once, into all lanes: those that do not vary are never touched again.
     for k in range(sources.shape[0]):
         for i in range(sources[k, 1]):
             value = load_double(sources[k, 0] + 8 * i)
@@ -114,6 +117,7 @@ def _groups(
         _gather(sources, group, lanes, width, inputs)
         call_kernel(address, inputs, outputs)
         _scatter(targets, group, lanes, width, outputs)
+        # All finite as a rule: one test for the group; which sample is not is searched for only where the test fails.
         if width > 1 and all_finite(outputs.ctypes.data, n_out):
             continue
         for lane in range(lanes):
@@ -166,6 +170,7 @@ def run_batch(
     edges = [*range(0, count, CHUNK), count]
     results: list[tuple[int, int]] = []
 
+    # Compiled code without the interpreter's lock: plain threads are enough.
     def work(chunk: int) -> tuple[int, int]:
         return _run(address, width, sources, targets, edges[chunk], edges[chunk + 1], n_in, n_out)
 

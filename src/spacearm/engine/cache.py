@@ -43,6 +43,7 @@ def cache_dir() -> Path:
 def key(*parts: str) -> str:
     digest = hashlib.sha256(MAGIC)
     for part in parts:
+        # Separated, so that ("ab", "c") and ("a", "bc") are two keys.
         digest.update(b"\0")
         digest.update(part.encode())
     return digest.hexdigest()
@@ -72,6 +73,7 @@ def write(name: str, code: bytes, kind: str = "kernel") -> None:
         with _own_folder() as folder:
             secret = None if folder is None else _secret(folder) or _new_secret(folder)
             if folder is not None and secret is not None:
+                # A complete file under another name, then renamed: a reader never sees half of one.
                 with _written(folder, MAGIC + _mac(secret, file, code) + code) as temporary:
                     os.replace(temporary, file, src_dir_fd=folder, dst_dir_fd=folder)
 
@@ -151,6 +153,8 @@ def _own_folder() -> Iterator[int | None]:
 def _own_content(folder: int, file: str, *, private: bool = False) -> bytes | None:
     """A file's bytes when it is certain to be this user's; ``private``: and nobody else can read it."""
     try:
+        # No link is followed, and a pipe in the file's place does not block; owner and mode are then those of the open
+        # file, which nobody can exchange after the check.
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         return None
@@ -178,9 +182,10 @@ def _new_secret(folder: int) -> bytes | None:
     with _written(folder, MAGIC + secrets.token_bytes(32)) as temporary:
         for _ in range(2):
             try:
+                # A link fails where the name exists, in one operation: no two processes can both succeed.
                 os.link(temporary, SECRET, src_dir_fd=folder, dst_dir_fd=folder)
             except FileExistsError:
-                if _secret(folder) is None:  # not one to believe
+                if _secret(folder) is None:  # not one to trust
                     os.unlink(SECRET, dir_fd=folder)
                     continue
             break

@@ -2,7 +2,16 @@
 
 The loop is that of :func:`spacearm.engine.fixed_step.roll`, the text of its pieces that of
 :mod:`spacearm.engine.c_source`, compiled by NVRTC without contraction, so that in float64 a sample has the bits that it
-has on the processor.
+has on the processor (float32 is another computation with its own rounding).
+
+One launch covers all steps: the state stays with its thread, and memory is touched only for a sample's own inputs and
+its records. Registers are the limit (255 a thread), so all that is the same for all samples and steps is computed
+once beforehand, in double precision, and read from constant memory; operations are reordered so that few values wait;
+and if values still spill, the order as given is tried too. Samples go in portions that fit into the device's memory.
+
+Numbers of each sample stand [entry][sample], so that neighbouring threads read neighbouring numbers; start states and
+records stand row by row, as callers have them. Times in s, frames and units those of the motion program. Not here:
+adaptive steps, events, dry friction.
 """
 
 from __future__ import annotations
@@ -145,6 +154,7 @@ class RolloutSource:
                 row[kernel.inputs[name]] = np.ravel(common[name])
         own = [row[kernel.inputs[name]] for name in self.uniform]
         first = [np.ravel(common.get(name, np.zeros(self.loop.size(name)))) for name in self.begun]
+        # In the order in which the text numbers ``uniform``: inputs, hoisted values, first values of a thread's memory.
         return np.concatenate([*own, evaluate(once, row), *first])
 
     def _lines(self, kernel: Kernel | None, trace: Trace | None = None) -> list[str]:
@@ -155,6 +165,7 @@ class RolloutSource:
         at = self.room(self.uniform)
 
         def place(places: Mapping[str, slice], flat: int) -> str:
+            # Values hoisted out of the stage follow its own inputs.
             if flat >= kernel.n_in:
                 return f"uniform[{at + flat - kernel.n_in}]"
             name = next(name for name, at in places.items() if at.start <= flat < at.stop)
@@ -162,6 +173,7 @@ class RolloutSource:
 
         found = {int(i.constant) for i in trace.instructions if i.op == "input"}
         read = {k: place(kernel.inputs, k) for k in found}
+        # Constant memory is read where it is used: read early, these numbers would only occupy registers.
         keep = [k for k, text in read.items() if text.startswith("uniform[")]
         return statements(trace, read.__getitem__, lambda k: place(kernel.outputs, k), real=self.real, keep=keep)
 
@@ -229,6 +241,8 @@ class RolloutSource:
         normal = NORMAL if "noise" in self.local else ""
         if self.real == "double":
             return f"{normal}{own_functions}\n{text}"
+        # Numbers of traces are hexadecimal and have their suffix; 0.5 is the only decimal one, of the loop itself. The
+        # normal numbers stay in double precision.
         return f"{normal}{SINGLE_SINE}{own_functions}\n" + text.replace("double", "float").replace("0.5", "0.5f")
 
 
@@ -274,6 +288,7 @@ class GpuRollout:
         usual = (*NVRTC, *(() if source.real == "double" else SINGLE))
         self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=tuple(options or usual))
         self.kernel = self.module.get_function("rollout")
+        # Bytes of a thread's own memory outside registers: what the compiler could not keep in them.
         self.spilled = int(self.kernel.local_size_bytes)
         self.dtype = np.float64 if source.real == "double" else np.float32
         self.given: bytes | None = None
@@ -319,6 +334,7 @@ class GpuRollout:
             pushes = self._pushes(force[rows] if own_force else force)
             counted = map(np.int64, (count, course.draw + rows.start, course.seed))
             spaced = map(np.int32, (every, course.hold))
+            # States row by row, all else [entry][sample]; the order is that of ``RolloutSource._own``.
             start, rest = cp.ascontiguousarray(own.pop("state")), [value.T for value in own.values()]
             mine = cp.ascontiguousarray(cp.concatenate(rest)) if rest else bad
             arguments = (start, mine, chosen, *pushes, *parts, bad, *counted, *spaced, *shared)
@@ -337,6 +353,7 @@ class GpuRollout:
             self.cp,
             (records, course.hold, *(value.tobytes() for value in course if isinstance(value, np.ndarray))),
         )
+        # Repeated calls, as in a search, differ in their samples only: spare the transfers.
         if key == self.course[0]:
             return self.course[1]
         tables = [cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (course.references, course.channels)]
@@ -364,6 +381,7 @@ class GpuRollout:
         cp, held = self.cp, self.source.shape.held
         if force is None or not force.shape[2]:
             size = self.source.loop.size(held) if held in self.source.loop.inputs else 0
+            # A stride of zero makes one row serve all samples and steps.
             return cp.zeros(max(1, size), dtype=self.dtype), np.int64(0), np.int64(0), np.int64(1)
         moved = cp.ascontiguousarray(cp.moveaxis(cp.asarray(force, dtype=self.dtype), 0, -1))  # (steps, size, B or 1)
         wide = moved.shape[2]

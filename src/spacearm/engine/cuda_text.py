@@ -1,9 +1,15 @@
-"""What the kernels of roll-outs and batches share, and the loop of a roll-out, as CUDA text."""
+"""CUDA text of the loop of a roll-out, and of the functions that roll-outs and batches share.
+
+The texts are templates for ``str.format``; :mod:`spacearm.engine.cuda` fills in the statements of a robot's step. All
+loops over steps and pieces are kept as loops (``unroll 1``): written out, the text of a step would fill the instruction
+cache many times over.
+"""
 
 from __future__ import annotations
 
-#: Sine and cosine in single precision, reduced by half turns in three parts: no conversions, no slow path for large
-#: arguments, which would take local memory (Cephes' polynomials on a quarter turn, S. L. Moshier).
+#: Sine and cosine in single precision, reduced by multiples of pi/2 in three parts: no conversions, no slow path for
+#: large arguments, which would take local memory (Cephes' polynomials on |r| <= pi/4, S. L. Moshier).
+#: Adding 1.5 * 2^23 leaves the nearest integer in the low bits, as in :mod:`spacearm.engine.llvm`.
 SINGLE_SINE = """__device__ __forceinline__ void sa_sine_cosine(float x, float *sine, float *cosine)
 {
     const float shifted = fmaf(x, 0.636619772f, 12582912.0f), turns = shifted - 12582912.0f;
@@ -45,6 +51,10 @@ __device__ __forceinline__ double sa_normal(long long seed, long long sample, lo
 }
 """
 
+# The loop of fixed_step.roll for one thread. ``part`` and ``weight`` as there; inputs that move are renewed for the
+# stages 1 and 3 only, since 1 and 2 are at the same time. ``looking`` is the extra evaluation by which an observer sees
+# the end of a piece. At the end 0 * x summed over the state is NaN exactly if a number is not finite. The casts to void
+# silence warnings about what a robot's text does not use.
 ROLLOUT = """
 __constant__ double uniform[{uniform}];
 
@@ -122,6 +132,7 @@ DRAW = "noise_[{entry}] = sa_normal({course}, {at}, {channel}ull);"
 def polynomials(name: str, size: int, table: str, width: int | None = None, at: int = 0) -> str:
     """Values of polynomials ``local`` seconds into a piece, into a thread's own numbers; tables of each case, unless
     all references are alike."""
+    # Tables are (cases, powers, pieces, width); Horner's rule from the highest power, as on the processor.
     case = "" if width is None else f"which * {table}_powers * pieces + "
     width = size if width is None else width
     return f"""{{

@@ -1,15 +1,24 @@
 """Fixed-step RK4 of many samples in vector lanes: the one loop behind roll-outs, design studies and sensitivities.
 
 Everything a group of lanes needs stands in one array, the *room*: the state, the sums of the step, all inputs, the
-memory of a law and of an observer. Each piece of a step is a program that works in place on it:
+memory of a law and of an observer. A number that differs from sample to sample takes ``width`` neighbouring doubles,
+one for each lane; a uniform number takes one. Each piece of a step is a program that works in place on it:
 
 - ``stage``: the rate at the state of the stage, and the weighted sum of rates;
 - ``finish``: the new state, quaternions brought back to length one;
 - a law, at the start of every so many steps: new values of inputs that are then held;
 - an observer, at the start of each step, when the rate is known: new values of its memory, for example of peaks.
 
-So the loop knows offsets only, and what a step does is the same expression everywhere. The classical method of order 4:
-W. Kutta, Beitrag zur naeherungsweisen Integration totaler Differentialgleichungen, Z. Math. Phys. 46 (1901).
+So the loop knows offsets only, is compiled once for all robots, and what a step does is the same expression everywhere:
+:mod:`spacearm.engine.cuda` writes the same loop as text for a GPU, with the same bits.
+
+Times are in s: polynomials count from the start of their piece, the clock that a law sees from that of the roll-out.
+States are laid out as in the motion program, velocities of bases in base axes. There is no error control, no event and
+no dry friction here: all lanes take the same steps, which is what makes them fast. Phases with any of these go through
+:mod:`spacearm.engine.solver`.
+
+The classical method of order 4: W. Kutta, Beitrag zur naeherungsweisen Integration totaler Differentialgleichungen, Z.
+Math. Phys. 46 (1901).
 """
 
 from __future__ import annotations
@@ -88,6 +97,8 @@ class Room:
         old = [x[name] for name in names]
         moved = [x[name] + x["part"] * x[f"slope_{name}"] for name in names]
         rates = [self.motion.outputs[_RATES[name]] for name in names]
+        # The slope that is replaced is the one that this stage starts from: RK4 needs only the slope before, so one
+        # array in place does for all four stages.
         slopes = ca.substitute(rates, old, moved)
         new = {f"slope_{name}": slope for name, slope in zip(names, slopes, strict=True)}
         totals = {f"total_{name}": x[f"total_{name}"] + x["weight"] * new[f"slope_{name}"] for name in names}
@@ -100,6 +111,7 @@ class Room:
         state = x["state"] + scale * x["total_state"]
         new = {"state": self._projected(state)}
         if "d_state" in x:
+            # Derivatives go through the projection too, else they would not be those of the states that are recorded.
             moved = ca.SX.sym("moved", state.numel())
             along = x["d_state"] + scale * x["total_d_state"]
             new["d_state"] = ca.substitute(ca.jtimes(self._projected(moved), moved, along), moved, state)
@@ -133,6 +145,7 @@ class Code(NamedTuple):
 def tick_moments(begins: Array, steps: Array, counts: Any, hold: int, ask: Any) -> Any:
     """(ticks,) Time of each tick of a law as random numbers have it; of pieces that begin so many s after the run."""
     piece = np.repeat(np.arange(len(counts)), counts)
+    # Step numbers within each piece: counted over all pieces, less what came before the piece.
     number = np.arange(piece.size) - np.repeat(np.cumsum(counts) - counts, counts)
     asked = number % hold == np.asarray(ask)[piece]
     times = begins[piece[asked]] + number[asked] * steps[piece[asked]]
@@ -165,6 +178,7 @@ def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, wid
     alike = tables.shape[0] == 1
     for channel in range(target.size):
         for lane in range(width):
+            # One table for all samples: evaluate once and copy.
             if lane > 0 and alike:
                 room[target[channel] + lane] = room[target[channel]]
                 continue
@@ -181,11 +195,14 @@ def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases:
     step, moving = course.step[piece], course.coefficient.shape[1] > 1
     for stage in range(count):
         part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
+        # Stages 1 and 2 are both at the middle of the step: inputs stay as they are for the second.
         if moving and stage != 2:
             _write(course.coefficient, course.target, piece, t + part, cases, code.width, room)
         room[code.part] = part
+        # 1, 2, 2, 1; the step / 6 is applied once, in ``finish``.
         room[code.weight] = 0.0 if count == 1 else 2.0 if 0 < stage < 3 else 1.0
         call_kernel(code.stage, room, room)
+        # Here the rate at the start of the step has just become known, and the state is still that of the start.
         if stage == 0 and code.observe != 0:
             call_kernel(code.observe, room, room)
 
@@ -205,19 +222,24 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
         count = course.counts[piece]
         step = course.step[piece]
         room[code.step] = step
+        # Constant on the piece: once is enough.
         if course.target.size > 0 and not moving:
             _write(course.coefficient, course.target, piece, 0.0, cases, code.width, room)
         # The observer also looks at the end of a piece, before inputs jump there.
         for number in range(count + (1 if code.observe != 0 else 0)):
+            # A product, not a running sum, which would collect rounding.
             t = number * step
             room[code.time] = course.begin[piece] + t
             looking = number == count
             if code.law != 0 and not looking and number % course.hold == course.ask[piece]:
                 _write(course.reference, course.read, piece, t, cases, code.width, room)
+                # The law may read inputs, and those in the array are of the end of the step before.
                 if moving:
                     _write(course.coefficient, course.target, piece, t, cases, code.width, room)
                 if course.drawn.shape[0] > 0:
                     for lane in range(code.width):
+                        # A function of seed, sample, time and channel, not of a generator's state: the numbers of a
+                        # sample depend neither on its lane nor on the others of its group.
                         sample = int(room[course.noise[2] + lane])
                         own = course.noise[3]
                         seed = course.noise[0] if own < 0 else int(room[own + lane])
@@ -313,6 +335,7 @@ class FixedStep:
         self.room, self.law, self.observer = room, law, observer
         memory = {name: symbol for update in (law, observer) if update for name, symbol in update.memory.items()}
         self.memory = tuple(memory)
+        # Derived inputs (of inertias, say) are uniform if all that they follow from is.
         same = {*uniform, *CLOCK}
         if room.motion.derived and {*room.motion.deriving().inputs} <= same:
             same |= {*room.motion.derived}
@@ -328,6 +351,7 @@ class FixedStep:
         self.observe = None if observer is None else self._kernel("observer", observer.outputs)
 
     def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
+        # Outputs are written over inputs of the same size, so structural zeros have to be there as numbers.
         dense = {name: ca.densify(value) for name, value in outputs.items()}
         program = Program(f"{self.room.motion.name}_{what}", self.inputs, dense, derived=self.room.motion.derived)
         return Kernel(program, self.uniform, in_place=True)

@@ -1,8 +1,9 @@
-"""Samples in rows to vector lanes and back, in blocks that stay in registers.
+"""Transposition of samples in rows to vector lanes and back, in blocks that stay in registers.
 
-A group of W samples (W: lanes of this processor) stands in memory row by row; a kernel wants it [number][W]. Turning
-four numbers of all W samples at once costs about half an instruction a number; one by one, the copying would cost more
-than the dynamics of a small robot.
+A group of W samples (W: lanes of this processor) stands in memory row by row; a kernel wants it [number][W].
+Transposing four numbers of all W samples at once costs about half an instruction a number; one by one, the copying
+would cost more than the dynamics of a small robot. The functions are LLVM code that Numba puts into its loops: they
+take plain addresses and strides in bytes, and check nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def _shuffle(builder: Any, first: Any, second: Any, order: list[int]) -> Any:
 
 def _interleaved(builder: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
     """Transpose of the 4 x 4 blocks in which four vectors of 4 or 8 numbers stand above each other."""
+    # Two rounds: pairs of numbers within 16 bytes, which is one cheap instruction each, then pairs of these. For
+    # vectors of 8 both halves do the same.
     size = a.type.count
     starts = range(0, size, 4)
     even = [k + i for k in starts for i in (0, size, 2, size + 2)]
@@ -57,6 +60,7 @@ def _columns(builder: Any, rows: list[Any]) -> list[Any]:
     """W rows of four numbers as four vectors of W."""
     if len(rows) == 2:
         return [_shuffle(builder, rows[0], rows[1], [k, BLOCK + k]) for k in range(BLOCK)]
+    # Rows k and k + 4 in one register: the halves are then transposed at once.
     if len(rows) == 8:
         rows = [_shuffle(builder, rows[k], rows[k + 4], list(range(8))) for k in range(4)]
     return list(_interleaved(builder, *rows))
@@ -82,6 +86,7 @@ def turn_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del signature
+        # Unrolled while the code is generated: the number of lanes is known then.
         lanes = host().lanes
         address, stride, place = args
         rows = []
@@ -133,6 +138,7 @@ def all_finite(typingctx: Any, place: Any, count: Any) -> Any:
             # Anything finite times zero is zero; infinity and NaN give NaN, which stays in the sum.
             builder.store(builder.fadd(builder.load(total), builder.fmul(value, zero)), total)
         found = builder.load(total)
+        # NaN is the only number that is unordered with itself; one bit for each lane, compared as an integer.
         bad = builder.bitcast(builder.fcmp_unordered("uno", found, found), ir.IntType(kind.count))
         return builder.icmp_unsigned("==", bad, ir.Constant(bad.type, 0))
 

@@ -1,8 +1,13 @@
-"""A control law inside the solver: asked at its ticks and held between them, or asked with every rate.
+"""A control law inside the solver: evaluated at its ticks and held between them, or evaluated with every rate.
 
 Its kernel gets (state, time, references, memory, random numbers, inputs of the motion) and gives (actions, memory, and
 whatever else is recorded). Actions are added to the motion kernel's inputs. What a sampled law gives as memory it gets
 back at the next tick; a continuous law gives the rate of its memory, which is integrated with the state.
+
+Ticks are breaks of the integration: no step lies across one, since the inputs jump there. A law whose kernel address is
+0 is a function outside the compiled loop: the solver returns at each tick and is called again with the answer. Times
+are in s from the phase's start; only random numbers go by the time of the run, so that they do not depend on how a run
+is cut into phases.
 """
 
 from __future__ import annotations
@@ -59,7 +64,7 @@ class Law(NamedTuple):
 
 
 def no_law() -> Law:
-    """Nothing is asked."""
+    """A law without actions, for phases that have none."""
     none, count, empty = np.zeros(0, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(0)
     drawn, log = np.zeros((0, 2), dtype=np.int64), np.zeros((0, 1))
     return Law(
@@ -70,10 +75,11 @@ def no_law() -> Law:
 
 @inner
 def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
-    """State, time, references, random numbers and what is felt of the motion's input into the law's input."""
+    """Fill the law's input: state, time, references, memory, random numbers, and the motion inputs that it measures."""
     for i in range(law.size):
         law.inp[i] = y[law.first + i]
     law.inp[law.size] = t
+    # The memory of a continuous law is integrated with y; that of a sampled one stays in inp from tick to tick.
     if law.kept >= 0:
         for i in range(law.memory[1]):
             law.inp[law.memory[0] + i] = y[law.kept + i]
@@ -86,6 +92,7 @@ def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
 
 @inner
 def ask(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
+    """Evaluate the law at time ``t`` (s from the phase's start): its answer is in ``law.out``."""
     look(law, piece, t, y, motion)
     call_kernel(law.address, law.inp, law.out)
 
@@ -106,12 +113,14 @@ def forget(law: Law, sample: int) -> None:
 @inner
 def due(law: Law, t: float) -> bool:
     """Whether a tick of a sampled law has come."""
+    # Relative to the time: a tick that falls on a break must not come once before and once after it by rounding.
     return law.period > 0.0 and t >= law.clock[1] + law.counts[0] * law.period - SAME_TICK * (1.0 + t)
 
 
 @inner
 def next_tick(law: Law, end: float) -> float:
     """The next tick or the end of the piece, whichever comes first."""
+    # Counted, and not added up from tick to tick: no rounding collects over a run.
     tick = law.clock[1] + law.counts[0] * law.period
     return tick if law.period > 0.0 and tick < end - SAME_TICK * (1.0 + end) else end
 
@@ -132,11 +141,12 @@ def answered(law: Law, t: float) -> None:
 
 @inner
 def cut(law: Law, level: int, t: float, direction: int) -> bool:
-    """No more of an action whose rate limit was met, until the next tick of its own law; whether that is news.
+    """Set an action to zero whose rate limit was met, until the next tick of its own law; whether that is a new event.
 
-    It is none where the same happened in the period before: a drive that stays at its limit is one event.
+    It is not where the same happened in the period before: a drive that stays at its limit is one event.
     """
     action = law.bounds[level]
+    # An action that brakes, away from the limit, is not cut.
     if not law.out[action] * direction > 0.0:
         return False
     law.out[action] = law.out[law.target.size + law.memory[1] + action] = 0.0  # and what is recorded of it
@@ -144,6 +154,8 @@ def cut(law: Law, level: int, t: float, direction: int) -> bool:
         law.cuts[law.counts[2], 0] = t
         law.cuts[law.counts[2], 1] = action
         law.counts[2] += 1
+    # A law with a longer period than the common tick holds its action in memory: cut it there too, and count by its own
+    # periods.
     every, first = law.slow[action, 0], law.counts[0]
     if every > 1:
         memory = law.inp[law.memory[0] :]

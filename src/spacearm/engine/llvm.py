@@ -117,6 +117,7 @@ class _Emitter:
         self.places = places or Places(
             [index * width for index in range(trace.n_in)], [index * width for index in range(trace.n_out)]
         )
+        # Each instruction is written once for each group of lanes: several registers' worth at once hide latencies.
         self.groups = lane_groups(width, register)
         self.declared: dict[str, str] = {}
         self.scalar = self._scalar_values(uniform)
@@ -157,8 +158,10 @@ class _Emitter:
         for index, instruction in enumerate(self.trace.instructions):
             for arg in instruction.args:
                 needed[arg] = max(needed.get(arg, 0), part_of[index])
+        # Outputs are written in the last part, since they may stand in the memory of inputs.
         for source in self.trace.outputs:
             needed[source] = last_part
+        # Slots are given back after the last part that reads them, so that scratch memory stays small.
         slot: dict[int, int] = {}
         free: list[int] = []
         ends: dict[int, list[int]] = {}  # slots that become free after a part
@@ -281,6 +284,7 @@ class _Emitter:
         """The value as a truth value in these lanes."""
         if (index, group) in self.flag:
             return self.flag[index, group]
+        # Any number but zero is true, NaN too, as in C.
         return self._new(f"fcmp une {group.type()} {self._as_double(index, group)}, {group.number(0.0)}")
 
     def _emit(self, index: int, instruction: Instruction, group: _Group) -> None:
@@ -300,6 +304,7 @@ class _Emitter:
             self.value[here] = self._new(f"fneg {kind} {double(0)}")
         elif op in ("fma", "fms", "fnma"):
             a, b, c = double(0), double(1), double(2)
+            # LLVM has one fused operation; a negated operand is folded into the instruction and costs nothing.
             if op == "fms":
                 c = self._new(f"fneg {kind} {c}")
             elif op == "fnma":
@@ -315,6 +320,7 @@ class _Emitter:
             condition = f"{group.type('i1')} {self._as_flag(args[0], group)}"
             self.value[here] = self._new(f"select {condition}, {kind} {double(1)}, {kind} {double(2)}")
         elif op in ("sin", "cos"):
+            # Sine and cosine of one angle share the reduction and both polynomials: compute them together.
             angle = (args[0], group)
             if angle not in self.angle:
                 self.angle[angle] = self._sin_cos(double(0), group)
@@ -330,6 +336,7 @@ class _Emitter:
         """-1, 0 or 1; NaN stays NaN."""
         kind = group.type()
         one = self._intrinsic("copysign", group, [group.number(1.0), x])
+        # "one" is ordered and not equal: false for NaN, which is then handed on as it is, like zero.
         nonzero = self._new(f"fcmp one {kind} {x}, {group.number(0.0)}")
         return self._new(f"select {group.type('i1')} {nonzero}, {kind} {one}, {kind} {x}")
 
@@ -339,6 +346,7 @@ class _Emitter:
         self.declared[op] = f"declare double @{op}({', '.join(['double'] * len(args))})"
         if group.size == 1:
             return self._new(f"call double @{op}({', '.join(f'double {arg}' for arg in args)})")
+        # Lane by lane, with the function that a single sample uses: the same bits for any width.
         kind, result = group.type(), "poison"
         for lane in range(group.size):
             each = [self._new(f"extractelement {kind} {arg}, i64 {lane}") for arg in args]
@@ -370,16 +378,22 @@ class _Emitter:
             bits = self._new(f"bitcast {kind} {value} to {whole}")
             return self._new(f"bitcast {whole} {self._new(f'xor {whole} {bits}, {bit}')} to {kind}")
 
+        # Nearest multiple of pi/2: adding ROUND pushes all fractions out of the mantissa, whose low bits are then the
+        # integer, modulo 4 the quadrant, for negative angles too (two's complement).
         shifted = fma(x, number(TWO_OVER_PI), number(ROUND))
         turns = self._new(f"fsub {kind} {shifted}, {number(ROUND)}")
         quadrant = self._new(f"bitcast {kind} {shifted} to {whole}")
         r = x
+        # x - turns pi/2 with pi/2 in three parts (W. J. Cody, W. Waite 1980): each product is exact inside the fused
+        # operation, so that the remainder is accurate even near multiples of pi/2.
         for part in HALF_PI:
             r = fma(turns, number(-part), r)
         z = self._new(f"fmul {kind} {r}, {r}")
         rz = self._new(f"fmul {kind} {r}, {z}")
         sine = fma(rz, polynomial(SIN_TERMS, z), r)
         cosine = fma(z, fma(z, polynomial(COS_TERMS, z), number(-0.5)), number(1.0))
+        # In odd quadrants sine and cosine change places; in the upper two the sine, in the middle two the cosine is
+        # negative. Bit operations in place of branches, so that lanes may be in different quadrants.
         low = self._new(f"and {whole} {quadrant}, {integer(1)}")
         odd = self._new(f"icmp ne {whole} {low}, {integer(0)}")
 

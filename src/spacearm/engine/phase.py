@@ -1,4 +1,11 @@
-"""Setting up a phase for :func:`spacearm.engine.solver.solve`, and running it: once, or for many samples in a row."""
+"""Setting up a phase for :func:`spacearm.engine.solver.solve`, and running it: once, or for many samples in a row.
+
+A phase is a time span with one set of equations, inputs and watched events. Its memory is allocated here, once, since
+the compiled loops allocate nothing: system, options, progress, record and audit rows together are a :class:`Stage`.
+:func:`run_samples` takes many samples through the same memory, one after the other, each from its own state with its
+own numbers, in compiled code. Results of a sample are the same whether it runs alone or among others. States are (B,
+nx); times are in s, those of samples absolute, those of ends since the phase's start.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +68,7 @@ def make_events(
         outputs = len(functions.directions)
         directions += list(functions.directions)
         terminal += list(functions.terminal)
+    # The order is that of event_values: levels, the user's functions, those of force elements, those of a law.
     directions += fed
     terminal += [False] * len(fed)
     outputs += len(fed)
@@ -73,6 +81,7 @@ def make_events(
         0 if functions is None else int(functions.address),
         np.array(directions, dtype=np.int64),
         np.array(terminal, dtype=np.bool_),
+        # The length of this input tells event_values whether the kernel reads the motion's output.
         np.zeros(code.nx + 1 if functions is None else functions.n_in),
         np.zeros(outputs),
         float(offset),
@@ -142,6 +151,7 @@ def run_stage(stage: Stage, start: Array, stop: Any = None) -> Reason:
     work.y[:] = start
     work.count[0] = 0
     counts[:] = 0
+    # All that a run before has left is reset, so the same stage can be run again.
     restart(stage.options, stage.progress)
     return Reason(solve(*stage, np.zeros(1, dtype=np.uint8) if stop is None else stop))
 
@@ -173,17 +183,20 @@ def _load(stage: Stage, rows: Rows, b: int, state: Array) -> None:
     """A sample's numbers into the kernel's input, its state into the memory, a clean record."""
     system, record = stage.system, stage.record
     work, friction, code = system.work, system.friction, system.code
+    # One row for all, or a row for each sample.
     tail = rows.tail[b if rows.tail.shape[0] > 1 else 0]
     for i in range(tail.size):
         work.inp[code.record + i] = tail[i]
     for i in range(friction.dof.size):
         friction.static[i] = rows.static[b if rows.static.shape[0] > 1 else 0, i]
         friction.coulomb[i] = rows.coulomb[b if rows.coulomb.shape[0] > 1 else 0, i]
+    # Energies and memories behind the state start at zero with each sample.
     for i in range(code.ny):
         work.y[i] = state[i] if i < code.nx else 0.0
     for i in range(record.counts.size):
         record.counts[i] = 0
     work.count[0] = 0
+    # Memory and random numbers of a law begin anew; its sample number selects the numbers that are its own.
     forget(system.law, rows.first + b)
     if system.law.kept >= 0:
         for i in range(system.law.memory[1]):
@@ -198,6 +211,7 @@ def _keep(stage: Stage, ends: Ends, b: int) -> None:
     ends.evaluations[b] += work.count[0]
     for i in range(ends.state.shape[1]):
         ends.state[b, i] = work.y[i]
+        # A run that ended early stays where it ended: rows after that repeat its last state.
         for s in range(ends.samples.shape[1]):
             ends.samples[b, s, i] = record.y[s, i] if s < record.counts[0] else work.y[i]
     for row in range(min(record.counts[1], record.log.shape[0])):
@@ -217,6 +231,7 @@ def run_samples(stage: Stage, rows: Rows, ends: Ends, stop: Any) -> None:
             return
         if ends.running[b]:
             _load(stage, rows, b, ends.state[b])
+            # Which joints stick follows from the sample's velocities.
             begin(stage.system)
             restart(stage.options, stage.progress)
             ends.reason[b] = solve(stage.system, stage.options, stage.progress, stage.record, stage.audit, stop)

@@ -2,7 +2,7 @@
 
 A piece is a computation that gives arrays: a batch of ejections, designs of a search, repetitions with other noise. It
 is known by all that goes into it, so that a changed robot, scenario or program never meets an old piece. Pieces lie in
-the cache and are believed on the same conditions as code: see :mod:`spacearm.engine.cache`.
+the cache and are trusted on the same conditions as code: see :mod:`spacearm.engine.cache`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def kept_pieces(program: str) -> Iterator[Pieces]:
         yield pieces
     finally:
         _pieces.reset(token)
+    # Not reached after an exception or an interruption: then the pieces stay for the next run.
     for key in pieces.keys:
         cache.remove(key, "piece")
 
@@ -86,6 +87,7 @@ def piece(
     if data is not None:
         pieces.found += 1
         pieces.keys.append(key)
+        # Without pickle: a file of numbers must not be able to run code.
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             return dict(stored)
     began = time.monotonic()
@@ -106,12 +108,14 @@ def digest(value: object) -> str:
 
 
 def _feed(found: Any, value: object) -> None:
+    # The type first, so that 1, 1.0, True and "1" differ; lengths below, so that nested sequences cannot be confused.
     found.update(f"{type(value).__name__}:".encode())
     if value is None or isinstance(value, bool | int | float | str | bytes | Path | Enum | np.generic):
         found.update(repr(value).encode() + b";")
     elif isinstance(value, np.ndarray):
         found.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
     elif isinstance(value, Mapping):
+        # In the order of insertion: another order is at worst computed again, never confused.
         _feed(found, [*value.items()])
     elif isinstance(value, Sequence | set | frozenset):
         entries = value if isinstance(value, Sequence) else sorted(value, key=repr)

@@ -1,7 +1,14 @@
 """A fixed-step roll-out together with its exact derivatives, direction by direction in vector lanes.
 
-The motion itself is the same in every lane and is computed once, as a scalar; only its derivative along each direction
-takes a lane. This is forward differentiation of the RK4 steps: exact derivatives of the numbers that the steps give.
+This is forward differentiation of the RK4 steps: with the state x the loop carries along dx, the derivative of x along
+one direction in the space of parameters and start states, by the chain rule through every stage and through the
+projection of quaternions. The result is exact for the numbers that the steps give (no differences, no tolerance);
+against the motion itself it has the discretisation error of the step, as the states have.
+
+The motion is the same in every lane and is computed once, as a scalar; only the derivative along each direction takes a
+lane. Directions (d, p) are combinations of the p parameters; results are (rows, nx, d). Derivatives of quaternions are
+those of their four numbers, tangent to the unit sphere. Not done here: adjoint (reverse) differentiation, which pays
+for many more parameters than lanes, and derivatives through events or dry friction, which a fixed step has none of.
 """
 
 from __future__ import annotations
@@ -125,6 +132,7 @@ class TangentRollout:
         # What fills no register goes in one piece, whose size is a power of two: a piece costs as much as a register.
         rest = width % host().lanes
         width += (1 << (rest - 1).bit_length()) - rest if rest else 0
+        # Padding lanes have zero directions and are cut off below.
         loop, code, records = self.loop, self.loop.code(width), count // every
         course = loop.course(width, float(step), [count], every=int(every))
         recorded = np.array([[loop.place("state", width), nx], [loop.place("d_state", width), nx * width]])
@@ -142,6 +150,7 @@ class TangentRollout:
             rows = np.empty((records, nx + nx * width))
             if records:
                 roll(code, course, one, room, recorded, rows)
+            # Every pass computes the same states, bit for bit: those of the last are kept.
             states = rows[:, :nx].copy()
             found.append(rows[:, nx:].reshape(records, nx, width)[:, :, : len(varying)])
         return states, found[0] if len(found) == 1 else np.concatenate(found, axis=2)
@@ -157,6 +166,7 @@ class TangentRollout:
         ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
         names = ("d_state", *self.seeds)
         edges = np.cumsum([self.sizes[name] for name in names])[:-1]
+        # Sample by direction as one batch: all directions of a sample are neighbours.
         each: dict[str, Any] = {
             n: np.tile(way, (size, 1)) for n, way in zip(names, np.split(ways, edges, axis=1), strict=True)
         }
@@ -171,6 +181,7 @@ class TangentRollout:
         shape = Shape(held="", recorded=("state", "d_state"))
         rows = roll_on_gpu(self.loop, shape, each, common, course, every, there=there).rows
         rows = rows.reshape(size, many, -1, 2 * nx)
+        # The states are the same in all directions of a sample: take the first.
         return rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]
 
     def _directions(self, directions: npt.ArrayLike | None, start_tangent: npt.ArrayLike | None) -> tuple[Array, Array]:

@@ -57,6 +57,7 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
     candidates = np.unique(np.concatenate([np.array([0.0, end]), *inner])) if inner else np.array([0.0, end])
     candidates = candidates[(candidates >= 0.0) & (candidates <= end)]
     grid = [candidates[0]]
+    # Breaks of two channels that should coincide differ by rounding; kept apart they would leave a piece of no length.
     for time in candidates[1:]:
         if time - grid[-1] > SAME_BREAK * max(end, 1.0):
             grid.append(time)
@@ -67,8 +68,10 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
     pieces = breaks.size - 1
     degree = max((coefficients.shape[0] for _, _, coefficients in channels), default=1) - 1
     table = np.zeros((degree + 1, pieces, len(channels)))
+    # The middle of a piece decides to which piece of a channel it belongs: at its ends rounding could decide otherwise.
     middle = 0.5 * (breaks[:-1] + breaks[1:])
     for column, (_, own, coefficients) in enumerate(channels):
+        # A constant needs neither search nor shift.
         if coefficients.shape == (1, 1):
             table[0, :, column] = coefficients[0, 0]
             continue
@@ -84,6 +87,7 @@ def _taylor_shift(coefficients: Array, shift: Array) -> Array:
     result = np.array(coefficients, dtype=np.float64)
     top = result.shape[0] - 1
     moved = shift != 0.0
+    # Untouched where nothing moves, so that coefficients keep their bits.
     if not moved.any():
         return result
     for start in range(top):

@@ -1,4 +1,18 @@
-"""What the solver integrates: machine code, where everything stands, inputs in time, dry friction, what is watched."""
+"""The equations of one phase as flat memory, and their evaluation: :func:`rates` and :func:`project`.
+
+A :class:`System` holds machine code by its address, offsets of all quantities in flat arrays of doubles, inputs as
+polynomials of time, dry friction, watched events, force elements and a control law. Named tuples of arrays and numbers,
+and no classes, because compiled loops take them apart without a cost and one compilation serves all robots.
+
+The integrated vector ``y`` (ny,) is (state, energies, memory of a continuous law, memory of force elements). The state
+holds positions, quaternions (w, x, y, z) and velocities, at the places that :class:`Code` lists; velocities of bases
+are linear and angular, in base axes, m/s and rad/s. One evaluation of the rates copies the state into the motion
+kernel's input, adds inputs of that time, then the law's actions, then forces of force elements, and calls the kernel.
+All work memory is shared: a call overwrites ``work.inp`` and ``work.out``, which readers after it rely on.
+
+Dry friction is not regularised: a stuck joint is driven at zero acceleration (``mode`` 1), a slipping one has a
+constant friction force, see :mod:`spacearm.engine.friction`.
+"""
 
 from __future__ import annotations
 
@@ -279,11 +293,14 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     code, inp, out, feedback, law = system.code, system.work.inp, system.work.out, system.feedback, system.law
     for i in range(code.nx):
         inp[i] = y[i]
+    # Laws and force elements add to inputs, and several may share one: begin from zero, then signals (which set), then
+    # what is added.
     for target in feedback.target:
         inp[target] = 0.0
     for target in law.target:
         inp[target] = 0.0
     fill(system.signals, piece, t, inp)
+    # A sampled law keeps the answer of its last tick in law.out; a continuous one is asked at every rate.
     if law.target.size > 0 and law.period == 0.0:
         ask(law, piece, t, y, inp)
     for i in range(law.target.size):
@@ -292,6 +309,7 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
         _feed(system, t, y)
     call_kernel(code.address, inp, out)
     system.work.count[0] += 1
+    # The rate of y in parts: from the motion kernel, from the law, from the force elements.
     for i in range(code.moved):
         dy[i] = out[i]
     remembered = code.ny - feedback.memory
@@ -308,18 +326,21 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
 @inner
 def project(system: System, piece: int, t: float, y: Array) -> None:
     """Put ``y`` back where it belongs: quaternions to length one, driven joints on their paths."""
+    # Integration leaves the unit sphere by its error only; dividing by the norm keeps the order of the method.
     for at in system.code.quaternion:
         norm = np.sqrt(y[at] * y[at] + y[at + 1] * y[at + 1] + y[at + 2] * y[at + 2] + y[at + 3] * y[at + 3])
         for i in range(at, at + 4):
             y[i] /= norm
     signals = system.signals
     for channel in range(signals.target.size):
+        # Targets within the state are positions and velocities of path-driven joints: their values are known exactly.
         if signals.target[channel] < system.code.nx:
             y[signals.target[channel]] = value(signals, piece, channel, t)
 
 
 @inner
 def finite(y: Array) -> bool:
+    # One test for all: infinity and NaN survive in the sum.
     total = 0.0
     for i in range(y.size):
         total += abs(y[i])

@@ -1,8 +1,14 @@
 """From a CasADi function to a short list of instructions in single-assignment form.
 
-CasADi's own list is already the program: scalars in order of evaluation. Here its reused work registers become values
-that are written once, equal values are merged, ``if_else`` pairs become one select, and products that are used once
-are fused into their sum. Fusing here, and not in LLVM, makes results the same bit for bit for any width of vectors.
+CasADi's own list is already the program: scalars in order of evaluation, which reuse work registers. Here registers
+become values that are written once (numbered by their place in the list), equal values are merged, ``if_else`` pairs
+become one select, several quotients by one divisor become products with its reciprocal, and products that are used once
+are fused into their sum. Flat inputs and outputs are numbered from 0; there are no branches and no loops.
+
+Fusing here, and not in LLVM, makes results the same bit for bit for any width of vectors, in C and on a GPU: every back
+end is given the same operations in an order that changes no rounding. Rewriting is therefore allowed to change the last
+bit against CasADi's own evaluation, but never between back ends. Not done: rules of algebra (x - x, x * 0), which would
+hide NaN and infinity.
 """
 
 from __future__ import annotations
@@ -94,10 +100,13 @@ class Trace:
 
         The outputs of the first are further inputs of the second, behind its own.
         """
+        # A value depends on these inputs alone if all its operands do; constants have none.
         alone: list[bool] = []
         for op, args, constant in self.instructions:
             alone.append(int(constant) in same if op == "input" else all(alone[arg] for arg in args))
         needed = {arg for i, instruction in enumerate(self.instructions) if not alone[i] for arg in instruction.args}
+        # Only values that the rest reads are handed over, and only computed ones: inputs and constants are there
+        # anyway.
         border = [i for i in sorted(needed | {*self.outputs}) if alone[i] and self.instructions[i].args]
         rest = list(self.instructions)
         for k, i in enumerate(border):
@@ -126,11 +135,14 @@ def _least_waiting(operands: list[tuple[int, ...]], outputs: tuple[int, ...]) ->
     for i, args in enumerate(operands):
         for arg in args:
             users[arg].append(i)
+    # Uses still to come. An output counts as one that never comes: its value is kept to the end.
     left = [len(own) + outputs.count(i) for i, own in enumerate(users)]
     missing = [sum(bool(operands[arg]) for arg in args) for args in operands]
     ready = {i for i, args in enumerate(operands) if args and not missing[i]}
     order: list[int] = []
 
+    # Greedy list scheduling: the best is what ends the most operands; of equals the first in the old order, so that the
+    # result is the same on every machine.
     def rank(i: int) -> tuple[int, int]:
         return -sum(left[arg] == 1 and bool(operands[arg]) for arg in operands[i]), i
 
@@ -174,9 +186,11 @@ def _trace(function: Any) -> Trace:
             outputs[writes(k)[1]] = registers[reads(k)[0]]
         else:
             registers[writes(k)[0]] = _translate(builder, op, tuple([registers[i] for i in reads(k)]))
+    # Outputs that CasADi never writes are structural zeros.
     n_out = function.nnz_out(0)
     zero = builder.const(0.0)
     flat = tuple(outputs.get(i, zero) for i in range(n_out))
+    # Reciprocals first: they turn quotients into products, which may then be fused.
     shared, flat = _shared_reciprocals(builder.instructions, flat)
     summed, flat = _summed(shared, flat)
     return _pruned(summed, flat, function.nnz_in(0))
@@ -190,6 +204,7 @@ def _translate(builder: _Builder, op: int, args: tuple[int, ...]) -> int:
         return args[0]
     if op == ca.OP_SQ:
         return builder.emit("mul", (args[0], args[0]))
+    # Exact, as 2 x would be, and without a constant.
     if op == ca.OP_TWICE:
         return builder.emit("add", (args[0], args[0]))
     if op == ca.OP_INV:
@@ -211,6 +226,7 @@ class _Builder:
 
     def emit(self, op: str, args: tuple[int, ...], constant: float = 0.0) -> int:
         if op in _COMMUTATIVE:
+            # One order for operands that may be exchanged, so that a + b and b + a are found to be equal.
             if args[0] > args[1]:
                 args = (args[1], args[0])
             if op == "add":
@@ -265,6 +281,7 @@ def _shared_reciprocals(
     number: list[int] = []
     for op, old, constant in instructions:
         args = tuple([number[arg] for arg in old])
+        # A division costs several products and does not pipeline as well; one more rounding is the price.
         if op == "div" and quotients.get(old[1], 0) > 1:
             reciprocal = builder.emit("div", (builder.const(1.0), args[1]))
             is_one = instructions[old[0]] == Instruction("const", (), 1.0)
@@ -294,6 +311,7 @@ def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[
         if uses[i]:
             for arg in instruction.args:
                 user[arg] = instruction.op
+    # A value that is used elsewhere too has to exist by itself; dissolved it would be computed twice.
     dissolves = [
         uses[i] == 1 and user.get(i) in ("add", "sub", "neg") and instruction.op in ("add", "sub", "mul", "neg")
         for i, instruction in enumerate(instructions)
@@ -304,12 +322,14 @@ def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[
 
     def emit(op: str, args: tuple[int, ...], constant: float = 0.0) -> int:
         index = builder.emit(op, args, constant)
+        # Earliest cycle at which each new value is ready, if nothing but its operands held it up.
         for made in builder.instructions[len(ready) :]:
             ready.append(max([ready[arg] for arg in made.args], default=0) + _LATENCY.get(made.op, 4))
         return index
 
     def terms(i: int, positive: bool, found: list[_Term], root: bool = False) -> None:
         op, args, _ = instructions[i]
+        # Walk down through sums and signs, a minus changing all that is below it; products end the walk.
         if (root or dissolves[i]) and op != "mul":
             terms(args[0], positive != (op == "neg"), found)
             if op != "neg":
@@ -338,12 +358,14 @@ _LATENCY = {"const": 0, "input": 0, "div": 14, "sqrt": 20, "sin": 50, "cos": 50,
 
 def _chain(terms: list[_Term], emit: Callable[..., int]) -> int:
     """Emit a sum of terms, at least one of them."""
+    # A fused multiply-add has to begin with something positive, or the whole sum is negated once at its end.
     if not any(term.positive for term in terms):
         return emit("neg", (_chain([_Term(True, term.factors, term.ready) for term in terms], emit),))
     first = next(k for k, term in enumerate(terms) if term.positive)
     start, rest = terms[first], [*terms[:first], *terms[first + 1 :]]
     if len(start.factors) == 1:
         total = start.factors[0]
+    # Product and single value begin together as one fused operation.
     elif rest and len(rest[0].factors) == 1:
         after = rest.pop(0)
         total = emit("fma" if after.positive else "fms", (*start.factors, after.factors[0]))

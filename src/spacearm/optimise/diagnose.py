@@ -1,4 +1,11 @@
-"""Can an estimate be trusted? The size and colour of its residuals, values on bounds, what the data leave open."""
+"""Tests of an estimate: size and colour of its residuals, values on bounds, parameters that the data leave open.
+
+Three questions. Is the misfit as large as the noise explains (chi-square of each block)? Are the residuals white in
+time (Ljung and Box), or is a force or a slow sensor error missing from the model? Did the search converge within the
+bounds? The answers are checks of a certificate at a common level: a right model fails one in a thousand, all channels
+of a kind together (Bonferroni). Residuals are in standard deviations, one series (samples,) for each channel of each
+block. Passing does not prove the model right; it says that these data show nothing against it.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +46,7 @@ class ChiSquare:
         from scipy.stats import chi2, norm
 
         low, high = chi2.ppf([0.5 * level, 1.0 - 0.5 * level], max(self.freedom, 1.0)) / max(self.freedom, 1.0)
+        # The variance is itself an estimate: its own spread adds to that of chi-square, as independent errors do.
         room = self.doubt * norm.isf(0.5 * level)
         return float(1.0 - np.hypot(1.0 - low, room)), float(1.0 + np.hypot(high - 1.0, room))
 
@@ -70,11 +78,13 @@ def whiteness(series: Array, lags: int | None = None) -> Whiteness:
     n = series.size
     if n < 3:  # no colour to be seen
         return Whiteness(0.0, 1.0, 2.0, 0)
+    # Enough lags to see slow errors, few enough for the statistic's distribution to hold in short series.
     lags = int(min(20, max(1, n // 5))) if lags is None else lags
     centred = series - np.mean(series)
     power, around = float(series @ series), float(centred @ centred)
     rho = np.array([float(centred[k:] @ centred[:-k]) for k in range(1, lags + 1)]) / (around or 1.0)
     statistic = float(n * (n + 2) * np.sum(rho**2 / (n - np.arange(1, lags + 1))))
+    # Of the series as it is, its mean included: a constant offset lowers the number below 2.
     durbin = float(np.sum(np.diff(series) ** 2) / power) if power > 0 else 2.0
     spread, skew = np.sqrt(2.0 * lags * (1.0 + 2.0 * lags / n)), np.sqrt(8.0 / lags) * (1.0 + TAIL * lags / n)
     return Whiteness(statistic, float(pearson3.sf(statistic, skew, loc=lags, scale=spread)), durbin, lags)
@@ -99,6 +109,7 @@ def spectral_peak(rows: Array) -> Peak | None:
     count, channels = rows.shape
     if count < 16 or not np.all(np.isfinite(rows)):
         return None
+    # Scaled so that each ordinate is chi-square with two degrees of freedom a channel.
     power = np.sum(np.abs(np.fft.rfft(rows, axis=0)) ** 2, axis=1)[1 : (count + 1) // 2] * 2.0 / count
     k = int(np.argmax(power))
     return Peak((k + 1) / count, float(power[k]), 2 * channels, power.size)
@@ -173,10 +184,13 @@ class Diagnosis:
         found: dict[str, Check] = {}
         for name, block in self.blocks.items() if self.estimate.noise_known or self.assumed else ():
             low, high = block.bounds(level / len(self.blocks))
+            # One bound only: residuals below an assumed noise show that the sensors are better, not that the model is
+            # wrong.
             if self.assumed:
                 note = "chi-square per degree of freedom, at most; no noise is stated, that of typical sensors is taken"
                 found[f"chi_square.{name}"] = Check(block.ratio, high, "", note)
                 continue
+            # The interval of chi-square is not symmetric about one; a check has one limit for the absolute value.
             middle, half = 0.5 * (low + high), 0.5 * (high - low)
             note = f"chi-square per degree of freedom minus {middle:.4g}"
             found[f"chi_square.{name}"] = Check(block.ratio - middle, half, "", note)

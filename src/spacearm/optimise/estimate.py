@@ -117,6 +117,7 @@ class Stopwatch:
     def costs(self, xs: Array) -> Array:
         self.evaluations += len(xs)
         values = self.problem.costs(xs)
+        # NaN would win or lose comparisons by chance; infinity always loses.
         return np.where(np.isfinite(values), values, np.inf)
 
     def weighted(self, x: Array) -> Array:
@@ -128,6 +129,7 @@ class Stopwatch:
     ) -> Estimate:
         """The estimate at ``values``, with its uncertainty unless that is not wanted."""
         seconds, problem, x = time.perf_counter() - self._start, self.problem, np.asarray(values, dtype=np.float64)
+        # The search has ended: time and evaluations of the uncertainty are not counted.
         information = Information.of(problem, x) if uncertainty and math.isfinite(cost) else None
         return Estimate(
             problem.parameters,

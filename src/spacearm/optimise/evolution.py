@@ -1,8 +1,14 @@
-"""Refinement of a search by covariance matrix adaptation: several populations in a box, judged together in batches.
+"""Refinement of a search by covariance matrix adaptation (CMA-ES): several populations in a box, judged in batches.
 
 For scores that jump, such as those of ejections, in which a joint just holds or just breaks loose: a search by
-gradients or along the axes stalls there, and on narrow ridges. Each population learns the shape of the ridge from the
-ranks of its own members alone. After N. Hansen, The CMA evolution strategy: a tutorial (2016).
+gradients or along the axes stalls there, and on narrow ridges. Each population is a normal distribution; it moves to
+the weighted mean of the better half of its members, and learns its step and covariance from how these lie and from the
+path of its means. Only ranks of scores count, so any monotone transformation of the score gives the same search.
+
+After N. Hansen, The CMA evolution strategy: a tutorial (2016), with its default rates, the weights of the worse half
+being zero. Points are (B, n) in the unit box; scores are to be made large. Members are clipped to the box, without a
+penalty. The members of all populations go to one batched call; the same seed gives the same search. There are no
+restarts with larger populations, and no constraints but a score of minus infinity.
 """
 
 from __future__ import annotations
@@ -34,9 +40,12 @@ class Population:
         self.draw = np.random.default_rng(seed)
         self.generation = 0
         self.course: list[float] = []
+        # Logarithmic weights of the better half; ``spread`` is the tutorial's mu_eff, the number of members they amount
+        # to.
         weights = np.log(0.5 * (self.size + 1)) - np.log(np.arange(1, self.size // 2 + 1))
         self.weights = weights / weights.sum()
         spread = self.spread = 1.0 / float(np.square(self.weights).sum())
+        # Rates as in the tutorial: c_sigma, c_c, c_1, c_mu, d_sigma, and the mean length of a normal vector.
         self.fade_step = (spread + 2.0) / (n + spread + 5.0)
         self.fade = (4.0 + spread / n) / (n + 4.0 + 2.0 * spread / n)
         self.rate_one = 2.0 / ((n + 1.3) ** 2 + spread)
@@ -53,6 +62,7 @@ class Population:
 
     def ask(self) -> Array:
         """The next members (size, n) in the unit box."""
+        # The eigenvectors also give the inverse square root of the covariance, which ``tell`` needs.
         values, self.axes = np.linalg.eigh(self.covariance)
         self.lengths = np.sqrt(np.maximum(values, 1e-20))
         turned = self.draw.standard_normal((self.size, self.n)) * self.lengths
@@ -70,17 +80,22 @@ class Population:
         steps = (members[chosen] - self.mean) / self.step
         shift = self.weights @ steps
         self.mean = self.mean + self.step * shift
+        # In coordinates in which the covariance is the unit matrix: there the length of a random path is known, and a
+        # longer one means that steps agree and should grow.
         whitened = self.axes @ ((self.axes.T @ shift) / self.lengths)
         keep = 1.0 - self.fade_step
         self.path_step = (
             keep * self.path_step + np.sqrt(self.fade_step * (2.0 - self.fade_step) * self.spread) * whitened
         )
         length = float(np.linalg.norm(self.path_step))
+        # Hansen's h_sigma: while the step itself grows fast, the covariance must not grow too.
         grown = length / np.sqrt(1.0 - keep ** (2 * self.generation)) < (1.4 + 2.0 / (self.n + 1.0)) * self.expected
         self.path = (1.0 - self.fade) * self.path
         if grown:
             self.path += np.sqrt(self.fade * (2.0 - self.fade) * self.spread) * shift
+        # What the missing update of the path would have added to the variance.
         lost = 0.0 if grown else self.rate_one * self.fade * (2.0 - self.fade)
+        # Rank one from the path of the means, rank mu from the members of this generation.
         self.covariance = (
             (1.0 - self.rate_one - self.rate_many + lost) * self.covariance
             + self.rate_one * np.outer(self.path, self.path)
@@ -119,6 +134,7 @@ def evolve(
         edges = np.cumsum([len(part) for part in members])[:-1]
         for population, part, score in zip(alive, members, np.split(scores, edges), strict=True):
             population.tell(part, score)
+        # Two populations on one peak are a waste of evaluations: the worse one ends.
         populations = _merged(populations)
         history.append(populations[0].worth)
     return [(population.best, population.worth) for population in _merged(populations)], history

@@ -1,4 +1,14 @@
-"""What data say about parameters: how fast the misfit rises along every direction; not at all where they are silent."""
+"""How well data determine parameters: the information matrix, its covariance, and directions that stay undetermined.
+
+Twice the cost rises along a direction by the eigenvalue of the information matrix J^T J (J: weighted residuals by
+parameters, residuals in standard deviations). Its inverse is the covariance of the estimate to first order
+(Gauss-Newton). Everything is computed in typical sizes of the parameters, so that eigenvalues can be compared; an
+eigenvalue at the level of rounding means that the data say nothing along that direction. Such directions get infinite
+variance for the parameters that take part in them and are named, in place of a huge and meaningless number.
+
+Shapes: values (..., p), matrices (..., p, p), leading axes being repetitions; units of a covariance are the products of
+the parameters' own. Curvature of the model beyond first order is not in it: see :mod:`spacearm.optimise.posterior`.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +66,13 @@ class Information:
         jacobian = problem.weighted_jacobian(x) * problem.sizes
         if not np.all(np.isfinite(jacobian)):
             jacobian = np.zeros_like(jacobian)
+        # Singular values of J, not eigenvalues of J^T J: squaring would lose half of the digits, and with them weak
+        # directions.
         # Of the triangular factor: a record's residuals are many, and their own space is not wanted.
         _, singular, rows = np.linalg.svd(np.linalg.qr(jacobian, mode="r"), full_matrices=True)
         rises = np.zeros(x.size)
         rises[: singular.size] = singular**2
+        # The residuals' own variance per degree of freedom stands for the unknown noise.
         if not problem.noise_known:
             r = problem.weighted(x)
             rises = rises * max(r.size - x.size, 1) / max(float(r @ r), 1e-300)
@@ -98,8 +111,10 @@ class Information:
         inverse = np.where(seen, 1.0 / np.where(seen, self.rises, 1.0), 0.0)
         full = np.einsum("...ik,...k,...jk->...ij", self.vectors, inverse, self.vectors)
         diagonal = np.einsum("...ii->...i", full)
+        # How much of each parameter lies in directions that the data do not see;
         share = np.sum(np.where(seen[..., None, :], 0.0, self.vectors**2), axis=-1)
         along = np.where(seen, 0.0, np.einsum("...ik,...i->...k", self.vectors, self.values / self.sizes))
+        # these are unknown by a typical size, and by as much as the values themselves have along them.
         share = share * (1.0 + np.sum(along**2, axis=-1, keepdims=True))
         diagonal[...] = np.where(share > np.maximum(diagonal, 1e-10), np.inf, diagonal + share)
         return np.asarray(full * self.sizes[:, None] * self.sizes)
@@ -139,6 +154,7 @@ def solve_scaled(matrix: Array, right: Array) -> Array:
     """
     if not (np.all(np.isfinite(matrix)) and np.all(np.isfinite(right))):
         return np.full_like(right, np.nan)
+    # Unknowns of very different size: balance by the diagonal before judging how singular the matrix is.
     own = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", matrix), 1e-300))
     balanced = matrix * own[..., :, None] * own[..., None, :]
     try:
@@ -148,6 +164,7 @@ def solve_scaled(matrix: Array, right: Array) -> Array:
     if factor is not None and np.einsum("...ii->...i", factor).min(initial=1.0) > 1e-6:  # far from singular
         first = np.linalg.solve(factor, (right * own)[..., None])
         return np.asarray(np.linalg.solve(np.swapaxes(factor, -1, -2), first)[..., 0] * own)
+    # Near singular: by eigenvalues, leaving out directions at the level of rounding.
     values, vectors = np.linalg.eigh(0.5 * (matrix + np.swapaxes(matrix, -1, -2)))
     seen = values > ROUNDING * values[..., -1:]
     inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
@@ -170,6 +187,7 @@ def eliminate(matrix: Array, keep: int) -> Array:
     if matrix.shape[-1] == keep:
         return matrix
     head, cross, tail = matrix[..., :keep, :keep], matrix[..., :keep, keep:], matrix[..., keep:, keep:]
+    # Balanced by its diagonal, so that unknowns of other units do not spoil the solution.
     size = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", tail), 1e-300))
     balanced = tail * size[..., :, None] * size[..., None, :]
     solved = _solve(balanced, np.swapaxes(cross, -1, -2) * size[..., :, None])
@@ -197,6 +215,8 @@ def without(information: Array, directions: Array, sizes: Array) -> Array:
     if not shown.shape[-1]:
         return np.zeros_like(scaled)
     turned = np.swapaxes(shown, -1, -2)
+    # Each direction together with the change of all others that keeps the fit best: along these the data know least,
     flat = basis - shown @ _solve(turned @ scaled @ shown, turned @ scaled @ basis)
+    # and the projection that removes them leaves the information about everything else as it is.
     keep = np.eye(sizes.size) - flat @ np.swapaxes(basis, -1, -2)
     return np.asarray(np.swapaxes(keep, -1, -2) @ scaled @ keep / sizes[:, None] / sizes)

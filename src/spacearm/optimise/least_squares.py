@@ -35,8 +35,10 @@ class LeastSquares:
             cost = 0.5 * float(r @ r) if np.all(np.isfinite(r)) else np.inf
             best = min(best, cost)
             watch.history.append(best)
+            # Finite but hopeless: SciPy stops at infinity, while a step into a bad region should only be shortened.
             return np.where(np.isfinite(r), r, 1e150)
 
+        # Strictly within the bounds, as the reflective method needs it.
         start = np.clip(problem.guess, np.nextafter(problem.lower, np.inf), np.nextafter(problem.upper, -np.inf))
         options: dict[str, Any] = {
             "bounds": (problem.lower, problem.upper),

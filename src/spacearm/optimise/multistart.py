@@ -40,6 +40,7 @@ class MultiStart:
             found.append(estimator.solve(problem.starting_at(start)))
         costs = np.array([one.cost for one in found])
         best = found[int(np.nanargmin(np.where(np.isfinite(costs), costs, np.inf)))]
+        # How many starts end in the same minimum says how far the best can be trusted to be the global one.
         close = costs <= best.cost + self.same * max(abs(best.cost), 1e-300)
         extra: dict[str, Any] = {**best.extra, "minima": costs, "agree": float(np.mean(close))}
         return replace(

@@ -1,4 +1,9 @@
-"""Nelder-Mead's simplex within bounds (J. A. Nelder, R. Mead, Computer Journal 7, 1965)."""
+"""Nelder-Mead's simplex within bounds (J. A. Nelder, R. Mead, Computer Journal 7, 1965).
+
+A search without derivatives for a few parameters, by SciPy. Coordinates are divided by each parameter's typical size,
+so that one tolerance serves all. It has no proof of convergence: ``restarts`` opens the simplex again at the best
+point.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +50,10 @@ class NelderMead:
         for _ in range(self.restarts + 1):
             simplex = np.tile(start, (start.size + 1, 1))
             for i in range(start.size):
+                # Inwards where the guess is at its upper bound: clipped, the simplex would have no volume.
                 edge = self.spread if start[i] + self.spread <= upper[i] / sizes[i] else -self.spread
                 simplex[i + 1, i] = np.clip(start[i] + edge, lower[i] / sizes[i], upper[i] / sizes[i])
+            # SciPy's tolerance on the cost is absolute; ours is relative to the cost at the start.
             scale = max(abs(value), 1e-300) if np.isfinite(value) else 1.0
             found = minimize(
                 cost,
@@ -58,6 +65,7 @@ class NelderMead:
                     "initial_simplex": simplex,
                     "xatol": self.tolerance,
                     "fatol": self.tolerance * scale,
+                    # All restarts share one budget.
                     "maxfev": max(self.max_evaluations - watch.evaluations, 1),
                     "maxiter": self.max_evaluations,
                 },

@@ -1,6 +1,6 @@
-"""Does an estimate scatter as its covariance says? What stretches of the data say by themselves is held against it.
+"""Test whether an estimate scatters as its covariance claims, by what intervals of the data say by themselves.
 
-The stretch b of the residuals r, with derivatives J_b, moves the estimate by C J_b^T r_b. If the model is right, these
+The interval b of the residuals r, with derivatives J_b, moves the estimate by C J_b^T r_b. If the model is right, these
 moves have the covariances C A_b C (b = c) - C A_b C A_c C with A_b = J_b^T J_b. Slow errors of sensors or forces make
 them larger, though the residuals may still look white. Their square sum over what is expected is the ratio of the
 sandwich covariance (P. J. Huber 1967; W. K. Newey and K. D. West 1987) to the one that is claimed.
@@ -46,6 +46,7 @@ def scatter(
     scale = np.sqrt(np.diagonal(covariance)[:count])
     shown = np.flatnonzero(scale > 0.0)
     rows = covariance[shown] / scale[shown, None]
+    # Directions in which the claimed errors are independent and of variance one; correlated parameters count once.
     values, vectors = np.linalg.eigh(rows[:, shown] / scale[shown])
     kept = values > 1e-9 * values.max(initial=0.0)
     rows = (vectors[:, kept] / np.sqrt(values[kept])).T @ rows
@@ -53,7 +54,10 @@ def scatter(
     sides = [jacobian[part].T @ (jacobian[part] @ rows.T) for part in parts]
     moves = np.concatenate([rows @ (jacobian[part].T @ residual[part]) for part in parts])
     side = np.concatenate(sides, axis=1)
+    # The covariance from the module's text: the moves of all intervals sum to zero at the minimum, hence the second
+    # term.
     expected = block_diag(*(rows @ one for one in sides)) - side.T @ covariance @ side
+    # The square sum of moves is distributed as a sum of chi-squares with these weights.
     weights = np.linalg.eigvalsh(0.5 * (expected + expected.T))
     weights = weights[weights > 1e-9]  # of claimed variances, which are one
     if not weights.size:
@@ -81,6 +85,8 @@ def square_sum_tail(total: float, weights: Array) -> float:
     def slope(t: float) -> float:
         return float(np.sum(weights / (1.0 - 2.0 * t * weights))) - total
 
+    # The saddle point: where the derivative of the logarithm of the transform equals the total. Just inside the pole at
+    # 0.5 / largest.
     t = brentq(slope, 0.0, 0.5 / largest * (1.0 - 0.5 * largest / total))
     shrunk = 1.0 - 2.0 * t * weights
     root = np.sqrt(2.0 * t * total + np.sum(np.log(shrunk)))

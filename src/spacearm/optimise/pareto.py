@@ -57,6 +57,7 @@ def pareto_search(
     from scipy.stats import qmc
 
     rng = np.random.default_rng(seed)
+    # Sobol points keep their balance only in powers of two: draw so many, use the first.
     points = np.clip(qmc.Sobol(variables, rng=rng).random(1 << math.ceil(math.log2(batch)))[:batch], 0.0, 1.0)
     kept, values = np.zeros((0, variables)), np.zeros((0, 0))
     tried, sampled = 0, []
@@ -68,6 +69,7 @@ def pareto_search(
         sampled.append(found[feasible])
         kept = np.concatenate([kept, points[feasible]])
         values = np.concatenate([values.reshape(-1, found.shape[1]), found[feasible]])
+        # Elitist: the old front competes with the new points, so that nothing good is ever lost.
         pool = _best(values)
         kept, values = kept[pool], values[pool]
         if progress is not None:
@@ -123,9 +125,12 @@ def _offspring(parents: Array, values: Array, count: int, width: int, rng: np.ra
         return np.asarray(rng.random((count, width)))
     spread = crowding(values)
     pairs = rng.integers(0, len(parents), (2, 2, count))
+    # Tournaments of two: the one in the emptier part of the front becomes a parent.
     first, second = (np.where(spread[a] >= spread[b], a, b) for a, b in pairs)
+    # A little beyond both parents too, else the population could only shrink; one in ten is a copy of the first.
     blend = rng.uniform(-0.2, 1.2, (count, width)) * (rng.random((count, 1)) < 0.9)
     child = parents[first] + blend * (parents[second] - parents[first])
+    # Mutations of all sizes, from fine tuning to jumps, in about three variables.
     size = 10.0 ** rng.uniform(-3.0, -0.5, (count, 1))
     change = rng.normal(size=(count, width)) * size * (rng.random((count, width)) < 3.0 / width)
     return np.asarray(np.clip(child + change, 0.0, 1.0))

@@ -1,4 +1,11 @@
-"""Uncertainty beyond standard deviations: profile likelihoods, and samples of the posterior."""
+"""Uncertainty beyond standard deviations: profile likelihoods, and samples of the posterior.
+
+The covariance of an estimate takes the model to be linear in its parameters. Where it is not, a profile shows the least
+misfit with one parameter held, all others fitted anew: its 95 % interval is where twice the cost rises by 3.84 (S. S.
+Wilks 1938). Samples show the whole distribution, for flat priors within the bounds and the priors that are stated. With
+unknown noise its variance is eliminated, which makes the deviance n log(sum of squares / n). Values (p,), samples (S,
+p), in the parameters' units.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +49,13 @@ def profile(problem: Problem, estimate: Estimate, name: str, *, span: float = 3.
     lowest = _deviance(problem, best)
     rise = np.zeros(values.size)
     middle = int(np.argmin(np.abs(values - best[index])))
+    # Outwards from the estimate, each fit starting from its neighbour's: far out a start at the estimate may end in
+    # another minimum.
     for order in (range(middle, values.size), range(middle, -1, -1)):
         start = best[others]
         for k in order:
             start, rise[k] = _conditional(problem, index, others, float(values[k]), start)
+    # A fit may find less than the estimate had: count from the least of all.
     rise = rise - min(lowest, float(rise.min()))
     return Profile(name, values, rise, _interval(values, rise, middle))
 
@@ -73,6 +83,7 @@ def _conditional(problem: Problem, index: int, others: list[int], value: float, 
         lambda x: problem.weighted_jacobian(whole(x))[:, others],
         1.0 if problem.noise_known else None,
     )
+    # Priors are part of the whole problem's residuals already: counted once.
     inner = Problem([replace(kept[i], prior=None) for i in others], rest)
     found = LeastSquares(tolerance=1e-6, uncertainty=False).solve(inner)
     return found.values, _deviance(problem, whole(found.values))
@@ -141,6 +152,7 @@ def sample(
 
     p = estimate.values.size
     count = walkers or max(2 * p + 2, 12)
+    # The ensemble moves in two halves.
     count += count % 2
     with at("posterior"):
         whole(steps, "steps", least=1)
@@ -162,6 +174,7 @@ def sample(
     sampler.random_state = np.random.RandomState(seed).get_state()  # emcee draws from the older generator only
     sampler.run_mcmc(_walkers(problem, estimate, count, rng), burn + steps, skip_initial_state_check=True)
     chains = sampler.get_chain(discard=burn)
+    # Of the slowest parameter: correlated samples are worth fewer independent ones.
     time = np.max(emcee.autocorr.integrated_time(chains, tol=0)) if steps > 1 else 1.0
     return Posterior(
         estimate.names,

@@ -29,7 +29,7 @@ class Parameter:
         guess: start value.
         lower, upper: bounds.
         scale: typical size, which balances steps; what guess and bounds suggest when not given.
-        prior: mean and standard deviation of what is believed beforehand; None: nothing.
+        prior: mean and standard deviation of what is known beforehand; None: nothing.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Block:
         for i, p in enumerate(parameters):
             step = 6e-6 * max(abs(x[i]), 1e-3 * p.size)  # about the cube root of rounding
             high, low = x.copy(), x.copy()
+            # At a bound the difference becomes one-sided: models need not exist beyond it.
             high[i], low[i] = min(x[i] + step, p.upper), max(x[i] - step, p.lower)
             columns.append((self.weighted(high) - self.weighted(low)).ravel() / (high[i] - low[i]))
         return np.stack(columns, axis=1)

@@ -60,6 +60,7 @@ class ParticleSwarm:
             x[0] = problem.guess
         v = 0.1 * width * rng.uniform(-1.0, 1.0, shape)
         own, own_cost = x.copy(), watch.costs(x)
+        # (particles, 2 neighbours + 1): whom each particle listens to. A ring spreads news slowly and explores longer.
         ring = (np.arange(self.particles)[:, None] + np.arange(-self.neighbours, self.neighbours + 1)) % self.particles
         best = float(own_cost.min())
         watch.history.append(best)
@@ -69,6 +70,8 @@ class ParticleSwarm:
                 leader = own[ring[np.arange(self.particles), np.argmin(own_cost[ring], axis=1)]]
             else:
                 leader = own[np.argmin(own_cost)]
+            # With both inertias equal (0.729, and 1.494 for the pulls) this is the constricted swarm of Clerc and
+            # Kennedy (2002).
             share = (done - 1) / max(self.iterations - 1, 1)
             weight = self.inertia[0] + share * (self.inertia[1] - self.inertia[0])
             v = (
@@ -85,6 +88,7 @@ class ParticleSwarm:
             better = cost < own_cost
             own[better], own_cost[better] = x[better], cost[better]
             now = float(own_cost.min())
+            # Relative, so that rounding is no progress.
             since = 0 if now < best * (1.0 - 1e-12) else since + 1
             best = now
             watch.history.append(best)

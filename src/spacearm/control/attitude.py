@@ -1,4 +1,12 @@
-"""Laws that turn the base: by reaction wheels, by thrusters, by a torque at its limit."""
+"""Attitude control of the base: by reaction wheels, by thrusters, by a torque at its limit.
+
+Errors are quaternions: twice the vector part of the rotation from the base to the target, in base axes, which for small
+angles is the rotation vector and has no singularity below half a rotation. Wheels get the torque through the
+pseudo-inverse of their axes. Thrusters are allocated by linear programming, once per robot: for each axis and sense the
+levels (0 to 1) of greatest torque that give no force and no torque about other axes; the law then switches or scales
+these six rows. Torques N m, base axes, about the mass centre with all joints at zero: an arm that moves it away makes
+them approximate. Flexible modes and fuel use are not regarded in the allocation.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +45,7 @@ def _attitude_error(plant: Plant, target: npt.ArrayLike) -> SX:
     a, b, c, d = ca.vertsplit(plant.quaternion)
     vector = ca.vertcat(a * x - b * w - c * z + d * y, a * y + b * z - c * w - d * x, a * z - b * y + c * x - d * w)
     scalar = a * w + b * x + c * y + d * z
+    # q and -q are one attitude: with the sign of the scalar the base never takes the long rotation.
     return 2 * ca.if_else(scalar < 0, -1.0, 1.0) * vector
 
 
@@ -80,7 +89,9 @@ def attitude_by_wheels(
         kp, kd = (plant.constant(each, 3) for each in ("stiffness", "damping"))
         carried = plant.base.rotation.T @ plant.momentum[3:]
         torque = kp * _attitude_error(plant, target) - kd * plant.angular_velocity
+        # Feedforward of w x L, so that the error obeys a linear law at any rate.
         torque += ca.cross(plant.angular_velocity, carried)
+        # Minus: the motor torque on a wheel acts on the base with the opposite sign. Least norm over redundant wheels.
         return plant.named(ca.SX(ca.DM(-np.linalg.pinv(axes))) @ torque, names)
 
     return make_law(build, "attitude_by_wheels", settings, {"stiffness": stiffness, "damping": damping})
@@ -115,6 +126,7 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
     push, twist = _wrenches(robot, names)
     table = np.zeros((6, len(names)))
     for row, (axis, sign) in enumerate((k, s) for s in (1.0, -1.0) for k in range(3)):
+        # Five equations: no net force, no torque about the two other axes.
         still = np.concatenate([push, np.delete(twist, axis, axis=0)])
         found = linprog(-sign * twist[axis], A_eq=still, b_eq=np.zeros(5), bounds=[(0.0, 1.0)] * len(names))
         if not found.success or not sign * (twist[axis] @ found.x) > 1e-9 * np.abs(twist).max(initial=0.0):
@@ -160,6 +172,7 @@ def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | 
         mine, chosen = size[row % 3], asked[row]
         for other in range(6):
             if other % 3 != row % 3 and meet[row, other]:
+                # Ties go to the lower axis: of two equal ones exactly one fires.
                 first = size[other % 3] >= mine if other % 3 < row % 3 else size[other % 3] > mine
                 chosen = ca.logic_and(chosen, ca.logic_not(ca.logic_and(asked[other], first)))
         fired.append(chosen)
@@ -181,6 +194,7 @@ def spread_torque(robot: Robot, names: Sequence[str], table: Array, demand: SX) 
             if opposed(first, second):
                 both = ca.fmin(found[one] * first.force, found[other] * second.force)
                 found[one], found[other] = found[one] - both / first.force, found[other] - both / second.force
+    # Scaled together and not clipped one by one: clipping would change the direction of the torque, and push.
     most = ca.fmax(ca.mmax(ca.vertcat(*found.values())), 1.0)
     return {name: level / most for name, level in found.items()}
 
@@ -231,6 +245,7 @@ def detumble(torque: float, *, period: float | None = None, remainder: float = 1
         carried = plant.base.rotation.T @ plant.momentum[3:]
         size = ca.sqrt(ca.sumsqr(carried))
         shortest = remainder if period is None else period
+        # Below the bound the torque falls with the momentum: no chattering about zero.
         push = -torque * carried / ca.fmax(size, torque * shortest)
         events = {"detumbled": size - torque * shortest} if period is None else {}
         return Commands(plant.named(push, BASE_DOFS[3:]), events=events)

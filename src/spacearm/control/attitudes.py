@@ -1,4 +1,10 @@
-"""Attitudes in time that laws follow: a turn about one axis, and splines through several attitudes."""
+"""Attitudes as functions of time for laws to follow: rotation about one axis, and splines of quaternions.
+
+A spline runs through the four components and is normalised where it is read: simple, as smooth as the components, and
+exact in angular velocity and acceleration, which follow from q, q', q'' in closed form. Its speed between way points is
+not constant; for rotations below half a rotation between neighbours the difference from a great arc is small.
+Quaternions (w, x, y, z) map frame to world; rates in world axes, rad/s.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +55,7 @@ class Turning:
     def rotation(plant: Plant) -> SX:
         """Rotation matrix, frame to world."""
         angle, cross = plant.reference("angle").value, ca.skew(plant.constant("axis", 3))
+        # Rodrigues' formula.
         turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
         return turn @ rotation_matrix(plant.constant("start", 4))
 
@@ -82,6 +89,7 @@ class AttitudeSpline:
             way = array(attitudes, "attitudes", ("K", 4))
             way = np.array([unit_vector(each, f"attitude {k}", (4,)) for k, each in enumerate(way)])
             for k in range(1, len(way)):
+                # Neighbours of one sign: the spline takes the shorter rotation.
                 way[k] *= 1.0 if way[k] @ way[k - 1] >= 0.0 else -1.0
                 angle = 2.0 * np.arccos(min(1.0, float(way[k] @ way[k - 1])))
                 if angle > LARGEST_TURN:
@@ -90,6 +98,7 @@ class AttitudeSpline:
                         hint=f"expected at most {np.degrees(LARGEST_TURN):g}: give one between them",
                     )
             wx, wy, wz = array(spin, "spin", (3,))
+            # q' = 1/2 (0, w) q with the angular velocity in world axes.
             w, x, y, z = 0.5 * way[0]
             rate = (
                 -wx * x - wy * y - wz * z,

@@ -53,6 +53,7 @@ def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
         raise InputError("a prismatic joint changes the length of virtual links", place="virtual_manipulator")
     place = robot.frame(frame)
     mass = np.array([body.inertia.mass for body in robot.bodies])
+    # Each link is shortened by the share of mass that moves against it: m_beyond / m_total of every joint's arm.
     beyond = mass.copy()  # of each body and all that it carries
     for i in reversed(range(robot.n)):
         beyond[robot.parents[i]] += beyond[i + 1]
@@ -63,6 +64,8 @@ def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
         carried = robot.parents[carried - 1]
     links = {body.name: -body.inertia.mass * body.inertia.com / mass.sum() for body in robot.bodies}
     for i, joint in enumerate(robot.joints):
+        # On the path to the frame a joint's arm counts wholly, less its weight in the mass centre; off the path only
+        # the latter.
         share = (i + 1 in path) - beyond[i + 1] / mass.sum()
         links[joint.parent] = links[joint.parent] + share * joint.placement.translation
     links[place.body] = links[place.body] + place.placement.translation

@@ -54,6 +54,7 @@ def frame_jacobian(tree: Tree, placements: list[Placement], base: SymbolicPose, 
     jacobian[:3, :3] = base.rotation
     jacobian[:3, 3:6] = -ca.skew(at - base.origin) @ base.rotation
     jacobian[3:, 3:6] = base.rotation
+    # Joints outside the path do not move the frame: their columns stay zero.
     for i in tree.path(tree.robot.body_index(frame.body)):
         joint, pose = tree.joints[i], poses[i + 1]
         if joint.joint.kind == "revolute":
@@ -87,6 +88,7 @@ def wrench_on_body(
         force, moment = inward @ force, inward @ moment
         if tree.base is not None:
             force, moment = tree.base.down(force), tree.base.down(moment)
+        # Down the chain from world to body axes, vector by vector: cheaper than the product of the rotations.
         for i in tree.path(tree.robot.body_index(frame.body)):
             force, moment = placements[i].down(force), placements[i].down(moment)
     return Spatial(force, moment + ca.cross(constant(own.translation), force))

@@ -238,6 +238,7 @@ class _Assembly:
                 self.values.append(self.levels[name])
         for name in self.commands.thrusters:
             part = robot.thruster(name)
+            # Wrench of a thruster at its body's origin, body axes, for a level of 1.
             push = np.concatenate([part.direction, np.cross(part.position, part.direction)]) * part.force
             wrenches[part.body] = wrenches.get(part.body, 0.0) + ca.SX(ca.DM(push)) * self.levels[name]
         for body, wrench in wrenches.items():
@@ -379,6 +380,7 @@ def law_program(
             inputs[name] = symbol
     if commands.readings:
         outputs["reading"] = ca.vertcat(*commands.readings.values())
+    # A symbol of another plant would be compiled as an input that nobody fills.
     unknown = [s.name() for s in ca.symvar(ca.vertcat(*outputs.values())) if not _within(s, inputs)]
     if unknown:
         raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")

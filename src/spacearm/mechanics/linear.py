@@ -1,4 +1,9 @@
-"""Small symmetric systems, written out."""
+"""Small symmetric linear systems, factorised in symbols.
+
+An L D L^T factorisation without pivoting, written out as straight-line code: for positive definite matrices of up to
+some ten rows. No square roots, one division per row, and zeros of the matrix vanish as the expressions are built. There
+is no check of definiteness: a singular matrix gives numbers that are not finite, which the loops report.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,12 @@
 
 The order of inputs and outputs is a contract with the integration loops in :mod:`spacearm.engine`, which know offsets
 and nothing of robots.
+
+Right-hand side of x' = f(x, t): pose rates from velocities, accelerations from hybrid dynamics, and beside them the
+powers that the ledger integrates. Springs, dampers, couplings and dry friction are generalised forces here; loads are
+wrenches on frames. Body recursions may run in frames of their own (:mod:`spacearm.mechanics.reframe`), which nobody
+outside sees: inputs and outputs are in the robot's frames, base velocity in base axes, SI units. The quaternion is not
+normalised in the program; the loops project it after each step.
 """
 
 from __future__ import annotations
@@ -122,6 +128,8 @@ class _Motion:
         twist = velocities(self.tree, self.tree.placements(self.joints), self.velocity, self.inputs["rotor"]).twist
         loaded = [self.tree.robot.body_index(self.tree.robot.frame(load.frame).body) for load in self.loads]
         return ca.vertcat(
+            # A drive gives its force where it is free and the reaction beside it where it is driven: the sum is its
+            # effort.
             (self.inputs["force"] + reaction) * self.velocity,
             -self.damper * self.velocity,
             *self.coupling_power,
@@ -180,6 +188,7 @@ def with_passive(robot: Robot, q: SX, velocity: SX, x: Mapping[str, SX], force: 
         pull = -stiffness * (q[first] - ratio * q[second] - rest) - damping * rate
         force[6 + first] += pull
         force[6 + second] -= ratio * pull
+        # Only what the damper dissipates: the coupling's spring stores energy, which follows from the state.
         coupling_power.append(damping * rate * rate)
     return force, damper, coupling_power
 
@@ -262,6 +271,8 @@ def motion_tangent(
     at = ca.vertcat(at, *(x[name] for name in derived))
     along = ca.vertcat(along, *d_derived)
     d_given = driven_part(motion.mode, ca.jtimes(motion.drive, at, along))
+    # A symbol in place of the acceleration: differentiating with it held leaves out the derivative of forward dynamics
+    # itself, which is the expensive one.
     held = ca.SX.sym("acceleration", 6 + tree.n)
 
     def value(flat: SX) -> SX:
@@ -273,6 +284,7 @@ def motion_tangent(
 
     placements = tree.placements(motion.joints)
     needed = inertial_wrenches(tree, placements, problem.velocity, held, motion.inertia, x["rotor"])
+    # Wrenches through the joints at the actual motion: they change direction where a joint position changes.
     through = _wrenches(value(_flat(joint_wrenches(tree, placements, needed, motion.wrenches).joint)))
     d_body = _wrenches(change(_flat(net(needed.body, motion.wrenches))))
     d_carrier = _wrenches(change(_flat([own or _NOTHING for own in needed.carrier])))
@@ -281,6 +293,8 @@ def motion_tangent(
         # What goes through a joint turns or shifts with it, on its way to the parent.
         d_carrier[i] = d_carrier[i].plus(scaled(carried_along(through[i], joint.subspace), d_joints[i]))
     inertias = articulated(tree, placements, motion.mode, motion.inertia, x["rotor"])
+    # H da = d(force) - d(demand): the articulated inertias of the point solve for the change, as they did for the
+    # motion.
     response = inertias.respond(change(problem.force - needed.effort), d_body, [*d_carrier])
     rate = ca.vertcat(motion.pose_rate(), problem.back(found))
     d_rate = change(ca.vertcat(motion.pose_rate(), problem.back(held)), d_given + response.acceleration)

@@ -4,8 +4,8 @@ A law is written once, in symbols, and compiled; the plant hands it the pieces. 
 flat state, the parameters of the model and the law's own references, constants and memory, and is built when a law
 first asks for it: what no law asks for costs nothing.
 
-Frames: positions and Jacobians of frames in world axes, base velocity and momentum in base axes at the base's origin,
-as each piece states. Units are SI. n joints give 6 + n degrees of freedom, the base's six first.
+Frames: poses, Jacobians and momentum (about the mass centre) in world axes, base velocity and reaction map in base
+axes, as each piece states. Units are SI. n joints give 6 + n degrees of freedom, the base's six first.
 
 The model's parameters are those the law assumes and may differ from the robot that moves. Noise of sensors, delay,
 quantisation and actuator limits are not here: see :mod:`spacearm.mechanics.sensors` and :mod:`spacearm.mechanics.law`.
@@ -245,6 +245,7 @@ class Plant:
 
         Of an expression without velocities it is exact.
         """
+        # Chain rule along x': pose rates from the velocities, velocity rates as given.
         moved = ca.SX.zeros(6 + self.robot.n) if acceleration is None else acceleration
         turn = quaternion_rate(self.quaternion, self.angular_velocity)
         shift = self.base.rotation @ self.velocity[:3]
@@ -303,10 +304,12 @@ class Plant:
         Args:
             force: (6 + n) what acts besides the drives; nothing unless given.
         """
+        # Noted, because what reacts depends on the phase: the law is then written for its locks and paths.
         self.reacts.append(True)
         size = 6 + self.robot.n
         own, mode, drive = ca.SX.zeros(size), ca.SX.zeros(size), ca.SX.zeros(size)
         for i, name in enumerate(self.robot.dof_names):
+            # A given motion wins over what is asked for here: a locked joint stays locked.
             own[i] = self.acting.get(name, 0.0)
             if name in self.given or name in accelerations:
                 mode[i], drive[i] = 1.0, self.given.get(name, accelerations.get(name))
@@ -359,6 +362,7 @@ class Plant:
         space of Nenchev, Yoshida, Vichitkulsawat, Uchiyama, IEEE Trans. Robotics and Automation 15(6), 1999.
         """
         matrix = self.mass_matrix
+        # Schur complement of the linear part: moments about the mass centre and not the base's origin.
         linear, mixed, coupling = matrix[:3, :3], matrix[:3, 3:6], matrix[:3, 6:]
         return matrix[3:6, 6:] - mixed.T @ solve_symmetric(linear, coupling)
 
@@ -371,6 +375,7 @@ def damped_inverse(matrix: SX, right: SX, damping: float = 0.0, near: float = 0.
     """
     square = matrix @ matrix.T
     if damping > 0.0:
+        # Rounding can make the determinant of a singular product negative.
         measure = ca.sqrt(ca.fmax(determinant(square), 0.0))
         weight = damping * ca.fmax(1.0 - measure / near, 0.0) ** 2
         square = square + weight * ca.SX.eye(square.shape[0])

@@ -1,4 +1,10 @@
-"""A program: named symbolic inputs and outputs, ready to be differentiated and compiled."""
+"""A program: named symbolic inputs and outputs, ready to be differentiated and compiled.
+
+The boundary between mathematics and machine code: CasADi expressions on one side, flat arrays of doubles on the other.
+Derivatives are taken here, symbolically and exactly: Jacobians, tangents (forward mode) and adjoints (reverse mode) are
+programs again, compiled like any other. CasADi stores matrices by columns, the flat order is by rows: hence the
+transposes.
+"""
 
 from __future__ import annotations
 
@@ -89,6 +95,7 @@ class Program:
         )
         if symbols.numel() == 0:
             return self
+        # Substituted and not only set to zero at run time: the products disappear from the program.
         values = ca.substitute(list(self.outputs.values()), [symbols], [ca.SX.zeros(symbols.shape)])
         outputs = {name: ca.densify(value) for name, value in zip(self.outputs, values, strict=True)}
         return replace(self, outputs=outputs)
@@ -137,6 +144,7 @@ class Program:
         seed = _like(value, f"bar_{output}")
         names = list(inputs)
         point = ca.vertcat(*(ca.vec(self._input(name).T) for name in names))
+        # Reverse mode: one pass for all inputs, whatever their number.
         pulled = ca.densify(ca.jtimes(ca.vec(value.T), point, ca.vec(seed.T), True))
         outputs, start = {}, 0
         for name in names:

@@ -73,6 +73,7 @@ def reframed(robot: Robot, *, free: bool = False) -> Reframed | None:
     first joint's own): that joint then has no constant part, and lets no torque through about that z.
     """
     plain = all(_plain(joint.placement.rotation, joint.axis) for joint in robot.joints)
+    # Aligned robots already have sparse placements: other frames would only add a map.
     if (plain and not free) or not robot.joints:
         return None
     frames = [Pose()] * len(robot.bodies) if plain else _frames(robot)
@@ -119,8 +120,10 @@ def _frames(robot: Robot) -> list[Pose]:
         back = _foot(own, before)
         ahead = _foot(own, lines[next_joint[body]]) if body in next_joint else back
         normal = ahead.normal if body in next_joint else -ahead.normal
+        # The normal to the next joint first, since it makes the next placement sparse; then that to the joint before.
         t = next((foot.at for foot in (ahead, back) if foot.at is not None), 0.0)
         z = own.direction
+        # Orthogonal to z again: a cross product of nearly parallel axes is so only to rounding.
         x = normal - (normal @ z) * z
         x /= np.linalg.norm(x)
         frames.append(poses[body].inverse() @ Pose(np.column_stack([x, np.cross(z, x), z]), own.point + t * z))
@@ -143,6 +146,7 @@ def _foot(own: _Line, other: _Line) -> _Foot:
         if np.linalg.norm(normal) <= 1e-9 * np.linalg.norm(apart):  # the same line: any normal will do
             normal = np.cross(own.direction, np.eye(3)[int(np.argmin(np.abs(own.direction)))])
         return _Foot(t, normal)
+    # Foot of the common normal of two lines, m along the first; it runs off as 1 / sine.
     t = float(np.cross(apart, other.direction) @ across) / sine**2
     return _Foot(t if abs(t) <= _REACH * float(np.linalg.norm(apart)) else None, across / sine)
 
@@ -163,6 +167,7 @@ def _screw(relative: Pose) -> Screw:
     # What is left to be turned about z: not from the last row, which is small where the tilt is.
     x, y = np.array([c, s, 0.0]), np.array([-s * tilt[0], c * tilt[0], tilt[1]])
     angle = math.atan2(y @ r[:, 0], x @ r[:, 0])
+    # The shift along z, the rotated x and the rotated z: a basis unless the axes are parallel.
     first, normal, along = np.linalg.solve(np.column_stack([[0.0, 0.0, 1.0], [c, s, 0.0], r[:, 2]]), p)
     size = float(np.abs(p).max())
     if max(abs(first), abs(along)) > 2.0 * _REACH * size:
@@ -182,6 +187,7 @@ def transport(pose: Pose) -> Array:
     matrix[0, 0] = 1.0
     matrix[1:4, 0] = shift
     matrix[1:4, 1:4] = rotation
+    # I_o = R I R^T - m [p][p] - ([p][R h] + [R h][p]): linear in m, h, I, column by column.
     matrix[4:, 0] = six_of(-skew(shift) @ skew(shift))
     for k in range(3):
         arm = rotation[:, k]

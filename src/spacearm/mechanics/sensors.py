@@ -170,9 +170,11 @@ class Encoder(JointSensor):
     def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
         plant, chosen = reader.plant, self.chosen(reader.plant.robot)
         layout, interval = Layout(plant.robot.n), reader.every * float(plant.period or 0.0)
+        # Exact discretisation of the first-order filter for an input held over the interval.
         share = 1.0 - np.exp(-interval / self.smoothing) if self.smoothing else 1.0
         known, rate = reader.memory("last", len(chosen)), reader.memory("rate", len(chosen))
         slope = ca.if_else(reader.fresh, rate + share * ((reading - known) / interval - rate), rate)
+        # At the first reading there is no difference yet, and a rate of zero would kick the law.
         slope = ca.if_else(reader.first, plant.rates[chosen], slope)
         reader.keep("last", ca.if_else(ca.logic_or(reader.first, reader.fresh), reading, known))
         reader.keep("rate", slope)
@@ -370,6 +372,7 @@ class AttitudeSensor(Sensor):
         return 3
 
     def measured(self, plant: Plant, error: SX) -> SX:
+        # A small rotation as (1, e / 2), normalised afterwards: right to second order, and unit in any case.
         turn, true = ca.vertcat(1.0, 0.5 * error), self.quantity(plant)
         w, v = true[0], true[1:]
         both = ca.vertcat(w - ca.dot(v, turn[1:]), w * turn[1:] + v + ca.cross(v, turn[1:]))
@@ -418,6 +421,8 @@ class FrameAttitude(AttitudeSensor):
 
     def quantity(self, plant: Plant) -> SX:
         r = plant.pose(self.frame).rotation
+        # Quaternion from the diagonal, signs from the off-diagonal entries: no branch is needed, and every root stays
+        # real under rounding.
         signs = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
         w, x, y, z = (0.5 * ca.sqrt(ca.fmax(1 + a * r[0, 0] + b * r[1, 1] + c * r[2, 2], 0.0)) for a, b, c in signs)
         return ca.vertcat(
@@ -509,6 +514,7 @@ class _Reader:
             value = sensor.resolution * ca.floor(value / sensor.resolution + 0.5)
         begun = self.memory("begun", 1)
         self.keep("begun", ca.SX(1))
+        # Memory starts at zero: ``begun`` tells the first tick from all others.
         self.first, self.fresh = begun == 0, begun
         if self.every > 1:
             count, held = self.memory("count", 1), self.memory("held", value.numel())
@@ -520,6 +526,7 @@ class _Reader:
             entry = ca.vertcat(value, self.fresh)
             size = entry.numel()
             register = shift_register(plant, f"{sensor.name}.late", size * self.late)
+            # At the first tick the register is filled with the first reading, as if nothing had moved before.
             register = [ca.if_else(self.first, entry[k % size], old) for k, old in enumerate(register)]
             self.keep("late", ca.vertcat(*register[size:], entry))
             value, self.fresh = ca.vertcat(*register[: size - 1]), register[size - 1]
@@ -533,6 +540,8 @@ def sensed(
     if not sensors:
         return build(plant)
     checks.unique([sensor.name for sensor in sensors], "sensor")
+    # The law is written over symbols of a separate state, for which readings are substituted at the end: the law itself
+    # does not know of sensors.
     believed = plant.apart([sensor.frame for sensor in sensors if isinstance(sensor, ForceTorque)])
     given = build(believed)
     commands = given if isinstance(given, Commands) else Commands(given)

@@ -244,6 +244,7 @@ def _sphere_disc(a: Sphere, at: SymbolicPose, b: Disc, to: SymbolicPose) -> list
     local = _local(to, at.origin)
     across = ca.vertcat(local[0], local[1], 0)
     reach = length_of(across)
+    # length_of never is zero: a sphere over the disc's centre does not divide by zero.
     edge = across * ca.fmin(1, b.radius / reach)
     apart = local - edge
     size = length_of(apart)
@@ -306,6 +307,7 @@ def _sphere_cylinder(a: Sphere, at: SymbolicPose, b: Cylinder, to: SymbolicPose)
     reach = length_of(across)
     outward, up = _unit(across, ca.SX([1, 0, 0])), ca.vertcat(0, 0, ca.if_else(local[2] >= 0, 1, -1))
     side, end = reach - b.radius, ca.fabs(local[2]) - 0.5 * b.length
+    # Beyond side and end both: the nearest point is on the edge, and the distance the hypotenuse.
     beyond = ca.fmax(side, 0) * outward + ca.fmax(end, 0) * up
     inside = ca.logic_and(side <= 0, end <= 0)
     nearer = ca.if_else(side >= end, outward, up)

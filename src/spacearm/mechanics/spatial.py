@@ -56,6 +56,7 @@ def scaled(a: Spatial, factor: SX) -> Spatial:
 
 def snapped(array: Array) -> Array:
     """The array with entries that are a right angle's rounding error as exact 0 or 1."""
+    # cos(pi / 2) is 6e-17 in floating point: as a factor it would keep dead products alive.
     nearest = np.round(array)
     return np.where(np.abs(array - nearest) < ALIGNMENT_TOLERANCE, nearest, array)
 
@@ -88,6 +89,7 @@ class SpatialInertia(NamedTuple):
 
     def minus_outer(self, u: Spatial, factor: SX) -> SpatialInertia:
         """``self - factor * u u^T``."""
+        # Symmetric blocks are mirrored from one triangle: half the products, and symmetry to the last bit.
         force, moment = u.linear * factor, u.angular * factor
         return SpatialInertia(
             mirrored(self.mass - force @ u.linear.T),

@@ -1,4 +1,9 @@
-"""The robot as recursions want it: parents, placements, axes, as constants; joint positions as symbols."""
+"""The robot as recursions want it: parents, placements, axes, as constants; joint positions as symbols.
+
+Bodies are numbered with the base as 0 and the child of joint i as i + 1, parents before children, so that one loop
+upwards or downwards visits the tree in order. Everything but the joint positions is constant and enters expressions as
+numbers, snapped to exact 0 and 1 where it is a right angle: CasADi then drops those products. Lengths m, angles rad.
+"""
 
 from __future__ import annotations
 
@@ -120,6 +125,7 @@ class TreeJoint:
         fixed, arm, axis = self.place.rotation, self.place.translation, self.axis
         if self.joint.kind == "prismatic":
             return _single(Rotation(constant(fixed)), constant(arm) + constant(fixed @ axis) * q)
+        # One sine and one cosine per joint: all else is products.
         c, s = ca.cos(q), ca.sin(q)
         # Along a coordinate axis by its small components: its large one is 1 to rounding for any tilt below 4e-8 rad.
         along = np.flatnonzero(axis)
@@ -209,6 +215,7 @@ class Tree:
             return parameters
         maps = (constant(transport(frame.inverse())) for frame in self._own.frames)
         bodies = [ca.mtimes(m, parameters[10 * b : 10 * b + 10]) for b, m in enumerate(maps)]
+        # From the tips inwards: what a child hands to its parent is then handed on with the parent's own.
         for i in reversed(range(self.n)):
             axis = self._rod_axis(i)
             if axis is not None:

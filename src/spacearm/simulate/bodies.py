@@ -143,6 +143,7 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
     sums = np.zeros((len(states), 9))
     _sum_up(rows, bodies.rotation, bodies.origin, bodies.velocity, bodies.angular_velocity, sums)
     linear, angular, linear_scale, angular_scale, kinetic = sums[:, :3], sums[:, 3:6], *sums[:, 6:].T
+    # Rotors: their mass belongs to the carrier, only the axial rotation is extra.
     geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
     for i, axial in zip(geared, np.moveaxis(rotors, -1, 0), strict=True):
         rotor = robot.joints[i].rotor
@@ -189,6 +190,7 @@ def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, spin: 
             sums[t, 5] += a2
             sums[t, 6] += math.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
             sums[t, 7] += math.sqrt(a0 * a0 + a1 * a1 + a2 * a2)
+            # T = 1/2 (m v.v + 2 v.(w x h) + w.I w), all about the body's own origin.
             sums[t, 8] += 0.5 * ((p0 + s0) * v0 + (p1 + s1) * v1 + (p2 + s2) * v2)
             sums[t, 8] += 0.5 * (w0 * k0 + w1 * k1 + w2 * k2)
 
@@ -252,6 +254,7 @@ def centred(
     distance nor a large common speed costs digits.
     """
     n = robot.n
+    # At zero position and velocity first; the common motion is added to the mass centre's velocity alone.
     local = np.array(states)
     local[:, :3] = 0.0
     local[:, Layout(n).linear_velocity] = 0.0

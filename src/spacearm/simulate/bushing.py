@@ -29,6 +29,7 @@ def rotation_vector(rotation: SX) -> SX:
         rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]
     )
     sine, cosine = 0.5 * ca.sqrt(ca.sumsqr(twice) + 1e-200), 0.5 * (ca.trace(rotation) - 1)
+    # angle / sine tends to 1; below 1e-8 it is 1 to rounding, and the quotient would be 0 / 0 at zero.
     small = sine < 1e-8
     factor = ca.if_else(small, 1, ca.atan2(sine, cosine) / ca.if_else(small, 1, sine))
     return 0.5 * factor * twice
@@ -91,6 +92,7 @@ class Bushing(ForceElement):
         relative = turn.T @ b.pose.rotation @ rest.T
         stretch = ca.vertcat(turn.T @ arm - x[12:15], rotation_vector(relative))
         pull = -x[:6] * stretch - x[6:12] * ca.vertcat(drift, spin)
+        # Opposite wrenches at the same point, the second frame's origin: nothing is gained in sum.
         force, moment = turn @ pull[:3], turn @ pull[3:]
         return Action({keys[0]: -ca.vertcat(force, moment + ca.cross(arm, force)), keys[1]: ca.vertcat(force, moment)})
 

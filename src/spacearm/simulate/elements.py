@@ -271,6 +271,7 @@ def _elements(made: Keyed[World]) -> Elements:
         values = ca.densify(ca.vertcat(*(each.value for _, each in watched)))
         watch = Kernel(Program("watch", inputs | {"rate": view.rate}, {"value": values}))
         number, after = ca.SX.sym("number", 1), view.memory
+        # One jump program for all events: a chain of if_else over the number of the event that crossed.
         for k, (place, each) in enumerate(watched):
             new = ca.vertcat(view.memory[:place], each.after, view.memory[place + each.after.numel() :])
             after = ca.if_else(number == k, new, after)

@@ -1,4 +1,10 @@
-"""The motion kernels of a robot and of a world, with the numbers that they need."""
+"""The motion kernels of a robot and of a world, with the numbers that they need.
+
+A world is one program: those of its robots one beside the other, with all inputs of one name together. A :class:`Part`
+knows which columns of the common vectors belong to a system, so that its rows can be read as if it had run alone.
+Integrated vector: states of all systems, energies, memory of continuous laws, memory of force elements. Kernels are
+cached by structure: robots that differ in numbers only share machine code.
+"""
 
 from __future__ import annotations
 
@@ -251,6 +257,8 @@ class WorldMotion:
         """
         code = self.code
         behind = np.arange(code.moved, code.ny)
+        # Energies act back on nothing, and memory without a tolerance is booked only: neither belongs in Newton's
+        # system.
         index = np.concatenate([np.arange(code.nx), behind[np.isfinite(tolerance[behind])]])
         parts = [(part, {*range(part.dofs.start, part.dofs.start + 6)}) for part in self.parts]
         bases = [(part.at.quaternion.start, part.at.velocity.start) for part, own in parts if not own & {*bound}]

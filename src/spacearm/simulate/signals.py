@@ -51,10 +51,12 @@ class Signal:
 
     def __call__(self, time: npt.ArrayLike) -> Any:
         t = np.asarray(time, dtype=np.float64)
+        # Inner breaks only: the outer pieces go on for ever.
         piece = np.searchsorted(self.breaks[1:-1], t, side="right")
         local = t - self.breaks[piece]
         value = np.zeros_like(t)
         for row in self.coefficients[::-1]:
+            # Horner, in time since the piece's own start: powers of absolute time would lose digits late in a run.
             value = value * local + row[piece]
         return value if t.ndim else float(value)
 
@@ -85,6 +87,7 @@ class Signal:
         polynomial = np.polynomial.Polynomial
         columns = []
         for left, piece in zip(edges[:-1], pieces, strict=True):
+            # Taylor shift to the new left edge.
             moved = polynomial(self.coefficients[:, piece])(polynomial([left - self.breaks[piece], 1.0])).coef
             columns.append(np.pad(moved, (0, self.coefficients.shape[0] - moved.size)))
         return _framed(Signal(edges, np.stack(columns, axis=1)))

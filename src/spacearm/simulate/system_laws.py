@@ -1,4 +1,10 @@
-"""Laws of several systems in one phase, as the one law that the solver asks."""
+"""Laws of several systems in one phase, merged into the one law that the solver evaluates.
+
+The solver knows a single law with one tick. Programs of all systems are put one behind the other over the world's
+state; a law with a longer period keeps its outputs in memory and a count of ticks, and is taken over at its own ticks
+only. Outputs are ordered with degrees of freedom first, then wrenches, as the solver's tables have them; ``places``
+remembers where the numbers of each law went. Laws of different systems do not see one another's commands.
+"""
 
 from __future__ import annotations
 
@@ -124,6 +130,7 @@ def _merged(
         x = law.program.inputs
         own = {name: ca.SX.sym(f"{name} {number}", symbol.numel()) for name, symbol in x.items()}
         own["state"], own["time"] = state[first : first + x["state"].numel()], time
+        # Fresh symbols: two systems may have the very same program.
         values = ca.substitute([*law.program.outputs.values()], [*x.values()], [own[name] for name in x])
         found = dict(zip(law.program.outputs, values, strict=True))
         counted.append(None)
@@ -132,6 +139,7 @@ def _merged(
             counted[-1] = sum(symbol.numel() for symbol in held)
             held.append(count)
             held_next.append(ca.if_else(count >= every - 1, 0, count + 1))
+            # Evaluated at every tick, but memory and outputs only change at its own.
             found["memory"] = ca.if_else(count == 0, found["memory"], own["memory"])
             for name in rows:
                 if name in found:

@@ -120,8 +120,10 @@ def _tracks(a: Track, b: Track, inside: Array) -> Iterator[tuple[str, str, Array
         mine, theirs = pair(name)
         yield name, sort, np.linalg.norm(mine - theirs, axis=1)
     mine, theirs = pair("base_quaternion")
+    # Linear interpolation leaves the unit sphere.
     theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
     turns = np.einsum("tji,tjk->tik", rotation_matrices(mine), rotation_matrices(theirs))
+    # Angle by atan2 of sine and cosine: accurate near zero, where acos is not.
     skewed = 0.5 * np.linalg.norm(
         np.stack([turns[:, i, j] - turns[:, j, i] for i, j in ((2, 1), (0, 2), (1, 0))], axis=1), axis=1
     )

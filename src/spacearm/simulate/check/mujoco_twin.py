@@ -120,6 +120,7 @@ class MujocoTwin:
     def _write_inertia(self, index: int, mass: float, com: Array, tensor: Array) -> None:
         model = self.model
         moments, axes = np.linalg.eigh(tensor)
+        # Eigenvectors may come as a reflection; a quaternion needs a rotation.
         if np.linalg.det(axes) < 0.0:
             axes[:, 0] = -axes[:, 0]
         model.body_mass[index] = mass
@@ -144,9 +145,11 @@ class MujocoTwin:
         mj.mju_quat2Mat(rotation, data.qpos[QUATERNION])
         self.rotation = rotation.reshape(3, 3)
         self._map[:3, :3] = self.rotation
+        # MuJoCo's linear velocity is in world axes: T depends on the attitude, and its rate on w x v.
         self._drift[:3] = self.rotation @ np.cross(nu[3:6], nu[:3])  # dT/dt nu
         data.qvel[:] = self._map @ nu
         self.velocity = nu
+        # The stages of mj_forward that are needed, and no constraint solver.
         mj.mj_kinematics(model, data)
         mj.mj_comPos(model, data)
         mj.mj_tendon(model, data)

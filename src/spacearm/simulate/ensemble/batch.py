@@ -173,6 +173,7 @@ def simulate_batch(
     stop = np.zeros(1, dtype=np.uint8)
 
     def chain(i: int) -> Chain:
+        # A world of its own only where parameters differ; all share prepared phases and programs (settings).
         own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}}) if each else shared
         return Chain(own, states[i], items[i if len(items) > 1 else 0], settings, i)
 

@@ -1,4 +1,9 @@
-"""Whole runs side by side: phase after phase, each run judged by its balances of momentum and energy."""
+"""Whole runs side by side: phase after phase, each run judged by its balances of momentum and energy.
+
+Runs that share what is compiled go through the phases together, in lanes (:mod:`spacearm.simulate.ensemble.lanes`). At
+eight instants and at the end of each phase momentum, mass centre and energy are compared with what was integrated from
+outside, all runs at once. A run that fails is not repaired but handed back as None, for an event-driven run to explain.
+"""
 
 from __future__ import annotations
 
@@ -106,6 +111,7 @@ def _run_kind(runs: Sequence[LaneRun], device: Device, threads: int | None) -> t
     tolerance = np.array([run.tolerance for run in runs])
     for legs in zip(*(run.legs for run in runs), strict=True):
         still = Layout(robot.n).velocity.start + np.array([robot.dof_index(name) for name in legs[0].phase.locked], int)
+        # Locked while it moves would take an impulse: not a run for lanes.
         sound &= ~np.any(states[:, still], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             times, y, within = roll(legs, states, device, threads)
@@ -143,6 +149,7 @@ def _kept(legs: Sequence[Leg], starts: Array, times: Array, y: Array, tolerance:
         work = sum((energy[name][:, :, :6].sum(axis=2) * sign for name, sign in (("drive", 1), ("damping", -1))), 0.0)
         work = work + energy["load"].sum(axis=2)
         squared = (velocity**2).sum(axis=2)
+        # Work in the world less what went into the motion of the mass centre: work in its frame.
         work = work - 0.5 * mass * (squared - squared[:, :1])
     else:
         impulse = twist = np.zeros((1, 1, 3))

@@ -64,14 +64,22 @@ def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
         if not change.any():
             break
         bad ^= change
+        # Some of them may come back, but not half: with so many the prediction is wrong, and judging goes no further.
+        if np.any(bad.sum(axis=0) > 2.0 * _most_outliers(present)):
+            break
     return bad if _scattered(bad, present) else np.zeros_like(bad)
+
+
+def _most_outliers(present: Mask) -> Array:
+    """How many readings of each row (rows,) may be outliers."""
+    return np.maximum(MOST * present.sum(axis=0), float(FEW))
 
 
 def _scattered(bad: Mask, present: Mask) -> bool:
     """Whether bad readings (T, rows) are few in every row, and follow each other no more than by chance."""
     count, whole = bad.sum(axis=0), np.maximum(present.sum(axis=0), 1)
     together, chance = np.sum(bad[1:] & bad[:-1], axis=0), count**2 / whole
-    few = count <= np.maximum(MOST * whole, FEW)
+    few = count <= _most_outliers(present)
     return bool(np.all(few & (together <= chance + 4.0 * np.sqrt(chance) + 3.0)))
 
 

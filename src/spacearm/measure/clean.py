@@ -72,7 +72,8 @@ def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
 
 def _most_outliers(present: Mask) -> Array:
     """How many readings of each row (rows,) may be outliers."""
-    return np.maximum(MOST * present.sum(axis=0), float(FEW))
+    most: Array = np.maximum(MOST * present.sum(axis=0), float(FEW))
+    return most
 
 
 def _scattered(bad: Mask, present: Mask) -> bool:

@@ -228,7 +228,8 @@ def identify_joints(
             raise
         tested_too = exact and drive != "rigid_torque"
         ignored = tuple(name for name, what in how.items() if what == "off") if tested_too else None
-        fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
+        with work_limit(samples):
+            fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
         if ignored is not None and _unexplained(fit):
             with work_limit(samples, CAUSES):
                 fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
@@ -269,7 +270,9 @@ def _fitted(
         forward.stiff = 0
     if exact is None or not model.noise_known or any(test.smooth for test in model.tests):
         return model, estimate, exact, 0
-    model, estimate, far = _cleared(model, estimate, exact)
+    # What follows a search has work of its own: one that used up almost all of its own has still come to its end.
+    with work_limit(sum(test.time.size for test in model.tests)):
+        model, estimate, far = _cleared(model, estimate, exact)
     return model, estimate, exact, far
 
 

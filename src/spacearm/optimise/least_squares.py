@@ -35,7 +35,7 @@ class LeastSquares:
             cost = 0.5 * float(r @ r) if np.all(np.isfinite(r)) else np.inf
             best = min(best, cost)
             watch.history.append(best)
-            # Finite but hopeless: SciPy stops at infinity, while a step into a bad region should only be shortened.
+            # Finite but hopeless: a step into a region where the model breaks down is rejected and shortened.
             return np.where(np.isfinite(r), r, 1e150)
 
         # Strictly within the bounds, as the reflective method needs it.

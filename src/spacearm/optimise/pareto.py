@@ -69,7 +69,7 @@ def pareto_search(
         sampled.append(found[feasible])
         kept = np.concatenate([kept, points[feasible]])
         values = np.concatenate([values.reshape(-1, found.shape[1]), found[feasible]])
-        # Elitist: the old front competes with the new points, so that nothing good is ever lost.
+        # Elitist: the old front competes with the new points.
         pool = _best(values)
         kept, values = kept[pool], values[pool]
         if progress is not None:

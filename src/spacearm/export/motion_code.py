@@ -224,7 +224,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
             blocks.append(_array(f"law_numbers_{k}", own.numbers))
             if len(own.drawn):
-                # As unsigned: random numbers are hashes of seed, time and channel, and the keys are 64 bits without a sign.
+                # Random numbers are hashes of seed, time and channel; the keys are 64 bits without a sign.
                 keys = ", ".join(f"{int(key) % 2**64}u" for key in own.drawn[:, 0])
                 blocks.append(f"static const unsigned long long law_channels_{k}[] = {{ {keys} }};")
                 blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.drawn[:, 1], 'int')} }};")

@@ -36,8 +36,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from scenario_mutations import chosen, mutated, starts, written
 from watched import Outcome, report, run_watched
 
-#: A run may take this long, CPU seconds; the machine may be busy with other things meanwhile.
-LONGEST = 20.0
+#: A run may take this long, CPU seconds: what spacearm allows a run unasked. The machine may be busy meanwhile.
+LONGEST = 60.0
 #: Where the damage itself asks for more work, the run is ended after this, seconds.
 PATIENCE = 3.0
 #: Messages about a file as a whole, which have no other place.
@@ -132,7 +132,7 @@ def judge(seed: int, number: int, start: str = "") -> Outcome:
     try:
         whole = number % 8 == 0
         busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        with contextlib.redirect_stderr(io.StringIO()), time_limit(busy * (PATIENCE if greedy else 15 * LONGEST)):
+        with contextlib.redirect_stderr(io.StringIO()), time_limit(busy * (PATIENCE if greedy else 5 * LONGEST)):
             with contextlib.nullcontext() if whole else blank_figures():
                 result = run_scenario(file)
             if whole:
@@ -180,7 +180,7 @@ def main() -> int:
             return 1
     start = options.start
     outcomes = run_watched(
-        lambda number: judge(options.seed, number, start), lambda: prepare(start), numbers, options.workers, 5 * LONGEST
+        lambda number: judge(options.seed, number, start), lambda: prepare(start), numbers, options.workers, 2 * LONGEST
     )
     return report(outcomes, options.log)
 

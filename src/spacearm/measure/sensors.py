@@ -20,6 +20,7 @@ from spacearm.mechanics.sensors import MountedSensor, Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Run, Signal, constant
+from spacearm.simulate.loads import thrust_wrench
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.run import Track
 from spacearm.simulate.run.segment import Segment
@@ -217,13 +218,6 @@ def _moments(track: Track, times: Array) -> Moments:
     change = slope[:, layout.velocity]
     acceleration = (1 - s) * change[left] + s * change[right]
     return Moments(states, acceleration, efforts[left][:, 6:], wrenches, tuple(model.loads))
-
-
-def thrust_wrench(robot: Robot, thruster: str) -> Array:
-    """Wrench (6,) of a thruster at full thrust at the origin of its body, body axes."""
-    part = robot.thruster(thruster)
-    force = part.force * part.direction
-    return np.concatenate([force, np.cross(part.position, force)])
 
 
 def shared_period(sensors: Sequence[Sensor]) -> float:

@@ -128,10 +128,14 @@ class Load:
         return replace(self, wrench=tuple(entry.shifted(-start) for entry in self.wrench))
 
 
-def firing(robot: Robot, thruster: str, level: Any = 1.0) -> Load:
-    """A thruster that fires: ``level`` (number or signal, 1 is full thrust) times its force, fixed in its body."""
+def thrust_wrench(robot: Robot, thruster: str) -> Array:
+    """Wrench (6,) of a thruster at full thrust at the origin of its body, body axes."""
     part = robot.thruster(thruster)
     force = part.force * part.direction
-    wrench = np.concatenate([force, np.cross(part.position, force)])
-    throttle = as_signal(level, f"thruster {thruster!r}")
-    return Load(part.body, tuple(throttle * float(entry) for entry in wrench), "frame", thruster)
+    return np.concatenate([force, np.cross(part.position, force)])
+
+
+def firing(robot: Robot, thruster: str, level: Any = 1.0) -> Load:
+    """A thruster that fires: ``level`` (number or signal, 1 is full thrust) times its force, fixed in its body."""
+    wrench, throttle = thrust_wrench(robot, thruster), as_signal(level, f"thruster {thruster!r}")
+    return Load(robot.thruster(thruster).body, tuple(throttle * float(entry) for entry in wrench), "frame", thruster)

@@ -20,13 +20,13 @@ from spacearm.measure.sensors import (
     read_moments,
     shared_mount,
     shared_period,
-    thrust_wrench,
 )
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.result import Certificate
 from spacearm.simulate import Dopri853, Phase, Run, State, firing, simulate, spline
+from spacearm.simulate.loads import thrust_wrench
 from spacearm.typing import Array
 
 #: Tight enough that base parameters come back to 1e-9 from noise-free data.

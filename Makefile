@@ -57,7 +57,7 @@ types: $(STAMP)  ## mypy, strict
 	$(call say,mypy)
 	@$(BIN)/mypy
 
-imports: $(STAMP)  ## import-linter: a room imports only rooms to its left
+imports: $(STAMP)  ## import-linter: a package imports only packages below it
 	$(call say,import directions)
 	@$(BIN)/lint-imports
 

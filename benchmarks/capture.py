@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.common import Row, show
 from benchmarks.peers import Mujoco
-from spacearm.capture import Case, Settling, cushion, design
+from spacearm.capture import LoadCase, SettlingCriterion, design, simulate_capture
 from spacearm.capture.evaluate import Evaluator
 from spacearm.model import catalogue
 from spacearm.papers.zhang2020 import six_hit
@@ -45,7 +45,7 @@ def single() -> list[Row]:
 
         rows.append(Row(f"60 s, {name}, rtol 1e-8", 1e3 * best(lambda run=run: run(1e-8)), "ms", target=15.0))
         rows.append(Row(f"60 s, {name}, rtol 1e-10", 1e3 * best(lambda run=run: run(1e-10)), "ms", target=15.0))
-    full = best(lambda: cushion(arm, start, [six_hit()], duration=LENGTH, damping=5.0, sample=0.1), 10)
+    full = best(lambda: simulate_capture(arm, start, [six_hit()], duration=LENGTH, damping=5.0, sample=0.1), 10)
     rows.append(Row("60 s, damping 5, rtol 1e-11, ledger, certificate", 1e3 * full, "ms"))
     return rows
 
@@ -53,7 +53,7 @@ def single() -> list[Row]:
 def beside() -> list[Row]:
     """The soft motion that follows the hit (no load) beside MuJoCo's RK4, both from the same state."""
     arm = catalogue.load("zhang2020")
-    after = cushion(arm, State.at_rest(arm), [six_hit()], duration=0.01, damping=5.0, sample=0.01)
+    after = simulate_capture(arm, State.at_rest(arm), [six_hit()], duration=0.01, damping=5.0, sample=0.01)
     start = State.from_vector(after.states[-1])
     five = arm.replace(joints=tuple(_damped(joint, 5.0) for joint in arm.joints))
     peer = Mujoco(five, lean=False)
@@ -84,8 +84,8 @@ def _damped(joint: object, damping: float) -> object:
 def fronts(runs: int = 20_480) -> list[Row]:
     """The trade-off front of the reproduction, wall time with all threads; designs a second by law."""
     arm = catalogue.load("zhang2020")
-    cases = [Case((six_hit(),))]
-    settled = Settling(0.0, 2e-4, 2e-4)
+    cases = [LoadCase((six_hit(),))]
+    settled = SettlingCriterion(0.0, 2e-4, 2e-4)
 
     def front() -> object:
         return design(arm, cases, stiffness=(4.0, 160.0), runs=runs, settling=settled)

@@ -12,7 +12,7 @@ from benchmarks.impact import best
 from spacearm.mechanics.shapes import Box, Plane, Sphere
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
-from spacearm.simulate import Contact, Gravity, On, Run, State, World, simulate
+from spacearm.simulate import Contact, Gravity, Run, ShapeOnFrame, State, World, simulate
 
 DURATION, STIFFNESS, FRICTION, G = 10.0, 1e6, 0.5, 9.80665
 RADIUS, EDGE, DENSITY = 0.1, 0.2, 250.0
@@ -64,12 +64,12 @@ def world(case: Case) -> tuple[World, dict[str, State]]:
     systems = {f"b{k}": body(shape) for k, shape in enumerate(case.shapes)}
     elements: list[Gravity | Contact] = [Gravity()]
     start, turn, law = {}, case.turn, (STIFFNESS, 0.0, case.friction)
-    plane = On(Pose(turn, np.zeros(3)), Plane())
+    plane = ShapeOnFrame(Pose(turn, np.zeros(3)), Plane())
     for k, shape in enumerate(case.shapes):
         frame = f"b{k}/body"
         own = Sphere(RADIUS) if shape == "ball" else Box(EDGE, EDGE, EDGE)
-        below = plane if k == 0 else On(f"b{k - 1}/body", Box(EDGE, EDGE, EDGE))
-        elements.append(Contact(On(frame, own), below, *law, name=f"below b{k}"))
+        below = plane if k == 0 else ShapeOnFrame(f"b{k - 1}/body", Box(EDGE, EDGE, EDGE))
+        elements.append(Contact(ShapeOnFrame(frame, own), below, *law, name=f"below b{k}"))
         height = np.array([0.0, 0.0, RADIUS if shape == "ball" else (k + 0.5) * EDGE])
         speed = np.array([case.speed, 0, 0, 0, 0, 0]) if k == 0 else np.zeros(6)
         start[f"b{k}"] = State(turn @ height, quaternion_from_rotation(turn), np.zeros(0), speed)
@@ -101,7 +101,7 @@ def ours(case: Case) -> Run:
 
 def errors(case: Case, run: Run, theirs: float) -> tuple[float, float]:
     """How far the first body's way along the plane is from the rigid one in spacearm and in MuJoCo, m."""
-    track = run.of("b0").states[:, :3] @ case.turn[:, 0]
+    track = run.last_track("b0").states[:, :3] @ case.turn[:, 0]
     return abs(float(track[-1] - track[0]) - case.way), abs(theirs - case.way)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Row, console, show
-from spacearm.ejection import Device, Rig, eject_batch, equivalent_mass, planar
+from spacearm.ejection import Rig, SeparationDevice, eject_batch, equivalent_mass, reduce_to_plane
 from spacearm.engine.batch import default_threads
 from spacearm.model import catalogue
 
@@ -22,8 +22,8 @@ STEP = 1e-3  # s, MuJoCo
 
 def rigs() -> tuple[Rig, Rig]:
     """The arm of Cai et al. (2023) on its air table, and in space with all seven joints."""
-    arm, device = catalogue.load("cai2023"), Device(812.7, 0.086, 2)
-    return Rig(planar(arm, FROZEN), device, "y"), Rig(arm, device)
+    arm, device = catalogue.load("cai2023"), SeparationDevice(812.7, 0.086, 2)
+    return Rig(reduce_to_plane(arm, FROZEN), device, "y"), Rig(arm, device)
 
 
 def attitudes(rig: Rig, count: int) -> np.ndarray[Any, Any]:
@@ -67,7 +67,7 @@ def mujoco_ejection(rig: Rig) -> float:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = mujoco.MjModel.from_xml_string(mjcf_text(rig.mounted))
+        model = mujoco.MjModel.from_xml_string(mjcf_text(rig.mounted_robot))
     model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_RK4, STEP
     model.opt.gravity[:] = 0.0
     model.dof_frictionloss[7:] = 2.0

@@ -12,10 +12,10 @@ import numpy as np
 
 from benchmarks.common import Row, show
 from benchmarks.robots import arm, skew_chain, states
-from spacearm.capture import Case
+from spacearm.capture import LoadCase
 from spacearm.capture.evaluate import Evaluator
 from spacearm.engine import mechanics_of
-from spacearm.engine.cuda import Course, GpuRollout, RolloutSource, Shape, Tuning
+from spacearm.engine.cuda import GpuRollout, GpuSchedule, RolloutSource, RolloutVariant, Tuning
 from spacearm.engine.device import NVRTC, SINGLE, cupy
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.engine.trace import Trace
@@ -222,7 +222,7 @@ def derivatives(robot: Robot, what: str, size: int = 1 << 14) -> list[Row]:
 
 def designs(size: int = 10_000) -> list[Row]:
     """Soft joints of Zhang's arm under two hits, 40 s at 40 ms, peaks and settling; all cores beside."""
-    robot, cases = catalogue.load("zhang2020"), [Case((six_hit(),)), Case((single_hit("mz"),))]
+    robot, cases = catalogue.load("zhang2020"), [LoadCase((six_hit(),)), LoadCase((single_hit("mz"),))]
     here, there = (Evaluator(robot, cases, device=device) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     stiffness, damping = rng.uniform(5.0, 20.0, (size, here.axes.size)), rng.uniform(0.5, 3.0, (size, here.axes.size))
@@ -271,13 +271,13 @@ def variant(
     """Registers, spills, rate and error of a kernel made otherwise than by default; the kernel alone."""
     cp = cupy()
     loop = _loop(robot, frozenset(), frozenset(), None)
-    shape = Shape(real="double" if precision == "float64" else "float")
+    shape = RolloutVariant(real="double" if precision == "float64" else "float")
     kernel = GpuRollout(RolloutSource(loop, shape, tuning), options)
     few = states(robot, 4096)
     starts = cp.asarray(np.tile(few, (size // 4096, 1)), dtype=precision)
     common = robot_parameters(robot)
     common |= loop.stage.derive(common)
-    course = Course(np.array([COUNT]), np.array([STEP]), np.zeros(1))
+    course = GpuSchedule(np.array([COUNT]), np.array([STEP]), np.zeros(1))
 
     def task() -> Any:
         return kernel.run({"state": starts}, common, course, COUNT).rows

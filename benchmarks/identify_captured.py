@@ -23,8 +23,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from benchmarks.common import Row, show
-from spacearm.identify.inertia import Identification, Prior, Record, base_parameters, identify
-from spacearm.identify.inertia.design import expected_information
+from spacearm.identify.inertia import Identification, MotionRecord, Prior, base_parameters, identify
+from spacearm.identify.inertia.design import predict_information
 from spacearm.identify.inertia.inertia_parameters import plain_of
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.readings import attitude_difference
@@ -128,7 +128,7 @@ def motion(friction: float = 0.0, fine: int = 20) -> tuple[Array, Array, Array]:
     return np.arange(count) / RATE, q, v
 
 
-def record(seed: int, fault: str = "") -> Record:
+def record(seed: int, fault: str = "") -> MotionRecord:
     """Readings with noise, and with what went wrong."""
     times, q, v = motion(3.0 if fault == "friction" else 0.0)
     late = np.maximum(np.arange(times.size) - (1 if fault == "delay" else 0), 0)
@@ -148,7 +148,7 @@ def record(seed: int, fault: str = "") -> Record:
         on = (times + 1e-9 >= start) & (times + 1e-9 < start + 2.0)
         wrench[on] += np.concatenate([force, np.cross(place, force)]) / (1.03 if fault == "thrust" else 1.0)
     edges = tuple(sorted({0.0, DURATION, *(s for s, *_ in PULSES), *(s + 2.0 for s, *_ in PULSES)}))
-    noisy = Record("orbit", times, readings, np.zeros(3), wrench, edges, None, (True,) * 6, NOISE).noisy(seed)
+    noisy = MotionRecord("orbit", times, readings, np.zeros(3), wrench, edges, None, (True,) * 6, NOISE).add_noise(seed)
     return replace(noisy, readings=_spoilt(dict(noisy.readings), seed, fault))
 
 
@@ -165,10 +165,10 @@ def _spoilt(readings: dict[str, Array], seed: int, fault: str) -> dict[str, Arra
     return readings
 
 
-def weigh(given: Record, factor: float = 1.3, all_unknown: bool = False) -> Identification:
+def weigh(given: MotionRecord, factor: float = 1.3, all_unknown: bool = False) -> Identification:
     """spacearm's estimate."""
     drawn = drawing(factor)
-    prior = None if all_unknown else Prior.known_bodies(drawn, drawn.body_names[:-1])
+    prior = None if all_unknown else Prior.from_known_bodies(drawn, drawn.body_names[:-1])
     return identify(drawn, [given], prior=prior)
 
 
@@ -184,8 +184,8 @@ def bound(all_unknown: bool = False) -> Information:
     ``tests/identify/inertia/test_output_error.py`` holds it against differences of MuJoCo's motions.
     """
     exact = replace(record(0), readings=_clean())
-    prior = None if all_unknown else Prior.known_bodies(robot(), robot().body_names[:-1])
-    return expected_information(OutputErrorProblem(robot(), [exact], prior=prior))
+    prior = None if all_unknown else Prior.from_known_bodies(robot(), robot().body_names[:-1])
+    return predict_information(OutputErrorProblem(robot(), [exact], prior=prior))
 
 
 def _clean() -> dict[str, Array]:
@@ -260,7 +260,7 @@ def faults(count: int = FAULT_SEEDS) -> list[Row]:
 # -- mujoco.sysid -----------------------------------------------------------------------------------------------------
 
 
-def by_sysid(given: Record, step: float = 0.001) -> tuple[Array, float]:
+def by_sysid(given: MotionRecord, step: float = 0.001) -> tuple[Array, float]:
     """The held body's mass, mass centre and tensor by mujoco.sysid, and its time (s of the processor)."""
     from mujoco import sysid
     from mujoco.sysid._src.model_modifier import pi_from_theta
@@ -326,7 +326,7 @@ def _write_inertia(spec: mujoco.MjSpec, mass: float, centre: Array, tensor: Arra
     body.explicitinertial = True
 
 
-def _initial(model: mujoco.MjModel, given: Record, first: Array, change: Array) -> Array:
+def _initial(model: mujoco.MjModel, given: MotionRecord, first: Array, change: Array) -> Array:
     data = mujoco.MjData(model)
     data.qpos[:3], data.qpos[3:7] = first[:3] + change[:3], given.readings["attitude"][0]
     mujoco.mju_quatIntegrate(data.qpos[3:7], change[3:6], 1.0)
@@ -337,7 +337,7 @@ def _initial(model: mujoco.MjModel, given: Record, first: Array, change: Array) 
     return state
 
 
-def _misfit(states: Array, given: Record) -> Array:
+def _misfit(states: Array, given: MotionRecord) -> Array:
     """Readings from the second sample on against states after the steps, in standard deviations."""
     n, read = given.times.size - 1, given.readings
     q, v = states[:n, :13], states[:n, 13:25]

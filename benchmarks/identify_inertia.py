@@ -57,7 +57,7 @@ def main() -> list[dict[str, Any]]:
         lambda: LinearLeastSquares().solve(InertiaProblem(wrong, records, both)),
         lambda found: f"{sum(r.size for rows in found.residuals.values() for r in rows.values())} equations",
     )
-    problem = single_body_problem(wrong, records[0].thinned(5), robot.configuration(paper.POSTURE))
+    problem = single_body_problem(wrong, records[0].thin(5), robot.configuration(paper.POSTURE))
     timed(
         "single body by particle swarm (Eq. 37)",
         lambda: ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(problem),
@@ -67,7 +67,7 @@ def main() -> list[dict[str, Any]]:
     clean = [measure(robot, experiment, sensors) for experiment in experiments]
     timed(
         "weighted total estimation, 1 Hz",
-        lambda: fit_total(InertiaProblem(wrong, [record.noisy(k) for k, record in enumerate(clean)])),
+        lambda: fit_total(InertiaProblem(wrong, [record.add_noise(k) for k, record in enumerate(clean)])),
         lambda found: f"{found.iterations} iterations, chi square {2 * float(found.cost) / found.freedom:.3f}",
     )
     timed(

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.common import Row, show
 from spacearm.engine.call import call_kernel
-from spacearm.engine.loops import compiled
-from spacearm.identify.joint import Chain, identify_joints, observe, profile_likelihood, sample_posterior
+from spacearm.engine.loops import compile_loop
+from spacearm.identify.joint import MeasurementChain, identify_joints, observe, profile_likelihood, sample_posterior
 from spacearm.identify.joint.forward import Accuracy, Forward, Setup, programs
 from spacearm.model import catalogue
 from spacearm.papers.wojtunik2023 import runs
@@ -33,7 +33,7 @@ def best(call: Callable[[], object], rounds: int = 20) -> float:
     return min(took)
 
 
-@compiled
+@compile_loop
 def _evaluate(address: int, inputs: np.ndarray, out: np.ndarray) -> None:
     call_kernel(address, inputs, out)
 
@@ -90,14 +90,14 @@ def evaluations() -> list[Row]:
 def fits() -> list[Row]:
     """Whole identifications."""
     robot = catalogue.load("wojtunik2023_printed")
-    chain = Chain(robot, runs.FRAME, NOISE)
+    chain = MeasurementChain(robot, runs.FRAME, NOISE)
     tests = []
     for k, offset in enumerate(OFFSETS):
         truth, rng = runs.truth_of(robot, AVERAGE, offset), np.random.default_rng(k)
         tests.append(observe(truth, runs.FRAME, NOISE, rng, f"test{k}", chain=chain))
     one = best(lambda: identify_joints(robot, tests[:1], warn=False), 5)
     rows = [Row("one test, Levenberg-Marquardt, covariance, diagnostics", one, "s")]
-    angle = tests[0].channels(("joint1",))
+    angle = tests[0].select_channels(("joint1",))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         simplex = best(lambda: identify_joints(robot, [angle], method="nelder_mead", cost="paper", warn=False), 1)

@@ -13,12 +13,12 @@ from benchmarks.peers import Pinocchio
 from spacearm.impact import (
     FloatingSystem,
     Impactor,
-    ball,
+    build_system,
     collide,
     even_sphere,
-    flying,
     impact_point,
     optimise_configuration,
+    solid_ball,
     virtual_mass,
 )
 from spacearm.impact.contact import contact_convergence
@@ -106,8 +106,8 @@ def runs(count: int = 100_000) -> list[Row]:
     robot = catalogue.load(ROBOT)
     directions = even_sphere(count)
     chain = FloatingSystem(robot, FRAME, POSTURE)
-    striker = flying(ball(5.0), "contact", velocity=directions).meeting(chain)
-    one = flying(ball(5.0, 0.5), "contact", velocity=[0.0, 1.0, 0.0]).meeting(chain)
+    striker = build_system(solid_ball(5.0), "contact", velocity=directions).move_to_contact(chain)
+    one = build_system(solid_ball(5.0, 0.5), "contact", velocity=[0.0, 1.0, 0.0]).move_to_contact(chain)
     normal = [0.0, 1.0, 0.0]
     collisions = best(lambda: collide(chain, striker, normal=directions, restitution=0.5), 2) / count
     contact = best(lambda: contact_convergence(chain, one, [1e5], normal=normal, restitution=0.5))

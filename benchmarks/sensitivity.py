@@ -18,7 +18,7 @@ STEP = 1e-3  # s
 def scales(robot: Robot) -> Array:
     """A typical size of each parameter of the last body: m, m r (3), m r^2 (6)."""
     inertia = robot.bodies[-1].inertia
-    moment = float(np.trace(inertia.about_origin))
+    moment = float(np.trace(inertia.tensor_about_origin))
     return np.array([inertia.mass, *[np.sqrt(inertia.mass * moment)] * 3, *[moment] * 6])
 
 

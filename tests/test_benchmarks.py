@@ -13,7 +13,18 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import batch, common, control, growth, identify_captured, memory, sensitivity, startup, trajectory
+from benchmarks import (
+    batch,
+    common,
+    control,
+    growth,
+    identify_captured,
+    memory,
+    sensitivity,
+    startup,
+    stepwise,
+    trajectory,
+)
 from benchmarks import robots as bench_robots
 from benchmarks.__main__ import names, run
 from benchmarks.peers import Mujoco, Pinocchio
@@ -163,3 +174,9 @@ def test_short_benchmark_of_the_command_line() -> None:
     assert all(value > 0 and unit for _, value, unit in rows)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_single_steps_are_timed_beside_mujoco() -> None:
+    times = stepwise.compare(bench_robots.arm(), count=3, rounds=1)
+    assert set(times) == {"adaptive", "RK4", "MuJoCo"}
+    assert all(value > 0 for value in times.values())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spacearm import checks
-from spacearm.errors import InputError, ModelError, at
+from spacearm.errors import InputError, ModelError, error_context
 from spacearm.model.problems import ModelErrors
 
 
@@ -32,9 +32,9 @@ from spacearm.model.problems import ModelErrors
         (lambda: checks.number(1, "share", above=0, below=1), "share is 1 (expected more than 0 and less than 1)"),
         (lambda: checks.positive(0, "time", unit="s"), "time is 0 (expected more than 0 s)"),
         (lambda: checks.non_negative(-1e-9, "time", unit="s"), "time is -1e-09 (expected at least 0 s)"),
-        (lambda: checks.whole(2.5, "count", least=1), "count is 2.5 (expected a whole number, at least 1)"),
-        (lambda: checks.whole(True, "count"), "count is True (expected a whole number)"),
-        (lambda: checks.whole(9, "count", least=1, most=8), "count is 9 (expected a whole number, 1 to 8)"),
+        (lambda: checks.integer(2.5, "count", least=1), "count is 2.5 (expected a whole number, at least 1)"),
+        (lambda: checks.integer(True, "count"), "count is True (expected a whole number)"),
+        (lambda: checks.integer(9, "count", least=1, most=8), "count is 9 (expected a whole number, 1 to 8)"),
         (lambda: checks.numbers(["a"], "curve"), "curve is not an array of numbers"),
         (lambda: checks.numbers(["1", "2"], "curve"), "curve is not an array of numbers"),
         (lambda: checks.numbers([1j], "curve"), "curve is not an array of numbers"),
@@ -52,16 +52,22 @@ from spacearm.model.problems import ModelErrors
             lambda: checks.unit_vector([[1, 0, 0, 0], [2, 0, 0, 0]], "attitude", ("T", 4), place="record"),
             "record: attitude has length 2 in row 1 (expected a unit quaternion w, x, y, z)",
         ),
-        (lambda: checks.rising([0, 1, 1]), "times[2] is 1, after 1 (expected increasing values)"),
-        (lambda: checks.rising([0.0], count=2), "times has 1 entries (expected at least 2)"),
-        (lambda: checks.rising([1.0, 2.0], start=0.0), "times starts at 1 (expected 0)"),
-        (lambda: checks.known("elbw", ["elbow", "hip"], "joint"), "there is no joint 'elbw' (did you mean 'elbow'?)"),
-        (lambda: checks.known(3, ["a"], "joint", of="robot 'r'"), "robot 'r' has no joint 3 (known: a)"),
+        (lambda: checks.check_increasing([0, 1, 1]), "times[2] is 1, after 1 (expected increasing values)"),
+        (lambda: checks.check_increasing([0.0], count=2), "times has 1 entries (expected at least 2)"),
+        (lambda: checks.check_increasing([1.0, 2.0], start=0.0), "times starts at 1 (expected 0)"),
+        (
+            lambda: checks.check_name("elbw", ["elbow", "hip"], "joint"),
+            "there is no joint 'elbw' (did you mean 'elbow'?)",
+        ),
+        (lambda: checks.check_name(3, ["a"], "joint", of="robot 'r'"), "robot 'r' has no joint 3 (known: a)"),
         (lambda: checks.one_of("hard", ("rigid", "soft"), "mode"), "mode is 'hard' (expected 'rigid' or 'soft')"),
         (lambda: checks.one_of(1, (True, False), "flag"), "flag is 1 (expected True or False)"),
-        (lambda: checks.only_one({"a": 1, "b": 2}), "both 'a' and 'b' are given (expected one of them)"),
-        (lambda: checks.only_one({"a": None, "b": None}, required=True), "'a' or 'b' is missing"),
-        (lambda: checks.some([], "case", place="design"), "design: there is no case (expected at least one)"),
+        (lambda: checks.check_exclusive({"a": 1, "b": 2}), "both 'a' and 'b' are given (expected one of them)"),
+        (lambda: checks.check_exclusive({"a": None, "b": None}, required=True), "'a' or 'b' is missing"),
+        (
+            lambda: checks.check_not_empty([], "case", place="design"),
+            "design: there is no case (expected at least one)",
+        ),
         (lambda: checks.unique(["a", "b", "a"], "joint"), "joint 'a' is given twice (expected different names)"),
         (lambda: checks.instance(3, str, "name"), "name is 3 (expected text)"),
         (lambda: checks.instance(3, Path, "file", optional=True), "file is 3 (expected a Path or None)"),
@@ -77,12 +83,12 @@ def test_what_passes() -> None:
     found: list[Any] = [
         checks.number(np.float32(2), "a", above=1, below=3),
         checks.number(-math.inf, "a", infinite=True, most=0),
-        checks.whole(np.int64(4), "a", least=4, most=4),
-        checks.whole(4.0, "a"),
-        checks.known("hip", {"hip": 1}, "joint"),
+        checks.integer(np.int64(4), "a", least=4, most=4),
+        checks.integer(4.0, "a"),
+        checks.check_name("hip", {"hip": 1}, "joint"),
         checks.one_of("soft", ("rigid", "soft"), "mode"),
-        checks.only_one({"a": None, "b": 0}),
-        checks.only_one({"a": None}),
+        checks.check_exclusive({"a": None, "b": 0}),
+        checks.check_exclusive({"a": None}),
         checks.instance("x", str, "name"),
     ]
     assert found == [2.0, -math.inf, 4, 4, "hip", "soft", "b", None, "x"]
@@ -91,8 +97,8 @@ def test_what_passes() -> None:
     assert checks.array(np.zeros((5, 2, 3)), "rows", (..., 3)).shape == (5, 2, 3)
     assert checks.array([], "rows", ("T",), above=0).shape == (0,)
     assert np.isnan(checks.array([math.nan], "rows", finite=False, least=0)).all()
-    assert checks.rising([0, 0.5], start=0.0, count=2)[1] == 0.5
-    checks.some([1], "case")
+    assert checks.check_increasing([0, 0.5], start=0.0, count=2)[1] == 0.5
+    checks.check_not_empty([1], "case")
     checks.unique(["a", "b"], "joint")
 
 
@@ -102,7 +108,7 @@ def test_an_array_that_is_one_is_not_copied() -> None:
 
 
 def test_the_error_is_of_the_class_asked_for() -> None:
-    for check in (checks.number, checks.whole, checks.array, checks.unit_vector, checks.rising):
+    for check in (checks.number, checks.integer, checks.array, checks.unit_vector, checks.check_increasing):
         with pytest.raises(ModelError):
             check("x", "what", error=ModelError)
 
@@ -113,8 +119,8 @@ class Ball:
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        checks.checked(self, checks.positive, "mass", place="ball")
-        checks.checked(self, checks.positive, "radius", place="ball", optional=True, unit="m")
+        checks.check_fields(self, checks.positive, "mass", place="ball")
+        checks.check_fields(self, checks.positive, "radius", place="ball", optional=True, unit="m")
 
 
 def test_fields_of_a_frozen_dataclass() -> None:
@@ -125,18 +131,27 @@ def test_fields_of_a_frozen_dataclass() -> None:
 
 
 def test_places_nest_and_a_file_ends_them() -> None:
-    with pytest.raises(InputError) as caught, at("scenario", file="a.toml"), at("phase 2"), at("drive", fallback=True):
+    with (
+        pytest.raises(InputError) as caught,
+        error_context("scenario", file="a.toml"),
+        error_context("phase 2"),
+        error_context("drive", fallback=True),
+    ):
         checks.number("x", "value")
     assert str(caught.value) == "a.toml: scenario: phase 2: drive: value is 'x' (expected a finite number)"
-    with pytest.raises(InputError) as caught, at("robot", file="a.toml"), at("here", fallback=True):
+    with (
+        pytest.raises(InputError) as caught,
+        error_context("robot", file="a.toml"),
+        error_context("here", fallback=True),
+    ):
         raise InputError("no", place="there", file="b.urdf")
     assert str(caught.value) == "b.urdf: there: no"
-    with pytest.raises(InputError) as caught, at("here", fallback=True):
+    with pytest.raises(InputError) as caught, error_context("here", fallback=True):
         raise InputError("no", place="there")
     assert str(caught.value) == "there: no"
 
 
 def test_several_problems_get_the_place_together() -> None:
-    with pytest.raises(ModelErrors) as caught, at("target", file="a.toml"):
+    with pytest.raises(ModelErrors) as caught, error_context("target", file="a.toml"):
         raise ModelErrors([ModelError("one", place="body 'a'"), ModelError("two")])
     assert str(caught.value) == "a.toml: target: 2 problems\n  body 'a': one\n  two"

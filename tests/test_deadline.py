@@ -55,7 +55,7 @@ def test_a_limit_is_seconds_above_zero(seconds: Any) -> None:
 
 def endless(what: str) -> None:
     robot = catalogue.load("xu2017")
-    start = State.moving(robot, base_angular_velocity=[0.1, 0.2, 0.3])
+    start = State.from_velocities(robot, base_angular_velocity=[0.1, 0.2, 0.3])
     if what == "run":
         simulate(robot, start, 1e6, method=RK4(1e-3), max_steps=10**10)
     else:

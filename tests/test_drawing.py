@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from spacearm.cli import main
-from spacearm.drawing import draw, save_figure
 from spacearm.errors import InputError
-from spacearm.figures import COLOURS, curve, new_figure, panels
+from spacearm.figure_files import draw, save_figure
+from spacearm.figures import COLOURS, add_curve, new_figure, panels
 from spacearm.report import write_result
-from spacearm.report.write import plots_of
+from spacearm.report.write import read_plots
 from spacearm.result import Figure, Result
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -27,8 +27,8 @@ def drawn(figure: object) -> object:
 
 def test_curves_keep_their_numbers_colours_and_names() -> None:
     figure = new_figure(x="time", x_unit="s", y="rate", y_unit="rad/s")
-    curve(figure, [0.0, 1.0, 2.0], [3.0, np.nan, 5.0], "elbow<sub>1</sub>", colour=2, dash="dot")
-    curve(figure, [0.0, 1.0], [1.0, 2.0], "wrist")
+    add_curve(figure, [0.0, 1.0, 2.0], [3.0, np.nan, 5.0], "elbow<sub>1</sub>", colour=2, dash="dot")
+    add_curve(figure, [0.0, 1.0], [1.0, 2.0], "wrist")
     (axes,) = drawn(figure).axes
     first, second = axes.lines
     np.testing.assert_array_equal(first.get_xydata(), [[0.0, 3.0], [1.0, np.nan], [2.0, 5.0]])
@@ -70,7 +70,7 @@ def test_bars_of_several_traces_stand_side_by_side() -> None:
 
 def test_logarithmic_axes_and_ranges() -> None:
     figure = new_figure(x="frequency")
-    curve(figure, [1.0, 10.0, 100.0], [1.0, 2.0, 3.0])
+    add_curve(figure, [1.0, 10.0, 100.0], [1.0, 2.0, 3.0])
     figure.update_xaxes(type="log", range=[-1.0, 3.0])
     (axes,) = drawn(figure).axes
     assert axes.get_xscale() == "log"
@@ -80,7 +80,7 @@ def test_logarithmic_axes_and_ranges() -> None:
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_files_are_written_and_the_same_each_time(tmp_path: Path, ending: str) -> None:
     figure = Figure("rates", new_figure(x="time"))
-    curve(figure.plot, [0.0, 1.0], [2.0, 3.0], "a & b <c>")
+    add_curve(figure.plot, [0.0, 1.0], [2.0, 3.0], "a & b <c>")
     path = figure.save(tmp_path / f"one.{ending}")
     assert path.stat().st_size > 1000
     if ending == "svg":
@@ -103,9 +103,9 @@ def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
 
 def test_the_command_writes_the_figures_of_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot = new_figure(y="</script> rate")
-    curve(plot, np.arange(3.0), np.arange(3.0), "x")
+    add_curve(plot, np.arange(3.0), np.arange(3.0), "x")
     write_result(Result("demo", figures=(Figure("rates", plot), Figure("more-rates", plot))), tmp_path / "out")
-    assert json.loads(plots_of(tmp_path / "out" / "index.html")["rates"])["data"][0]["name"] == "x"
+    assert json.loads(read_plots(tmp_path / "out" / "index.html")["rates"])["data"][0]["name"] == "x"
     assert main(["figures", str(tmp_path / "out"), "--format", "png", "-o", str(tmp_path / "slides")]) == 0
     assert sorted(path.name for path in (tmp_path / "slides").iterdir()) == ["more-rates.png", "rates.png"]
     assert "rates.png" in capsys.readouterr().out
@@ -173,12 +173,12 @@ def overlapping(canvas: object) -> list[tuple[str, str]]:
 
 def test_bars_of_a_timeline_start_where_their_stages_begin() -> None:
     from spacearm.mission.figures import _margins, _timeline
-    from spacearm.mission.flight import Outcome
+    from spacearm.mission.flight import StageOutcome
     from spacearm.result import Limit
 
     names = ("torque limit", "rate limit", "range limit", "wheel saturated", "travel exceeded", "propellant out")
     limits = [Limit(name, 0.1 * k, 1.0) for k, name in enumerate(names)]
-    outcomes = [Outcome("approach", 0.0, 20.0, limits), Outcome("catch", 20.0, 50.0, limits[:3])]
+    outcomes = [StageOutcome("approach", 0.0, 20.0, limits), StageOutcome("catch", 20.0, 50.0, limits[:3])]
     for plot in (_timeline(outcomes), _margins(outcomes)):
         assert_same_numbers(plot)
         assert overlapping(drawn(plot)) == []
@@ -200,7 +200,7 @@ def test_figures_of_a_run_are_drawn_as_the_page_has_them() -> None:
 
 def test_small_numbers_have_no_power_of_ten_over_the_title() -> None:
     figure = new_figure(x="time", y="rate", title="Rate")
-    curve(figure, [0.0, 1.0], [0.0, 3e-14])
+    add_curve(figure, [0.0, 1.0], [0.0, 3e-14])
     (axes,) = (canvas := drawn(figure)).axes
     canvas.draw_without_rendering()
     assert axes.yaxis.get_offset_text().get_text() == ""
@@ -209,8 +209,8 @@ def test_small_numbers_have_no_power_of_ten_over_the_title() -> None:
 
 def test_curves_that_the_page_hides_are_hidden_and_steps_are_steps() -> None:
     figure = new_figure()
-    curve(figure, [0.0, 1.0], [0.0, 1.0], "shown", line={"shape": "hv"})
-    curve(figure, [0.0, 1.0], [0.0, 2.0], "hidden", visible="legendonly")
+    add_curve(figure, [0.0, 1.0], [0.0, 1.0], "shown", line={"shape": "hv"})
+    add_curve(figure, [0.0, 1.0], [0.0, 2.0], "hidden", visible="legendonly")
     (axes,) = drawn(figure).axes
     assert [(line.get_label(), line.get_drawstyle()) for line in axes.lines] == [("shown", "steps-post")]
 
@@ -243,7 +243,7 @@ def test_every_kind_of_trace_in_the_sources_can_be_drawn() -> None:
     import re
 
     import spacearm
-    from spacearm.drawing import DRAWN, _Drawing
+    from spacearm.figure_files import DRAWABLE_PROPERTIES, _MatplotlibFigure
 
     kinds = set()
     for file in Path(spacearm.__file__).parent.rglob("*.py"):
@@ -259,5 +259,5 @@ def test_every_kind_of_trace_in_the_sources_can_be_drawn() -> None:
             }
     assert {"bar", "heatmap", "histogram", "scatter"} <= kinds
     for kind in kinds:
-        assert kind in DRAWN
-        assert hasattr(_Drawing, f"_{kind}")
+        assert kind in DRAWABLE_PROPERTIES
+        assert hasattr(_MatplotlibFigure, f"_{kind}")

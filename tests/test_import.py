@@ -64,7 +64,7 @@ def test_every_public_name_resolves_and_all_lists_agree() -> None:
     }
     rooms = {name for name, module in for_type_checkers.items() if module == "spacearm"}
     both = {"simulate"}  # a room that can be called: a function for type checkers
-    assert rooms == set(spacearm._ROOMS) - both
+    assert rooms == set(spacearm._PACKAGES) - both
     assert {name: for_type_checkers[name] for name in for_type_checkers.keys() - rooms - both} == spacearm._HOME
     assert set(spacearm.__all__) == {"__version__", *both, *spacearm._HOME}
     for name in spacearm.__all__:
@@ -80,14 +80,14 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_every_room_is_there_after_a_plain_import() -> None:
     folder = Path(spacearm.__file__).parent
     there = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
-    assert there - {"__init__", "__main__", "cli"} == set(spacearm._ROOMS)  # cli is a program, not a library
-    code = "import spacearm; " + "; ".join(f"assert spacearm.{room}.__name__" for room in spacearm._ROOMS)
+    assert there - {"__init__", "__main__", "cli"} == set(spacearm._PACKAGES)  # cli is a program, not a library
+    code = "import spacearm; " + "; ".join(f"assert spacearm.{room}.__name__" for room in spacearm._PACKAGES)
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert set(spacearm._ROOMS) - set(spacearm._INSIDE) <= set(dir(spacearm))
+    assert set(spacearm._PACKAGES) - set(spacearm._INTERNAL_MODULES) <= set(dir(spacearm))
 
 
 def test_dir_has_public_names_only() -> None:
-    assert set(dir(spacearm)) == {*spacearm.__all__, *spacearm._ROOMS} - {*spacearm._INSIDE}
+    assert set(dir(spacearm)) == {*spacearm.__all__, *spacearm._PACKAGES} - {*spacearm._INTERNAL_MODULES}
     assert not {"Any", "TYPE_CHECKING", "import_module", "sys", "ModuleType"} & set(dir(spacearm))
 
 

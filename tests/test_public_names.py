@@ -52,7 +52,7 @@ def described(module: ModuleType, name: str) -> bool:
 
 def test_pages_have_each_room_with_public_names_once() -> None:
     assert [room for room, times in Counter(ROOMS).items() if times > 1] == []
-    rooms = {f"spacearm.{room}" for room in spacearm._ROOMS if room not in spacearm._INSIDE}
+    rooms = {f"spacearm.{room}" for room in spacearm._PACKAGES if room not in spacearm._INTERNAL_MODULES}
     named = {room for room in rooms if getattr(import_module(room), "__all__", ["no list"])}
     assert named <= set(ROOMS)
     assert {room for room in ROOMS if ".".join(room.split(".")[:2]) not in rooms} == {"spacearm.deadline"}

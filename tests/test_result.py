@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import spacearm
 from spacearm.errors import InputError
 from spacearm.report.page import render_result
-from spacearm.result import Certificate, Check, Figure, Limit, Result, Row, Verdict, plain
-from spacearm.study.findings import RobotFile
+from spacearm.result import Certificate, Check, Figure, Limit, Result, Row, Verdict, json_value
+from spacearm.study.findings import IdentifiedRobotFile
 from spacearm.study.scenario import with_robot
-from spacearm.words import quantity
+from spacearm.text_format import format_quantity
 
 
 def test_results_json_has_exactly_the_contract_s_keys() -> None:
@@ -121,7 +121,11 @@ def test_the_worst_of_several_certificates() -> None:
 
 def test_faults_are_told_in_words() -> None:
     found = Certificate(
-        {"energy": Check(1.0, 1e-9, "J"), "end": Check.that(False, "more steps than allowed"), "path": Check(0.0, 1.0)}
+        {
+            "energy": Check(1.0, 1e-9, "J"),
+            "end": Check.from_condition(False, "more steps than allowed"),
+            "path": Check(0.0, 1.0),
+        }
     )
     assert found.faults == ["energy is 1 J and exceeds its tolerance 1e-09", "end: more steps than allowed"]
     near = Certificate({"whiteness": Check(1.0, 0.9999)})
@@ -162,8 +166,8 @@ def test_first_rows_come_from_every_part() -> None:
 
 
 def test_rounding_in_a_list_is_zero() -> None:
-    assert quantity([1.0, -1.3606e-17, 0.0], "N s") == ("(1, 0, 0)", "N s")
-    assert quantity(math.inf, "s") == ("never", "")
+    assert format_quantity([1.0, -1.3606e-17, 0.0], "N s") == ("(1, 0, 0)", "N s")
+    assert format_quantity(math.inf, "s") == ("never", "")
     assert Limit("not settled", 1.137e-13, 60.0, "s").words == "not settled: 0 s, at most 60"
 
 
@@ -177,7 +181,7 @@ def test_plain_understands_numpy_paths_and_enumerations() -> None:
         "verdict": Verdict.NEW,
         "tuple": (1, None),
     }
-    assert plain(value) == {
+    assert json_value(value) == {
         "array": [[1.0, "NaN"], ["Infinity", "-Infinity"]],
         "scalar": 0.5,
         "integer": 3,
@@ -190,7 +194,7 @@ def test_plain_understands_numpy_paths_and_enumerations() -> None:
 
 def test_plain_refuses_what_json_cannot_hold() -> None:
     with pytest.raises(InputError, match="complex has no place"):
-        plain({"z": 1j})
+        json_value({"z": 1j})
 
 
 values = st.recursive(
@@ -202,8 +206,8 @@ values = st.recursive(
 
 @given(values)
 def test_plain_is_strict_json_for_any_nested_value(value: object) -> None:
-    text = json.dumps(plain(value), allow_nan=False)
-    assert json.loads(text) == plain(value)
+    text = json.dumps(json_value(value), allow_nan=False)
+    assert json.loads(text) == json_value(value)
 
 
 def test_a_check_that_does_not_apply_is_neither_passed_nor_failed() -> None:
@@ -229,11 +233,11 @@ def test_the_page_says_not_applicable() -> None:
 
 
 def test_a_robot_is_written_only_with_a_sound_result() -> None:
-    good = Result("s", certificate=Certificate({"end": Check.that(True, "")}))
-    bad = Result("s", certificate=Certificate({"end": Check.that(False, "stopped")}), summary="Found.")
-    assert with_robot(good, RobotFile("r.toml", lambda: "text")).files == {"r.toml": "text"}
+    good = Result("s", certificate=Certificate({"end": Check.from_condition(True, "")}))
+    bad = Result("s", certificate=Certificate({"end": Check.from_condition(False, "stopped")}), summary="Found.")
+    assert with_robot(good, IdentifiedRobotFile("r.toml", lambda: "text")).files == {"r.toml": "text"}
     for result, obstacle in ((bad, ""), (good, "no such body")):
-        without = with_robot(result, RobotFile("r.toml", lambda: pytest.fail("made all the same"), obstacle))
+        without = with_robot(result, IdentifiedRobotFile("r.toml", lambda: pytest.fail("made all the same"), obstacle))
         assert not without.files
         assert without.settings["written"] == ""
         assert "r.toml was not written" in without.rows[-1].note

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from watched import Outcome, report, run_watched
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.identify.inertia import Nodes, measure, one_joint
+from spacearm.identify.inertia import SplineNodes, measure, one_joint
 from spacearm.identify.inertia.record_files import standard_columns
 from spacearm.measure import Column, make_sensors, read_record
 from spacearm.model import catalogue
@@ -86,9 +86,9 @@ def signals() -> dict[str, np.ndarray]:
     swing = 0.05 * np.exp(-0.02 * TIME) * np.cos(1.5 * TIME)
     joints = dict(zip(JOINTS, (motor + swing, motor, -motor, 2.0 * motor), strict=True))
     robot = catalogue.load("xu2017")
-    motion = Nodes(np.arange(9) * 7.5, np.deg2rad(NODES))
+    motion = SplineNodes(np.arange(9) * 7.5, np.deg2rad(NODES))
     sensors = make_sensors(CHANNELS, period=1.0)
-    record = measure(robot, one_joint(robot, "joint1", "normal", motion), sensors).noisy(1)
+    record = measure(robot, one_joint(robot, "joint1", "normal", motion), sensors).add_noise(1)
     columns = standard_columns(robot, CHANNELS)
     orbit = {
         name: record.readings[channel][:, k] for channel in CHANNELS for k, name in enumerate(columns[channel].names)

@@ -40,10 +40,10 @@ import numpy as np
 from spacearm.errors import SpacearmError
 from spacearm.mechanics.programs import build
 from spacearm.mechanics.tree import rotor_inertias
-from spacearm.model import Robot, load, weightless_dofs
+from spacearm.model import Robot, load, massless_dofs
 from spacearm.model.files import file_format, robot_text
-from spacearm.model.notices import LossyConversion, Repaired
-from spacearm.model.weightless import joint_space_inertia
+from spacearm.model.massless import joint_space_inertia
+from spacearm.model.notices import LossyConversion, RepairWarning
 from spacearm.typing import Array
 
 #: What must be met, relative to the largest entry.
@@ -146,10 +146,12 @@ class Ours:
     def __init__(self, robot: Robot, frames: list[str]) -> None:
         self.robot = robot
         names = ("mass_matrix", "bias", "hybrid_dynamics", "momentum")
-        self.programs = {name: build(robot, name).inlined() for name in names}
-        self.programs |= {f"jacobian of {frame}": build(robot, "jacobian", frame=frame).inlined() for frame in frames}
+        self.programs = {name: build(robot, name).inline_derived() for name in names}
+        self.programs |= {
+            f"jacobian of {frame}": build(robot, "jacobian", frame=frame).inline_derived() for frame in frames
+        }
         self.held = np.zeros(robot.dofs)
-        self.held[[robot.dof_index(name) for name in weightless_dofs(robot)]] = 1.0
+        self.held[[robot.dof_index(name) for name in massless_dofs(robot)]] = 1.0
 
     def __call__(self, state: State) -> dict[str, Array]:
         given = {
@@ -173,12 +175,12 @@ class Ours:
 
 def poses(robot: Robot, joints: Array) -> dict[str, Array]:
     """Where the frames of all bodies, and all other frames, are in the base's: (4, 4) each."""
-    from spacearm.model.fuse import motion
+    from spacearm.model.fuse import joint_pose
     from spacearm.model.parts import Pose
 
     places = {robot.bodies[0].name: Pose()}
     for joint, value in zip(robot.joints, joints, strict=True):
-        places[joint.child] = places[joint.parent] @ joint.placement @ motion(joint.kind, joint.axis, float(value))
+        places[joint.child] = places[joint.parent] @ joint.placement @ joint_pose(joint.kind, joint.axis, float(value))
     places |= {frame.name: places[frame.body] @ frame.placement for frame in robot.frames}
     result = {}
     for name, pose in places.items():
@@ -254,7 +256,7 @@ def examine(path: Path, shown: str, *, repair: bool, states: int, base: str | No
         except SpacearmError as error:
             line.reason = " ".join(str(error).replace(f"{path}: ", "").split())[:300]
             return line
-    line.repairs = sum(len(each.message.repairs) for each in told if isinstance(each.message, Repaired))
+    line.repairs = sum(len(each.message.repairs) for each in told if isinstance(each.message, RepairWarning))
     lost = [str(each.message) for each in told if issubclass(each.category, LossyConversion)]
     line.losses = len(lost)
     line.outcome = "repaired" if line.repairs else "read"

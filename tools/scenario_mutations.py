@@ -22,9 +22,9 @@ SHORT: dict[str, dict[str, Any]] = {
     "tumble": {},
     "mission": {
         "approach": {"duration": 6.0, "match": 4.0, "reach": 0.05, "period": 0.25},
-        "catch": {"duration": 1.0, "stop": 1.0, "period": 0.25, "base_rate_deg": 9.0},
+        "catch": {"duration": 1.0, "stop_time": 1.0, "period": 0.25, "base_rate_deg": 9.0},
         "settle": {"duration": 20.0, "rate_deg": 0.5},
-        "stow": {"duration": 10.0, "hold": 1.0, "error_deg": 9.0},
+        "stow": {"duration": 10.0, "settle_time": 1.0, "error_deg": 9.0},
         "eject": {"energy": 2.0, "duration": 10.0},
     },
     "closed-loop": {},

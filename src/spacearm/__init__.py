@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from spacearm import checks as checks
     from spacearm import control as control
     from spacearm import deadline as deadline
-    from spacearm import drawing as drawing
     from spacearm import ejection as ejection
     from spacearm import engine as engine
     from spacearm import errors as errors
     from spacearm import export as export
+    from spacearm import figure_files as figure_files
     from spacearm import figures as figures
-    from spacearm import guarded as guarded
     from spacearm import identify as identify
     from spacearm import impact as impact
     from spacearm import measure as measure
@@ -43,8 +42,10 @@ if TYPE_CHECKING:
     from spacearm import result as result
     from spacearm import scene as scene
     from spacearm import study as study
+    from spacearm import text_format as text_format
     from spacearm import typing as typing
-    from spacearm import words as words
+    from spacearm import validation as validation
+    from spacearm import worker_process as worker_process
     from spacearm.deadline import time_limit as time_limit
     from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
@@ -84,22 +85,23 @@ if TYPE_CHECKING:
     from spacearm.simulate import Load as Load
     from spacearm.simulate import Phase as Phase
     from spacearm.simulate import Run as Run
+    from spacearm.simulate import Simulator as Simulator
     from spacearm.simulate import State as State
     from spacearm.simulate import World as World
     from spacearm.simulate import compare as compare
     from spacearm.simulate import constant as constant
     from spacearm.simulate import cross_check as cross_check
-    from spacearm.simulate import firing as firing
     from spacearm.simulate import half_sine as half_sine
     from spacearm.simulate import load_run as load_run
     from spacearm.simulate import pulse as pulse
     from spacearm.simulate import simulate as simulate
     from spacearm.simulate import simulate_batch as simulate_batch
     from spacearm.simulate import spline as spline
+    from spacearm.simulate import thruster_load as thruster_load
     from spacearm.simulate.ensemble.rollout import rollout as rollout
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "RK4",
@@ -128,6 +130,7 @@ __all__ = [
     "Row",
     "Run",
     "SimulationError",
+    "Simulator",
     "SpacearmError",
     "Spring",
     "State",
@@ -141,7 +144,6 @@ __all__ = [
     "compare",
     "constant",
     "cross_check",
-    "firing",
     "half_sine",
     "load",
     "load_run",
@@ -153,6 +155,7 @@ __all__ = [
     "simulate",
     "simulate_batch",
     "spline",
+    "thruster_load",
     "time_limit",
     "write_result",
 ]
@@ -199,10 +202,11 @@ _HOME = {
     "rollout": "spacearm.simulate.ensemble.rollout",
     "simulate_batch": "spacearm.simulate",
     "Run": "spacearm.simulate",
+    "Simulator": "spacearm.simulate",
     "World": "spacearm.simulate",
     "compare": "spacearm.simulate",
     "constant": "spacearm.simulate",
-    "firing": "spacearm.simulate",
+    "thruster_load": "spacearm.simulate",
     "half_sine": "spacearm.simulate",
     "load_run": "spacearm.simulate",
     "pulse": "spacearm.simulate",
@@ -212,19 +216,19 @@ _HOME = {
     "cross_check": "spacearm.simulate",
 }
 #: The rooms, and the modules that all of them use.
-_ROOMS = (
+_PACKAGES = (
     "campaign",
     "capture",
     "checks",
     "control",
     "deadline",
-    "drawing",
+    "figure_files",
     "ejection",
     "engine",
     "errors",
     "export",
     "figures",
-    "guarded",
+    "worker_process",
     "identify",
     "impact",
     "measure",
@@ -240,10 +244,11 @@ _ROOMS = (
     "simulate",
     "study",
     "typing",
-    "words",
+    "text_format",
+    "validation",
 )
 #: Modules that the rooms use and nobody else needs.
-_INSIDE = ("checks", "deadline", "drawing", "guarded", "typing", "words")
+_INTERNAL_MODULES = ("checks", "deadline", "figure_files", "worker_process", "typing", "text_format")
 
 
 class _Package(ModuleType):
@@ -257,7 +262,7 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         import_module(f"spacearm.{name}")  # importing it also puts it here
         return globals()[name]
     module = _HOME.get(name)
@@ -269,4 +274,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ROOMS} - {*_INSIDE})
+    return sorted({*__all__, *_PACKAGES} - {*_INTERNAL_MODULES})

@@ -1,8 +1,9 @@
 """Checks of what a user gave: each returns the value, ready to use, or raises an error with what, where and a hint.
 
 ``what`` names the value ("duration", "quaternion"), ``place`` says where it stands ("clutch", "phase 2"); inside a
-``with at(place):`` block (:func:`spacearm.errors.at`) the place can be left out. The value comes back converted: a
-``float``, an ``int``, an array of float64. :func:`checked` applies a check to fields of a frozen dataclass::
+``with error_context(place):`` block (:func:`spacearm.errors.error_context`) the place can be left out. The value comes
+back converted: a ``float``, an ``int``, an array of float64. :func:`check_fields` applies a check to fields of a frozen
+dataclass::
 
     duration = positive(duration, "duration", unit="s", place="phase 2")
     joints = array(joints, "joints", (robot.n,))
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError, at, did_you_mean, quoted
+from spacearm.errors import InputError, did_you_mean, error_context, quote_text
 from spacearm.typing import Array
 
 #: One entry for each axis: its length, or a letter where any length will do; ``...`` first for any leading axes.
@@ -55,9 +56,9 @@ def number(
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     strange = math.isnan(found) or (math.isinf(found) and not infinite)
-    if strange or not _within(found, above, least, below, most):
-        hint = hint or _expected(above, least, below, most, unit, "a finite number" if strange else "")
-        raise error(f"{what} is {_shown(value)}", place=place, hint=hint)
+    if strange or not _satisfies_bounds(found, above, least, below, most):
+        hint = hint or _describe_bounds(above, least, below, most, unit, "a finite number" if strange else "")
+        raise error(f"{what} is {_format_value(value)}", place=place, hint=hint)
     return found
 
 
@@ -71,7 +72,7 @@ def non_negative(value: object, what: str, **options: Any) -> float:
     return number(value, what, least=0.0, **options)
 
 
-def whole(
+def integer(
     value: object,
     what: str,
     *,
@@ -85,13 +86,13 @@ def whole(
     found = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if isinstance(value, float | np.floating) and float(value).is_integer():
         found = int(value)
-    if found is None or not _within(found, least=least, most=most):
-        hint = hint or _expected(least=least, most=most, noun="a whole number")
-        raise error(f"{what} is {_shown(value)}", place=place, hint=hint)
+    if found is None or not _satisfies_bounds(found, least=least, most=most):
+        hint = hint or _describe_bounds(least=least, most=most, noun="a whole number")
+        raise error(f"{what} is {_format_value(value)}", place=place, hint=hint)
     return found
 
 
-def _within(
+def _satisfies_bounds(
     found: Any,
     above: float | None = None,
     least: float | None = None,
@@ -111,7 +112,7 @@ def _within(
     return np.logical_not(outside)
 
 
-def _expected(
+def _describe_bounds(
     above: float | None = None,
     least: float | None = None,
     below: float | None = None,
@@ -129,8 +130,8 @@ def _expected(
     return f"expected {text} {unit if words else ''}".rstrip()
 
 
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float | np.floating) else quoted(value)
+def _format_value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else quote_text(value)
 
 
 # -- arrays ----------------------------------------------------------------------------------------------------------
@@ -175,23 +176,23 @@ def array(
         hint: what would be right, where that is more than shape and bounds.
         error: class of the error.
     """
-    found = numbers(value, what, place=place, hint=hint or _expected_shape(shape), error=error)
-    if shape is not None and not _fits(found.shape, shape):
+    found = numbers(value, what, place=place, hint=hint or _describe_shape(shape), error=error)
+    if shape is not None and not _shape_matches(found.shape, shape):
         given = f"{found.size} numbers" if found.ndim == 1 == len(shape) else f"shape {found.shape}"
-        raise error(f"{what} has {given}", place=place, hint=hint or _expected_shape(shape))
-    wrong = ~np.broadcast_to(_within(found, above, least, below, most), found.shape)
+        raise error(f"{what} has {given}", place=place, hint=hint or _describe_shape(shape))
+    wrong = ~np.broadcast_to(_satisfies_bounds(found, above, least, below, most), found.shape)
     if finite:
         wrong |= ~np.isfinite(found)
     if wrong.any():
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
         where = f"{what}[{', '.join(map(str, index))}]" if index else what
         noun = "" if np.isfinite(found[index]) else "a finite number"
-        hint = hint or _expected(above, least, below, most, unit, noun)
+        hint = hint or _describe_bounds(above, least, below, most, unit, noun)
         raise error(f"{where} is {found[index]:g}", place=place, hint=hint)
     return found
 
 
-def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
+def _shape_matches(given: tuple[int, ...], wanted: Shape) -> bool:
     if wanted and wanted[0] is Ellipsis:
         wanted = wanted[1:]
         given = given[len(given) - len(wanted) :] if len(given) >= len(wanted) else ()
@@ -200,7 +201,7 @@ def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
     )
 
 
-def _expected_shape(shape: Shape | None) -> str:
+def _describe_shape(shape: Shape | None) -> str:
     if shape is None:
         return "expected numbers"
     if len(shape) == 1:
@@ -224,7 +225,7 @@ def unit_vector(value: npt.ArrayLike, what: str, shape: Shape = (3,), **options:
     return found
 
 
-def rising(
+def check_increasing(
     value: npt.ArrayLike,
     what: str = "times",
     *,
@@ -251,11 +252,13 @@ def rising(
 # -- names and choices -----------------------------------------------------------------------------------------------
 
 
-def known(name: T, names: Collection[T], what: str, *, of: str = "", place: str = "", error: Kind = InputError) -> T:
+def check_name(
+    name: T, names: Collection[T], what: str, *, of: str = "", place: str = "", error: Kind = InputError
+) -> T:
     """A name that is one of ``names``; otherwise the nearest one is suggested. ``of`` says whose names they are."""
     if isinstance(name, str) and name in names:
         return name
-    message = f"{of} has no {what} {quoted(name)}" if of else f"there is no {what} {quoted(name)}"
+    message = f"{of} has no {what} {quote_text(name)}" if of else f"there is no {what} {quote_text(name)}"
     raise error(message, place=place, hint=did_you_mean(str(name), map(str, names)))
 
 
@@ -266,10 +269,10 @@ def one_of(value: T, choices: Iterable[object], what: str, *, place: str = "", e
         return value
     texts = [repr(choice) for choice in allowed]
     hint = f"expected {', '.join(texts[:-1])} or {texts[-1]}" if len(texts) > 1 else f"expected {', '.join(texts)}"
-    raise error(f"{what} is {quoted(value)}", place=place, hint=hint)
+    raise error(f"{what} is {quote_text(value)}", place=place, hint=hint)
 
 
-def only_one(
+def check_exclusive(
     given: Mapping[str, object], *, required: bool = False, place: str = "", hint: str = "", error: Kind = InputError
 ) -> str | None:
     """Of options that exclude each other, the one that is not None; an error where there are several."""
@@ -282,7 +285,7 @@ def only_one(
     return found[0] if found else None
 
 
-def some(
+def check_not_empty(
     items: Sized, what: str, *, place: str = "", hint: str = "expected at least one", error: Kind = InputError
 ) -> None:
     """There is at least one item."""
@@ -295,7 +298,7 @@ def unique(names: Iterable[str], what: str, *, place: str = "", error: Kind = In
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise error(f"{what} {quoted(name)} is given twice", place=place, hint="expected different names")
+            raise error(f"{what} {quote_text(name)} is given twice", place=place, hint="expected different names")
         seen.add(name)
 
 
@@ -307,20 +310,20 @@ def instance(
         return value
     name = "text" if kind is str else f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
     hint = f"expected {name}{' or None' if optional else ''}"
-    raise error(f"{what} is {quoted(value)}", place=place, hint=hint)
+    raise error(f"{what} is {quote_text(value)}", place=place, hint=hint)
 
 
 # -- fields of dataclasses -------------------------------------------------------------------------------------------
 
 
-def checked(
+def check_fields(
     part: object, check: Callable[..., Any], *names: str, place: str = "", optional: bool = False, **options: Any
 ) -> None:
     """Apply a check to fields of a frozen dataclass, which then hold what it returns; None passes where ``optional``.
 
-    ``checked(self, positive, "mass", "radius", place="target")``
+    ``check_fields(self, positive, "mass", "radius", place="target")``
     """
-    with at(place, fallback=True):
+    with error_context(place, fallback=True):
         for name in names:
             value = getattr(part, name)
             if value is not None or not optional:

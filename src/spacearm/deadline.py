@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
-from spacearm.errors import InputError, TimeLimitError, quoted
+from spacearm.errors import InputError, TimeLimitError, quote_text
 
 __all__ = ["time_limit"]
 
@@ -32,7 +32,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         yield
         return
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise InputError(f"is {quoted(seconds)}", place="time limit", hint="expected seconds above zero")
+        raise InputError(f"is {quote_text(seconds)}", place="time limit", hint="expected seconds above zero")
     token = _limit.set(min(_limit.get(), (time.monotonic() + seconds, float(seconds))))
     main = threading.current_thread() is threading.main_thread()
     try:
@@ -49,7 +49,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 @contextmanager
 def _alarm() -> Iterator[None]:
     """Rings once, when the limit is reached, and again for the limit around this one if that is reached too."""
-    before = signal.signal(signal.SIGALRM, _over)
+    before = signal.signal(signal.SIGALRM, _raise_time_limit)
     began = time.monotonic()
     left = signal.setitimer(signal.ITIMER_REAL, max(_limit.get()[0] - began, 1e-6))[0]
     try:
@@ -61,11 +61,11 @@ def _alarm() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 1e-6))
 
 
-def _over(*_: object) -> None:
+def _raise_time_limit(*_: object) -> None:
     raise TimeLimitError(f"not finished within the time limit of {_limit.get()[1]:g} s")
 
 
-def limited() -> bool:
+def has_time_limit() -> bool:
     """Whether a limit holds here."""
     return _limit.get()[0] < math.inf
 
@@ -73,4 +73,4 @@ def limited() -> bool:
 def check_time() -> None:
     """Raises a :class:`~spacearm.errors.TimeLimitError` when the time is over."""
     if time.monotonic() >= _limit.get()[0]:
-        _over()
+        _raise_time_limit()

@@ -44,18 +44,18 @@ class SpacearmError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        where = ": ".join(str(part) for part in (self.file and shown_path(self.file), self.place) if part)
+        where = ": ".join(str(part) for part in (self.file and format_path(self.file), self.place) if part)
         where = where.replace("\n", "\\n")
         text = f"{where}: {self.message}" if where else self.message
         return printable(f"{text} ({self.hint})" if self.hint else text)  # keys and names may hold anything
 
-    def in_file(self, file: str | Path) -> SpacearmError:
+    def with_file(self, file: str | Path) -> SpacearmError:
         """The same error, with the file that it was met in; returned so that it can be raised."""
         self.file = Path(file)
         return self
 
     def locate(self, place: object = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
-        """Add where the error was met, as :func:`at` does."""
+        """Add where the error was met, as :func:`error_context` does."""
         if self.file is None:  # otherwise its place is one of that file
             if place and not (fallback and self.place):
                 self.place = f"{place}: {self.place}" if self.place else str(place)
@@ -83,7 +83,7 @@ class TimeLimitError(SimulationError):
 
 
 @contextmanager
-def at(place: object = "", *, file: str | Path | None = None, fallback: bool = False) -> Iterator[None]:
+def error_context(place: object = "", *, file: str | Path | None = None, fallback: bool = False) -> Iterator[None]:
     """Errors raised inside this block say where: ``place`` is put in front of theirs, ``file`` is the file.
 
     An error that already names a file is left as it is: its place is one of that file. With ``fallback`` the place is
@@ -102,7 +102,7 @@ LONGEST_SHOWN = 80
 LONGEST_PATH = 400
 
 
-def clipped(text: object, most: int = LONGEST_SHOWN) -> str:
+def clip_text(text: object, most: int = LONGEST_SHOWN) -> str:
     """``text`` in one line of at most ``most`` characters, the middle left out of what is longer."""
     line = " ".join(str(text).split()) if len(str(text)) > most else str(text)
     if len(line) <= most:
@@ -111,15 +111,15 @@ def clipped(text: object, most: int = LONGEST_SHOWN) -> str:
     return f"{line[:head]} ... {line[len(line) - (most - head - 5) :]}"
 
 
-def shown_path(path: str | Path) -> str:
+def format_path(path: str | Path) -> str:
     """A path whole, unless it is a whole text given in place of one."""
     text = str(path)
-    return text if len(text) <= LONGEST_PATH and "\n" not in text else clipped(text)
+    return text if len(text) <= LONGEST_PATH and "\n" not in text else clip_text(text)
 
 
-def quoted(name: object) -> str:
+def quote_text(name: object) -> str:
     """A name in quotes, clipped: how messages show what the user wrote."""
-    return repr(clipped(name)) if isinstance(name, str) else clipped(repr(name))
+    return repr(clip_text(name)) if isinstance(name, str) else clip_text(repr(name))
 
 
 def similar_files(path: str | Path) -> str:
@@ -128,9 +128,9 @@ def similar_files(path: str | Path) -> str:
     try:
         names = [each.name for each in islice(path.parent.iterdir(), 2000)]
     except (OSError, ValueError):  # no such folder, or a name that none can have
-        return "" if path.parent == path else f"there is no folder {quoted(str(path.parent))}"
+        return "" if path.parent == path else f"there is no folder {quote_text(str(path.parent))}"
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    return f"did you mean {quoted(str(path.with_name(near[0])))}?" if near else ""
+    return f"did you mean {quote_text(str(path.with_name(near[0])))}?" if near else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -138,8 +138,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     words = sorted(known)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {quoted(near[0])}?"
+        return f"did you mean {quote_text(near[0])}?"
     # names from a damaged file may hold anything
-    shown = ", ".join(clipped(name) if name.isprintable() else repr(clipped(name, 20)) for name in words[:12])
+    shown = ", ".join(clip_text(name) if name.isprintable() else repr(clip_text(name, 20)) for name in words[:12])
     shown += ", ..." if len(words) > 12 else ""
     return f"known: {shown}" if words else "there are none"

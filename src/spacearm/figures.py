@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import InputError, did_you_mean
-from spacearm.words import in_words
+from spacearm.text_format import humanise_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -113,7 +113,7 @@ def panels(titles: Sequence[str], *, columns: int = 0, height: int = 460, spacin
 ROUNDING = 1e-12
 
 
-def without_rounding(values: Any, scale: float = 0.0) -> Any:
+def drop_rounding(values: Any, scale: float = 0.0) -> Any:
     """Numbers as they are drawn: zero where they are rounding of ``scale``, or of the largest of them."""
     import numpy as np
 
@@ -151,7 +151,7 @@ def keep_readable(figure: go.Figure) -> int:
         sizes = [np.abs(trace.y) for trace in numbers]
         most = max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
         for trace in numbers:
-            trace.y = without_rounding(trace.y, max(most, 1.0) if most < ROUNDING else most)
+            trace.y = drop_rounding(trace.y, max(most, 1.0) if most < ROUNDING else most)
     for trace in figure.data:
         if trace.name in hidden:
             trace.visible = "legendonly"
@@ -178,7 +178,7 @@ def limit_lines(
     return near
 
 
-def curve(
+def add_curve(
     figure: go.Figure,
     x: Any,
     y: Any,
@@ -192,7 +192,7 @@ def curve(
     """Add a line or markers (``symbol``, ``size``) to a figure; ``colour`` and ``dash`` count through
     :data:`COLOURS` and :data:`DASHES`. With a ``scale``, the size of what it shows, rounding is drawn as zero.
     """
-    y = y if scale is None else without_rounding(y, scale)
+    y = y if scale is None else drop_rounding(y, scale)
     shade = {} if colour is None else {"color": COLOURS[colour % len(COLOURS)]}
     line = {"dash": DASHES[dash % len(DASHES)] if isinstance(dash, int) else dash, **shade, **more.pop("line", {})}
     marker: dict[str, Any] = {**shade, **more.pop("marker", {})}
@@ -200,7 +200,7 @@ def curve(
     figure.add_scatter(x=x, y=y, name=name, line=line, marker=marker, **{"mode": "lines", **more})
 
 
-def same_scale(figure: go.Figure, places: Iterable[tuple[int, int]]) -> None:
+def share_y_range(figure: go.Figure, places: Iterable[tuple[int, int]]) -> None:
     """Give these panels (row, column) one linear y range, so that what they show compares."""
     import numpy as np
 
@@ -215,13 +215,13 @@ def same_scale(figure: go.Figure, places: Iterable[tuple[int, int]]) -> None:
         axis.range = [float(shown.min()) - margin, float(shown.max()) + margin]
 
 
-def key_to_lines(figure: go.Figure, styles: Mapping[str, int | str], **more: Any) -> None:
+def add_line_key(figure: go.Figure, styles: Mapping[str, int | str], **more: Any) -> None:
     """Say in the legend what solid, dashed and dotted lines stand for."""
     for name, dash in styles.items():
-        curve(figure, [None], [None], name, colour=7, dash=dash, **more)
+        add_curve(figure, [None], [None], name, colour=7, dash=dash, **more)
 
 
-def frame_of_figures(figures: Sequence[tuple[go.Figure, str]]) -> str:
+def figures_html(figures: Sequence[tuple[go.Figure, str]]) -> str:
     """Plotly figures with their captions as one element of a notebook, with the script that draws them inside."""
     from plotly.offline import get_plotlyjs
 
@@ -260,7 +260,7 @@ def lines(
         raise InputError(f"{', '.join(names)} have different units: {', '.join(sorted(units))}")
     axis, unit = data[along], units.pop() if units else ""
     x, x_unit = str(axis.attrs.get("long_name", along)), str(axis.attrs.get("units", ""))
-    y = y or ", ".join(_short(data[name]) for name in names)
+    y = y or ", ".join(_axis_name(data[name]) for name in names)
     found = [
         (text, values, one)
         for name in names
@@ -273,18 +273,18 @@ def lines(
         if title:
             figure.update_layout(title={"text": title, "x": 0.0, "xanchor": "left"}, margin={"t": 120})
         for text, values, one in found:
-            curve(figure, axis.values, values, text, scale=0.0, row=1, col=1 + kinds.index(one))
+            add_curve(figure, axis.values, values, text, scale=0.0, row=1, col=1 + kinds.index(one))
         return figure
     figure = new_figure(x=x, x_unit=x_unit, y=y, y_unit=kinds[0] if kinds else "", title=title, height=height)
     for text, values, _ in found:
-        curve(figure, axis.values, values, text, scale=0.0)
+        add_curve(figure, axis.values, values, text, scale=0.0)
     return figure
 
 
-def _short(variable: xarray.DataArray) -> str:
+def _axis_name(variable: xarray.DataArray) -> str:
     """What an axis calls a variable: its long name, or its name in words where that is a sentence."""
     text = str(variable.attrs.get("long_name", ""))
-    return text if 0 < len(text) <= LONGEST_LABEL else in_words(str(variable.name))
+    return text if 0 < len(text) <= LONGEST_LABEL else humanise_name(str(variable.name))
 
 
 def _units(variable: xarray.DataArray, other: str, unit: str) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spacearm.errors import InputError
-from spacearm.words import ROUNDING, html_table, in_words, quantity
+from spacearm.text_format import ROUNDING, format_quantity, html_table, humanise_name
 
 if TYPE_CHECKING:
     import xarray
@@ -113,9 +113,9 @@ class Row:
     def to_json(self) -> dict[str, Json]:
         return {
             "quantity": self.quantity,
-            "value": plain(self.value),
+            "value": json_value(self.value),
             "unit": self.unit,
-            "paper": plain(self.paper),
+            "paper": json_value(self.paper),
             "source": self.source,
             "verdict": self.verdict.value,
             "note": self.note,
@@ -137,7 +137,7 @@ class Check:
     applies: bool = True
 
     @classmethod
-    def that(cls, condition: bool, note: str) -> Check:
+    def from_condition(cls, condition: bool, note: str) -> Check:
         """A check on a yes or no, such as whether a search converged: 0 is sound, 1 is not."""
         return cls(0.0 if condition else 1.0, 0.0, "", note)
 
@@ -167,8 +167,8 @@ class Check:
     def to_json(self) -> dict[str, Json]:
         """``value`` and ``sound`` are null where the check does not apply."""
         return {
-            "value": plain(self.value) if self.applies else None,
-            "tolerance": plain(self.tolerance) if not math.isnan(self.tolerance) else None,
+            "value": json_value(self.value) if self.applies else None,
+            "tolerance": json_value(self.tolerance) if not math.isnan(self.tolerance) else None,
             "unit": self.unit,
             "sound": self.sound if self.applies else None,
             "note": self.note if self.applies else f"{NOT_APPLICABLE}: {self.note}",
@@ -189,7 +189,7 @@ NOT_APPLICABLE = "not applicable"
 Checks: TypeAlias = Check | Mapping[str, "Checks"]
 
 
-def _told_apart(value: float, tolerance: float) -> tuple[str, str]:
+def _distinct_digits(value: float, tolerance: float) -> tuple[str, str]:
     """Both in as few digits as tell them apart, three at least."""
     pairs = ((f"{value:.{digits}g}", f"{tolerance:.{digits}g}") for digits in range(3, 18))
     return next((pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(tolerance)))
@@ -247,14 +247,14 @@ class Certificate(Mapping[str, Check]):
             if (check.value, check.tolerance) == (1.0, 0.0)  # see Check.that
             else f"{name} is {' '.join((shown[0], check.unit)).rstrip()} and exceeds its tolerance {shown[1]}"
             for name, check in self.items()
-            if not check.sound and (shown := _told_apart(check.value, check.tolerance))
+            if not check.sound and (shown := _distinct_digits(check.value, check.tolerance))
         ]
 
     def __repr__(self) -> str:
         return f"Certificate({'' if self.sound else 'NOT '}sound, {len(self)} checks)"
 
     def _repr_html_(self) -> str:
-        rows = [(in_words(name), check.value, check.tolerance, check.verdict) for name, check in self.items()]
+        rows = [(humanise_name(name), check.value, check.tolerance, check.verdict) for name, check in self.items()]
         return html_table(("check", "value", "tolerance", "sound"), rows)
 
     def to_json(self) -> dict[str, Json]:
@@ -318,7 +318,7 @@ class Limit:
         return (self.limit - self.used) / self.limit * (-1.0 if self.least else 1.0)
 
     @property
-    def broken(self) -> bool:
+    def is_broken(self) -> bool:
         """True also for a use that is NaN: nothing shows that such a limit was met."""
         return not self.margin >= -LIMIT_SLACK
 
@@ -327,7 +327,7 @@ class Limit:
         when = "" if self.time is None else f" at {self.time:.3g} s"
         if self.share:
             share = 100.0 * self.used / self.limit
-            text = "just over 100" if self.broken and share < 100.5 else f"{share:.0f}"
+            text = "just over 100" if self.is_broken and share < 100.5 else f"{share:.0f}"
             return f"{self.what} at {text} % of its {self.name}{when}"
         whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
         used = 0.0 if abs(self.used) < ROUNDING else self.used
@@ -337,14 +337,14 @@ class Limit:
         return {
             "name": self.name,
             "what": self.what,
-            "used": plain(self.used),
-            "limit": plain(self.limit),
+            "used": json_value(self.used),
+            "limit": json_value(self.limit),
             "unit": self.unit,
             "least": self.least,
             "share": self.share,
-            "margin": plain(self.margin),
+            "margin": json_value(self.margin),
             "time": self.time,
-            "broken": self.broken,
+            "broken": self.is_broken,
             "words": self.words,
         }
 
@@ -385,7 +385,7 @@ class Figure:
 
     def save(self, path: Path | str) -> Path:
         """Write it as .svg, .pdf or .png, without a browser (``pip install 'spacearm[figures]'``)."""
-        from spacearm.drawing import save_figure
+        from spacearm.figure_files import save_figure
 
         return save_figure(self.plot, path)
 
@@ -405,9 +405,9 @@ class Figures(tuple[Figure, ...]):
         return f"Figures({', '.join(figure.name for figure in self)})"
 
     def _repr_html_(self) -> str:
-        from spacearm.figures import frame_of_figures
+        from spacearm.figures import figures_html
 
-        return frame_of_figures([(figure.plot, figure.caption or figure.name) for figure in self])
+        return figures_html([(figure.plot, figure.caption or figure.name) for figure in self])
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +446,7 @@ class Result:
         rows: the table of agreement.
         certificate: the checks that decide whether the run is sound: numerics, not engineering.
         limits: what must not be exceeded, the worst first; they decide the :attr:`verdict`, whatever is sound.
+        go: whether the limits decide on a go, as those of a mission do; see :attr:`decision`.
         settings: what was chosen: steps, tolerances, seeds, the robot.
         data: the curves, with named dimensions and units as attributes (``data.nc``).
         figures: in the order in which they are to be read.
@@ -474,6 +475,7 @@ class Result:
     printed_figures: Sequence[PrintedFigure] = ()
     limits: Sequence[Limit] = ()
     source: str = ""
+    go: bool = False
 
     def __post_init__(self) -> None:
         for name in self.files:
@@ -505,8 +507,8 @@ class Result:
         """For a notebook: the headline and the first rows; :func:`spacearm.write_result` writes the whole page."""
         rows = [
             (
-                row.words or in_words(row.quantity),
-                *quantity(row.value, row.unit),
+                row.words or humanise_name(row.quantity),
+                *format_quantity(row.value, row.unit),
                 *((row.paper, row.verdict.value) * self.has_paper),
             )
             for row in self.rows[:SHOWN_ROWS]
@@ -524,30 +526,41 @@ class Result:
         return self.certificate.sound
 
     @property
-    def broken(self) -> tuple[Limit, ...]:
+    def limits_broken(self) -> tuple[Limit, ...]:
         """Limits that were exceeded, the worst first; a run can be sound and break them."""
-        return tuple(limit for limit in self.limits if limit.broken)
+        return tuple(limit for limit in self.limits if limit.is_broken)
 
     @property
     def verdict(self) -> str:
-        """``limits broken``, ``limits met`` or ``no limits``: what an engineer asks, whatever the numerics are."""
+        """``limits limits_broken``, ``limits met`` or ``no limits``: what an engineer asks, whatever the numerics
+        are."""
         if not self.limits:
             return "no limits"
-        return "limits broken" if self.broken else "limits met"
+        return "limits broken" if self.limits_broken else "limits met"
+
+    @property
+    def decision(self) -> str:
+        """``GO``, ``NO GO``, or ``UNDECIDED`` where numbers that are not sound can show neither; empty where no go is
+        decided on."""
+        if not self.go:
+            return ""
+        if not self.sound:
+            return "UNDECIDED"
+        return "NO GO" if self.limits_broken else "GO"
 
     @property
     def verdict_words(self) -> str:
         """The verdict with the worst limit: which, by how much, when."""
-        if not self.broken:
+        if not self.limits_broken:
             return f"{self.verdict}; nearest: {self.limits[0].words}" if self.limits else self.verdict
-        more = f"; {len(self.broken) - 1} more" if len(self.broken) > 1 else ""
-        return f"LIMITS BROKEN: {self.broken[0].words}{more}"
+        more = f"; {len(self.limits_broken) - 1} more" if len(self.limits_broken) > 1 else ""
+        return f"LIMITS BROKEN: {self.limits_broken[0].words}{more}"
 
     @property
     def state(self) -> str:
         """Verdict and soundness in a few words, what is bad first."""
         sound = ("sound" if self.sound else "NOT SOUND") if self.certificate else "no certificate"
-        if self.broken:
+        if self.limits_broken:
             return f"{self.verdict_words}; numerics {sound}"
         return f"{sound}; {self.verdict_words}" if self.limits else sound
 
@@ -584,13 +597,18 @@ class Result:
             "study": self.study,
             "version": __version__,
             "rows": [row.to_json() for row in self.rows],
-            "verdict": {"limits": self.verdict, "words": self.verdict_words, "each": plain(self.limits)},
-            "certificate": plain(self.certificate),
-            "settings": plain(self.settings),
+            "verdict": {
+                "limits": self.verdict,
+                "words": self.verdict_words,
+                "each": json_value(self.limits),
+                **({"decision": self.decision} if self.go else {}),
+            },
+            "certificate": json_value(self.certificate),
+            "settings": json_value(self.settings),
         }
 
 
-def plain(value: Any) -> Json:
+def json_value(value: Any) -> Json:
     """``value`` as strict JSON can hold it.
 
     Numbers that JSON lacks become the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
@@ -610,13 +628,13 @@ def plain(value: Any) -> Json:
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "to_json"):
-        return plain(value.to_json())
+        return json_value(value.to_json())
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): json_value(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):  # NumPy scalars and arrays, without importing NumPy
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, Iterable) and not isinstance(value, bytes):
-        return [plain(entry) for entry in value]
+        return [json_value(entry) for entry in value]
     raise InputError(
         f"{type(value).__name__} has no place in results.json", hint="expected numbers, text, lists, tables"
     )

@@ -18,58 +18,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spacearm.campaign import Plan, Store, report, run_campaign
+from spacearm.campaign import CampaignPlan, Store, report, run_campaign
+from spacearm.campaign.decide import wilson_interval
 from spacearm.campaign.execute import _one_blas_thread
-from spacearm.campaign.plan import VaryTable, wilson
+from spacearm.campaign.plan import VaryTable
 from spacearm.campaign.work import run_one
 from spacearm.cli import main
 from spacearm.deadline import time_limit
 from spacearm.errors import InputError, SpacearmError
 from spacearm.study import run_document
-
-SCENARIO = """
-study = "impact"
-robot = "yoshida1992"
-frame = "hand"
-[map]
-directions = 12
-[target]
-mass = 1.0
-inertia = [0.1, 0.1, 0.1]
-velocity = [0.0, 1.0, 0.0]
-[[case]]
-name = "free"
-[[collision]]
-name = "blow"
-normal = [0.0, 1.0, 0.0]
-restitution = 0.5
-"""
-CAMPAIGN = """
-scenario = "blow.toml"
-runs = 12
-chunk = 4
-rows = ["collision.*"]
-[[axis]]
-name = "mass"
-key = "target.mass"
-values = [0.5, 2.0]
-[[vary]]
-key = "collision[blow].restitution"
-kind = "uniform"
-low = 0.0
-high = 1.0
-[[vary]]
-key = "robot.body[rod2].mass"
-deviation = 0.05
-relative = true
-[[require]]
-row = "collision.blow.free.energy_lost"
-most = 0.3
-"""
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("runs-*")}
+from support.campaigns import CAMPAIGN, SCENARIO, files, plan_of
 
 
 @pytest.fixture
@@ -77,11 +35,6 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "blow.toml").write_text(SCENARIO)
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     return tmp_path
-
-
-def plan_of(place: Path, text: str = CAMPAIGN) -> Plan:
-    (place / "campaign.toml").write_text(text)
-    return Plan.read(place / "campaign.toml")
 
 
 # -- what is drawn -----------------------------------------------------------------------------------------------
@@ -109,7 +62,7 @@ def test_distributions_are_scipys() -> None:
 def test_wilson_is_scipys() -> None:
     for good, runs in ((0, 10), (3, 10), (10, 10), (250, 1000)):
         theirs = stats.binomtest(good, runs).proportion_ci(0.9, method="wilson")
-        np.testing.assert_allclose(wilson(good, runs, 0.9), (theirs.low, theirs.high), rtol=1e-10, atol=1e-15)
+        np.testing.assert_allclose(wilson_interval(good, runs, 0.9), (theirs.low, theirs.high), rtol=1e-10, atol=1e-15)
 
 
 def test_a_run_is_its_scenario_with_other_numbers(place: Path) -> None:
@@ -191,7 +144,7 @@ def test_a_cell_ends_when_it_is_sure_enough_however_many_work(place: Path) -> No
         counts = [Store(place / "one").successes(cell, chunk) for chunk in range(kept)]
         for end in range(2, kept + 1):  # sure at the last chunk, and not before
             good, runs = (sum(part) for part in zip(*counts[:end], strict=True))
-            low, high = wilson(good, runs, 0.95)
+            low, high = wilson_interval(good, runs, 0.95)
             assert (0.5 * (high - low) <= 0.2) == (end == kept)
 
 
@@ -376,8 +329,8 @@ def test_rows_called_as_a_column_of_the_campaign_stand_beside_it(place: Path, mo
     from spacearm.result import Row
 
     taken = {"success": True, "margin": 3.0, "collision[blow].restitution": 5.0, "mass": 7.0}
-    rows_of = work.rows_of
-    monkeypatch.setattr(work, "rows_of", lambda found: [*rows_of(found), *(Row(k, v) for k, v in taken.items())])
+    rows_of = work.make_rows
+    monkeypatch.setattr(work, "make_rows", lambda found: [*rows_of(found), *(Row(k, v) for k, v in taken.items())])
     text = CAMPAIGN.replace('rows = ["collision.*"]\n', "") + '[[require]]\nrow = "margin"\nmost = 2.0\n'
     store = run_campaign(plan_of(place, text), place / "out")
     table = store.read()
@@ -407,7 +360,51 @@ def test_a_requirement_on_a_row_that_is_not_there_is_told_after_the_first_run(
     assert not list((place / "out").glob("*"))  # the mended one may have the folder
     plan_of(place, text.replace("collision.blow.fre.energy_lost", "?"))
     with pytest.raises(InputError, match=r"known: .*collision\.blow\.free"):
-        run_campaign(Plan.read(place / "campaign.toml"), place / "out")
+        run_campaign(CampaignPlan.read(place / "campaign.toml"), place / "out")
+
+
+@pytest.mark.parametrize("rows", ['["nosuch"]', '["collision.*", "nosuch.?"]'])
+def test_rows_that_are_not_there_are_told_after_the_first_run(
+    place: Path, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spacearm.campaign import execute, work
+
+    calls: list[int] = []
+
+    def count(plan: CampaignPlan, cell: int, number: int) -> Any:
+        calls.append(number)
+        return run_one(plan, cell, number)
+
+    monkeypatch.setattr(execute, "run_one", count)
+    monkeypatch.setattr(work, "run_one", count)
+    with pytest.raises(InputError, match=r"rows\[[01]\].*no row 'nosuch"):
+        run_campaign(plan_of(place, CAMPAIGN.replace('["collision.*"]', rows)), place / "out")
+    assert calls == [0]
+    assert not list((place / "out").glob("*"))
+    run_campaign(plan_of(place), place / "out")
+    assert sorted(calls[1:]) == sorted([*range(12)] * 2)  # the first run counts: it is not made twice
+
+
+def test_rows_of_runs_that_ended_early_come_from_other_cells(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs of the first cell end at a limit, before they have all rows; the requirement on such a row is right."""
+    from spacearm.campaign import work
+    from spacearm.result import Row
+
+    rows_of, late = work.make_rows, "collision.blow.free.energy_lost"
+
+    def rows(found: Any) -> list[Row]:
+        whole = list(rows_of(found))
+        kept = [row for row in whole if row.quantity != late]
+        early = len(seen) < 4
+        seen.append(early)
+        return [*(kept if early else whole), Row("success", float(not early))]
+
+    seen: list[bool] = []
+    monkeypatch.setattr(work, "make_rows", rows)
+    store = run_campaign(plan_of(place, CAMPAIGN.replace("runs = 12", "runs = 4")), place / "out")
+    assert late in store.names()
+    assert [value is None for value in store.read()[late].to_pylist()] == [True] * 4 + [False] * 4
+    assert {row.quantity: row.value for row in report(store).rows}["success.cell0"] == 0.0
 
 
 # -- signals -------------------------------------------------------------------------------------------------------
@@ -451,7 +448,7 @@ def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
 CLUSTER = """
 import os, signal, subprocess, sys, types
 from spacearm.campaign.execute import _cluster
-from spacearm.cli.terminal import signals_clean_up
+from spacearm.cli.terminal import handle_signals
 
 class LocalCluster:
     def __init__(self, **_):
@@ -465,7 +462,7 @@ class LocalCluster:
 
 sys.modules["distributed"] = types.SimpleNamespace(LocalCluster=LocalCluster, Client=lambda cluster, timeout: cluster)
 try:
-    with signals_clean_up(), _cluster(1, "local"):
+    with handle_signals(), _cluster(1, "local"):
         print("not here")
 except KeyboardInterrupt:
     print("interrupted")

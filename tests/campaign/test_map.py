@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.campaign import Plan, Store, report
-from spacearm.campaign.chart import _border
+from spacearm.campaign import CampaignPlan, Store, report, run_campaign
 from spacearm.campaign.report import cells_of
 from spacearm.campaign.work import run_one
 from spacearm.cli import main
@@ -19,14 +18,14 @@ from support import ROOT
 
 HEAD = f"""
 scenario = "{ROOT / "examples" / "mission.toml"}"
-without = ["weigh", "decide", "stow", "eject"]
+without = ["identify", "decide", "stow", "eject"]
 rows = ["margin", "end.time"]
 """
 
 
-def plan_of(folder: Path, text: str) -> Plan:
+def plan_of(folder: Path, text: str) -> CampaignPlan:
     (folder / "map.toml").write_text(HEAD + text)
-    return Plan.read(folder / "map.toml")
+    return CampaignPlan.read(folder / "map.toml")
 
 
 def test_a_run_leaves_the_numbers_of_the_next_alone(tmp_path: Path) -> None:
@@ -48,8 +47,8 @@ key = "target.com[2]"
 deviation = 0.01
 """,
     )
-    first = [plan.arranged(0, number)[2] for number in range(3)]
-    assert [plan.arranged(0, number)[2] for number in range(3)] == first
+    first = [plan.build_scenario(0, number)[2] for number in range(3)]
+    assert [plan.build_scenario(0, number)[2] for number in range(3)] == first
     assert all(-3.0 < drawn["target.tumble_deg[1]"] < -1.0 for drawn in first)
     assert all(0.2 < drawn["target.com[2]"] < 0.4 for drawn in first)
 
@@ -98,7 +97,20 @@ relative = true
     assert "scene" in (tmp_path / "again/index.html").read_text()
 
 
-def go(plan: Plan) -> list[float]:
+def test_missions_keep_all_their_rows_in_several_chunks(tmp_path: Path) -> None:
+    """A mission has rows `success` and `margin` of its own: beside those of the campaign, as numbers in every chunk."""
+    head = HEAD.replace('rows = ["margin", "end.time"]\n', "")
+    text = 'runs = 2\nchunk = 1\n[[vary]]\nkey = "target.mass"\ndeviation = 0.01\nrelative = true\n'
+    (tmp_path / "map.toml").write_text(head + text)
+    store = run_campaign(CampaignPlan.read(tmp_path / "map.toml"), tmp_path / "out")
+    table = store.read()
+    assert table["success"].to_pylist() == [True, True]
+    assert table["result.success"].to_pylist() == [1.0, 1.0]
+    assert table["result.margin"].to_pylist() == table["margin"].to_pylist()
+    assert {row.quantity: row.value for row in report(store).rows}["verdict"] == "undecided"
+
+
+def go(plan: CampaignPlan) -> list[float]:
     """Margin of the one run of each cell."""
     found = [run_one(plan, cell, 0) for cell in range(len(plan.cells))]
     assert {outcome.status for outcome in found} == {"sound"}
@@ -113,7 +125,7 @@ def wheels(speed: float) -> str:
 def test_larger_wheels_move_the_border_outwards(tmp_path: Path) -> None:
     """Wheels alone take the momentum: a wheel of twice the speed carries twice as much."""
     text = '[[axis]]\nname = "wheels"\n' + "".join(map(wheels, (20.0, 40.0, 80.0, 400.0)))
-    fixed = 'fixed = { "detumble.by" = "wheels", "detumble.duration" = 400.0 }\n'
+    fixed = 'fixed = { "detumble.actuator" = "wheels", "detumble.duration" = 400.0 }\n'
     margins = go(plan_of(tmp_path, fixed + text))
     assert margins[0] < 0.0 < margins[-1]
     assert all(a <= b for a, b in pairwise(margins))
@@ -130,22 +142,16 @@ def test_less_damping_moves_the_border_inwards(tmp_path: Path) -> None:
     assert all(a >= b for a, b in pairwise(margins))
 
 
-def test_cells_and_border() -> None:
-    rates = np.array([[1.0, 0.95, 0.2], [1.0, 0.5, 0.0]])
-    x, y = _border(rates, 0.9)
-    edges = {tuple(zip(x[k : k + 2], y[k : k + 2], strict=True)) for k in range(0, len(x), 3)}
-    assert edges == {((1.5, -0.5), (1.5, 0.5)), ((0.5, 0.5), (0.5, 1.5)), ((0.5, 0.5), (1.5, 0.5))}
-
-
 def test_the_limit_of_a_cell_is_that_of_the_runs_that_fail(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "runs = 3\n")
     columns = {
         "cell": [0, 0, 0],
+        "run": [0, 1, 2],
         "success": [True, False, False],
         "margin": [0.1, -0.3, None],
         "binding": ["catch: torque limit", "settle: not settled", ""],
         "status": ["sound", "sound", "failed"],
     }
-    (cell,) = cells_of(plan, columns, 0.95)
+    (cell,) = cells_of(plan, columns)
     assert (cell.runs, cell.rate, cell.binding) == (3, pytest.approx(1 / 3), "settle: not settled")
     assert cell.margin == pytest.approx(-0.1)

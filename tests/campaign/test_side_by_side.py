@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.campaign import Plan, Store, run_campaign
-from spacearm.campaign.work import run_one, run_together
+from spacearm.campaign import CampaignPlan, Store, run_campaign
+from spacearm.campaign.work import run_cells_vectorised, run_one
 from spacearm.cli import main
 from spacearm.errors import EngineError, InputError
-from spacearm.simulate.ensemble.lanes import LanesError
-from spacearm.simulate.ensemble.side_by_side import run_side_by_side
+from spacearm.simulate.ensemble.vectorised_phases import VectorisedError
+from spacearm.simulate.ensemble.vectorised_runs import run_vectorised
 from spacearm.study import Session
-from spacearm.study.scenario import Lane, study_file
+from spacearm.study.scenario import VectorisedStudy, study_file
 from support.cuda_as_c import as_gpu
 
 #: A blow at the hand while sampled laws with noisy sensors and a delay hold two joints, then a coast with one locked.
@@ -111,15 +111,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan_of(place: Path, scenario: str = LOOP, campaign: str = CAMPAIGN) -> Plan:
+def plan_of(place: Path, scenario: str = LOOP, campaign: str = CAMPAIGN) -> CampaignPlan:
     (place / "loop.toml").write_text(scenario)
     (place / "campaign.toml").write_text(campaign)
-    return Plan.read(place / "campaign.toml")
+    return CampaignPlan.read(place / "campaign.toml")
 
 
-def lane_of(plan: Plan, number: int) -> Lane:
-    document, robots, _ = plan.arranged(0, number)
-    return study_file(document).lane(Session(plan.folder, robots=robots))
+def lane_of(plan: CampaignPlan, number: int) -> VectorisedStudy:
+    document, robots, _ = plan.build_scenario(0, number)
+    return study_file(document).prepare_vectorised(Session(plan.folder, robots=robots))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -133,7 +133,7 @@ def columns(folder: Path) -> dict[str, list[Any]]:
 
 def test_runs_are_those_of_one_by_one(place: Path) -> None:
     plan = plan_of(place)
-    assert None not in run_side_by_side([lane_of(plan, number).run for number in range(10)])  # none is made alone
+    assert None not in run_vectorised([lane_of(plan, number).run for number in range(10)])  # none is made alone
     alone, beside = (columns(run_campaign(plan, place / str(d), device=d).folder) for d in (None, "cpu"))
     assert alone.keys() == beside.keys()
     assert len(set(alone["success"])) == 2
@@ -151,7 +151,7 @@ def test_company_and_chunks_do_not_matter(place: Path) -> None:
     plan = plan_of(place)
     store = run_campaign(plan, place / "whole", device="cpu")
     found = columns(store.folder)
-    (single,) = run_together(plan, [(0, 7)], "cpu")
+    (single,) = run_cells_vectorised(plan, [(0, 7)], "cpu")
     assert [found[name][7] for name in single.values] == list(single.values.values())
     whole = files(store.folder)
     assert files(run_campaign(plan, place / "two", workers=2, device="cpu").folder) == whole
@@ -196,8 +196,8 @@ key = "start.angular_velocity_deg[2]"
 deviation = 0.05
 """
     plan = plan_of(place, text, campaign)
-    assert run_side_by_side([lane_of(plan, 1).run]) != [None], "its balances do not hold"
-    alone, beside = run_one(plan, 0, 1).values, run_together(plan, [(0, 1)], "cpu")[0].values
+    assert run_vectorised([lane_of(plan, 1).run]) != [None], "its balances do not hold"
+    alone, beside = run_one(plan, 0, 1).values, run_cells_vectorised(plan, [(0, 1)], "cpu")[0].values
     np.testing.assert_allclose(list(beside.values()), list(alone.values()), rtol=0.0, atol=1e-13)
 
 
@@ -206,7 +206,7 @@ def test_a_run_that_breaks_down_is_told_as_alone(place: Path) -> None:
     text = CAMPAIGN.replace("deviation = 0.1\nrelative = true", "kind = 'log-uniform'\nlow = 1e2\nhigh = 1e9", 1)
     plan = plan_of(place, campaign=text)
     places = [(0, number) for number in range(10)]
-    beside = run_together(plan, places, "cpu")
+    beside = run_cells_vectorised(plan, places, "cpu")
     alone = [run_one(plan, *place) for place in places]
     told = [(outcome.status, outcome.reason, outcome.binding) for outcome in beside]
     assert told == [(outcome.status, outcome.reason, outcome.binding) for outcome in alone]
@@ -217,7 +217,7 @@ def test_a_run_that_breaks_down_is_told_as_alone(place: Path) -> None:
 WRONG = {
     "until": ('duration = 0.3\n', 'duration = 0.3\nuntil = [{ quantity = "joint1" }]\n', "coast.*until"),
     "method": ('kind = "rk4", step = 0.004', 'kind = "dopri853"', "method.*adapts its steps"),
-    "gravity": ('seed = 0\n', 'seed = 0\ngravity = [0.0, 0.0, -1.0]\n', "gravity.*one robot in free space"),
+    "gravity": ('seed = 0\n', 'seed = 0\ngravity = [0.0, 0.0, -1.0]\n', "gravity.*single robot in free space"),
     "stop": ('duration = 0.3\n', 'duration = 0.3\nlimits = "stop"\n', "coast.*limits"),
     "force": ('kind = "gyro"\n', 'kind = "force_torque"\nframe = "hand"\n', "force_torque"),
     "study": ('study = "motion"', 'study = "workspace"', "study.*'workspace'"),
@@ -233,7 +233,7 @@ def test_what_cannot_be_made_side_by_side_is_told_before_anything_is_written(pla
     if what == "study":
         text, campaign = 'study = "workspace"\nrobot = "yoshida1992"\nframe = "hand"\n', 'scenario = "loop.toml"\n'
     plan = plan_of(place, text, campaign)
-    with pytest.raises(LanesError, match=said) as caught:
+    with pytest.raises(VectorisedError, match=said) as caught:
         run_campaign(plan, place / "out", device="cpu")
     assert "loop.toml" in str(caught.value)
     assert not (place / "out").exists()
@@ -242,8 +242,8 @@ def test_what_cannot_be_made_side_by_side_is_told_before_anything_is_written(pla
 def test_geometry_that_varies_is_told(place: Path) -> None:
     more = '[[vary]]\nkey = "robot.joint[joint2].origin.xyz[0]"\ndeviation = 0.01\n'
     plan = plan_of(place, campaign=CAMPAIGN.replace("runs = 10", "runs = 40") + more)
-    with pytest.raises(LanesError, match="geometry"):
-        run_together(plan, [(0, number) for number in range(40)], "cpu")
+    with pytest.raises(VectorisedError, match="geometry"):
+        run_cells_vectorised(plan, [(0, number) for number in range(40)], "cpu")
 
 
 def test_command_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from spacearm.capture.soft_joints import AXES
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_motion
 from support.kane import KaneChain, attitude, shafts, shafts_rate
 from support.random_robots import point_mass_inertia
 
@@ -40,7 +40,7 @@ def _robot(chain: KaneChain, axes: tuple[str, ...]) -> Robot:
     for k in range(1, count):
         laws = {}
         for axis in axes:
-            part, column = int(axis.startswith("turn")), "xyz".index(axis[-1])
+            part, column = int(axis.startswith("rotation")), "xyz".index(axis[-1])
             laws[axis] = SoftAxis(chain.stiffness[k - 1, part, column], chain.damping[k - 1, part, column])
         robot = soften(robot, f"joint{k}", SoftJoint(**laws), where="instead")
     return robot
@@ -55,14 +55,14 @@ def _engine(robot, axes, s, theta, s_rate, theta_rate, wrench):
     place = {}
     for k in range(1, count):
         for axis in axes:
-            part, column = int(axis.startswith("turn")), "xyz".index(axis[-1])
+            part, column = int(axis.startswith("rotation")), "xyz".index(axis[-1])
             index = robot.joint_index(f"joint{k}.{axis}")
             place[k, part, column] = index
             q[index] = (theta if part else s)[k, column]
             rates[index] = (theta_rate if part else s_rate)[k, column]
     velocity = np.concatenate([rotation.T @ s_rate[0], rotation.T @ angular_velocity, rates])
     state = np.concatenate([s[0], quaternion_from_rotation(rotation), q, velocity])
-    model = motion(robot, LOADS, False)
+    model = robot_motion(robot, LOADS, False)
     given = model.input(model.parameters())
     given[model.kernel.inputs["state"]] = state
     given[model.kernel.inputs["wrench"]] = wrench
@@ -79,7 +79,7 @@ def _engine(robot, axes, s, theta, s_rate, theta_rate, wrench):
 
 
 @pytest.mark.parametrize("joints", [1, 2, 3, 4])
-@pytest.mark.parametrize("axes", [AXES, ("slide_z", "turn_x", "turn_y", "turn_z")], ids=["six", "four"])
+@pytest.mark.parametrize("axes", [AXES, ("slide_z", "rotation_x", "rotation_y", "rotation_z")], ids=["six", "four"])
 def test_engine_agrees_with_kane(joints, axes):
     rng = np.random.default_rng(100 * joints + len(axes))
     chain = _chain(rng, joints)

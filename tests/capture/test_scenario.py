@@ -55,8 +55,8 @@ free = []
 
 [[soft]]
 joint = "joint3"
-turn_x = { stiffness = 300, damping = 20, travel = 0.5 }
-turn_y = { stiffness = 300, damping = 20, travel = [-0.5, 0.6] }
+rotation_x = { stiffness = 300, damping = 20, travel = 0.5 }
+rotation_y = { stiffness = 300, damping = 20, travel = [-0.5, 0.6] }
 slide_z = { stiffness = 2000, damping = 50, preload = 1.0 }
 
 [start]
@@ -76,7 +76,7 @@ on = 40
     result = _run(tmp_path, text.replace('hand = "hand"', f'hand = "{robot_frames[-1]}"'))
     assert result.sound
     names = {row.quantity for row in result.rows}
-    assert "deformation.joint3.turn_x.peak" in names
+    assert "deformation.joint3.rotation_x.peak" in names
     assert "deformation.contact.slide_x.peak" in names
 
 
@@ -112,9 +112,13 @@ mode = "soft"
         (('"zhang2020"', '"xu2017"'), "soft", "no soft joint"),
         (("duration = 2.0", "damping = -1.0"), "joint", "damping is -1"),
         (("duration = 2.0", "travel = 'sometimes'"), "travel", "sometimes|error"),
-        (("[[load]]", "[[soft]]\njoint = 'joint1.turn_x'\nturn_z = { stiffness = -3 }\n[[load]]"), "soft[0]", "-3"),
-        (("[[load]]", "[[soft]]\njoint = 'elbow'\nturn_z = { stiffness = 3 }\n[[load]]"), "soft[0]", "elbow"),
-        (("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { }\n[[load]]"), "clutch[0]", "one way"),
+        (
+            ("[[load]]", "[[soft]]\njoint = 'joint1.rotation_x'\nrotation_z = { stiffness = -3 }\n[[load]]"),
+            "soft[0]",
+            "-3",
+        ),
+        (("[[load]]", "[[soft]]\njoint = 'elbow'\nrotation_z = { stiffness = 3 }\n[[load]]"), "soft[0]", "elbow"),
+        (("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { }\n[[load]]"), "clutch[0]", "one condition"),
         (("[[load]]", "[[clutch]]\nmode = 'rigid'\nuntil = { time = 1.0 }\n[[load]]"), "clutch", "last has none"),
         (("[[load]]", "[on_off]\non = -1\n[[load]]"), "on_off", "-1"),
         (("[[load]]", "[target]\nmass = 0\n[[load]]"), "target", "mass"),
@@ -122,7 +126,7 @@ mode = "soft"
         (("[[load]]", "[settling]\nfraction = 0.0\n[[load]]"), "settling", "above zero"),
         ((FORCE, "force = { kind = 'table' }"), "load[0]", "times"),
         ((FORCE, "force = { kind = 'table', times = [], values = [] }"), "load[0]", "times"),
-        (("start = 0,", "start = 2.0,"), "load[0]", "the run is over"),
+        (("start = 0,", "start = 2.0,"), "load[0]", "after the end of the run"),
         ((FORCE, ""), "load[0]", "neither 'force' nor 'moment'"),
         ((FORCE, "force = [50, 0, 50]"), "load[0].force", "the vector of a load is its 'direction'"),
         ((FORCE, f"{FORCE}\nprofile = 'half-sine'"), "load[0]", "it belongs to the signal now: axes = "),
@@ -132,7 +136,7 @@ mode = "soft"
             "'delay'",
         ),
         (
-            ("[[load]]", "[[clutch]]\nmode = 'soft'\nuntil = { slide = 0.0, turn = 1e-3 }\n[[load]]"),
+            ("[[load]]", "[[clutch]]\nmode = 'soft'\nuntil = { slide = 0.0, rotation = 1e-3 }\n[[load]]"),
             "clutch[0]",
             "slide is 0",
         ),
@@ -164,7 +168,7 @@ def test_the_clutch_closes_by_one_limit_for_both(tmp_path):
     text = HIT.replace("duration = 2.0", "duration = 60.0\ndamping = 15.0")
     modes = "[[clutch]]\nmode = 'soft'\nuntil = {{ {} }}\n[[clutch]]\nmode = 'rigid'\n"
     times = []
-    for until in ("slide = 2e-3", "turn = 2e-3", "slide = 2e-3, turn = 2e-3"):
+    for until in ("slide = 2e-3", "rotation = 2e-3", "slide = 2e-3, rotation = 2e-3"):
         rows = {row.quantity: row.value for row in _run(tmp_path, text + modes.format(until)).rows}
         times.append(rows["clutch.rigid.2"])
     assert times[0] == times[1] == times[2]
@@ -180,7 +184,7 @@ free = ["joint2"]
 
 [[soft]]
 joint = "joint3"
-turn_x = { stiffness = 300, damping = 20 }
+rotation_x = { stiffness = 300, damping = 20 }
 
 [[load]]
 frame = "link6"
@@ -228,7 +232,7 @@ sample = 0.1
 
 [[soft]]
 joint = "joint3"
-turn_x = { stiffness = 300, damping = 20 }
+rotation_x = { stiffness = 300, damping = 20 }
 
 [target]
 mass = 40.0
@@ -249,7 +253,7 @@ def test_an_approach_is_part_of_the_run(tmp_path):
     assert rows["capture.lost"] > 0.0
     assert rows["cross_check.largest"] < 1e-6
     assert rows["clutch.soft.1"] == pytest.approx(1.0)
-    assert rows["deformation.joint3.turn_x.peak"] > 1e-4
+    assert rows["deformation.joint3.rotation_x.peak"] > 1e-4
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from spacearm.capture import Case, OnOff, Settling, SoftAxis, SoftJoint, cushion, design, modes, soft_joints, soften
-from spacearm.capture.soft_joints import AXES, relaxed, soft_axes
+from spacearm.capture import (
+    LoadCase,
+    OnOff,
+    SettlingCriterion,
+    SoftAxis,
+    SoftJoint,
+    design,
+    modes,
+    simulate_capture,
+    soft_joints,
+    soften,
+)
+from spacearm.capture.soft_joints import AXES, relax_soft_axes, soft_axes
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
@@ -63,17 +74,17 @@ def test_soft_joints_go_into_any_joint(name, where):
 
 
 def test_preload_is_a_rest_offset():
-    arm = soften(ARM, "joint1.turn_x", SoftJoint(slide_x=SoftAxis(200.0, 8.0, preload=4.0)))
-    axis = "joint1.turn_x.slide_x"
+    arm = soften(ARM, "joint1.rotation_x", SoftJoint(slide_x=SoftAxis(200.0, 8.0, preload=4.0)))
+    axis = "joint1.rotation_x.slide_x"
     assert arm.joint(axis).spring.rest == pytest.approx(0.02)
     # Released at zero it pushes outwards with its preload ...
     start = State.at_rest(arm)
-    outcome = cushion(arm, start, duration=0.01, sample=0.01)
+    outcome = simulate_capture(arm, start, duration=0.01, sample=0.01)
     mass = Mechanics(arm).mass_matrix(start.joints)
     push = (mass @ outcome.acceleration[0])[6 + arm.joint_index(axis)]
     assert push == pytest.approx(4.0, rel=1e-9)
     # ... relaxed it stays.
-    still = cushion(arm, State.at_rest(arm, relaxed(arm)), duration=1.0)
+    still = simulate_capture(arm, State.at_rest(arm, relax_soft_axes(arm)), duration=1.0)
     assert np.abs(still.states[:, 7 + arm.n :]).max() < 1e-15
 
 
@@ -86,28 +97,33 @@ def test_preload_is_a_rest_offset():
         (lambda: SoftAxis(1.0, travel=math.nan), "travel"),
         (lambda: SoftAxis(0.0, preload=1.0), "no spring"),
         (SoftJoint, "no axis"),
-        (lambda: SoftJoint.of({"turn_q": SoftAxis(1.0)}), "turn_q"),
-        (lambda: soften(ARM, "elbow", SoftJoint(turn_x=SoftAxis(1.0))), "elbow"),
+        (lambda: SoftJoint.from_axes({"turn_q": SoftAxis(1.0)}), "turn_q"),
+        (lambda: soften(ARM, "elbow", SoftJoint(rotation_x=SoftAxis(1.0))), "elbow"),
         (lambda: soft_axes(ARM, ["joint3"]), "joint3"),
         (lambda: Load.pulse("hand", duration=0.0), "lasts"),
         (lambda: Load.pulse("hand", start=-1.0), "starts"),
         (lambda: Load.pulse("hand", (1.0, math.inf, 0.0)), "force"),
         (lambda: Load.pulse("hand", profile="square"), "square"),
-        (lambda: cushion(ARM, State.at_rest(ARM), [Load.pulse("palm", (1.0, 0.0, 0.0))]), "palm"),
-        (lambda: cushion(ARM, State.at_rest(ARM), damping=-1.0), "damping is -1"),
-        (lambda: cushion(ARM, State.at_rest(ARM), damping={"knee": 1.0}), "knee"),
-        (lambda: cushion(ARM, State.at_rest(ARM), stiffness={"joint1.turn_x": -2.0}), "stiffness is -2"),
-        (lambda: cushion(ARM, State.at_rest(ARM), free=["nothing"]), "nothing"),
+        (lambda: simulate_capture(ARM, State.at_rest(ARM), [Load.pulse("palm", (1.0, 0.0, 0.0))]), "palm"),
+        (lambda: simulate_capture(ARM, State.at_rest(ARM), damping=-1.0), "damping is -1"),
+        (lambda: simulate_capture(ARM, State.at_rest(ARM), damping={"knee": 1.0}), "knee"),
+        (lambda: simulate_capture(ARM, State.at_rest(ARM), stiffness={"joint1.rotation_x": -2.0}), "stiffness is -2"),
+        (lambda: simulate_capture(ARM, State.at_rest(ARM), free=["nothing"]), "nothing"),
         (lambda: OnOff(on=-1.0), "on"),
-        (lambda: Settling(0.0), "bounds"),
-        (lambda: Case(probability=0.0), "probability"),
-        (lambda: design(ARM, [Case((Load.pulse("hand", (1.0, 0, 0)),))], stiffness=(-1.0, 5.0)), "range of stiffness"),
+        (lambda: SettlingCriterion(0.0), "bounds"),
+        (lambda: LoadCase(probability=0.0), "probability"),
         (
-            lambda: design(ARM, [Case((Load.pulse("hand", (1.0, 0, 0)),))], stiffness=(1.0, 5.0), damping=(-1.0, 5.0)),
+            lambda: design(ARM, [LoadCase((Load.pulse("hand", (1.0, 0, 0)),))], stiffness=(-1.0, 5.0)),
+            "range of stiffness",
+        ),
+        (
+            lambda: design(
+                ARM, [LoadCase((Load.pulse("hand", (1.0, 0, 0)),))], stiffness=(1.0, 5.0), damping=(-1.0, 5.0)
+            ),
             "damping",
         ),
         (lambda: design(ARM, [], stiffness=(1.0, 5.0)), "no case"),
-        (lambda: design(catalogue.load("xu2017"), [Case()], stiffness=(1.0, 5.0)), "no soft joint"),
+        (lambda: design(catalogue.load("xu2017"), [LoadCase()], stiffness=(1.0, 5.0)), "no soft joint"),
     ],
 )
 def test_errors_say_what_and_where(make, words):
@@ -117,7 +133,7 @@ def test_errors_say_what_and_where(make, words):
 
 def test_unknown_frame_suggests_one():
     with pytest.raises(InputError, match="did you mean 'hand'"):
-        cushion(ARM, State.at_rest(ARM), Load.pulse("hnad", (1.0, 0.0, 0.0)), duration=1.0)
+        simulate_capture(ARM, State.at_rest(ARM), Load.pulse("hnad", (1.0, 0.0, 0.0)), duration=1.0)
 
 
 def test_travel_exceeded_is_an_error_with_its_time():
@@ -126,9 +142,9 @@ def test_travel_exceeded_is_an_error_with_its_time():
     name = "joint1.slide_z.slide_z"
     hit = zhang2020.single_hit("fz")
     with pytest.raises(SimulationError, match=r"'joint1.slide_z.slide_z' is exceeded at t = 0\.\d+ s"):
-        cushion(arm, State.at_rest(arm), [hit], duration=5.0)
-    outcome = cushion(arm, State.at_rest(arm), [hit], duration=5.0, travel="report", sample=1e-3)
-    first = outcome.exceeded[0]
+        simulate_capture(arm, State.at_rest(arm), [hit], duration=5.0)
+    outcome = simulate_capture(arm, State.at_rest(arm), [hit], duration=5.0, travel="report", sample=1e-3)
+    first = outcome.travel_exceeded[0]
     assert first.joint == name
     assert first.limit == pytest.approx(0.01)
     crossing = np.interp(first.time, outcome.times, outcome.joint(name))
@@ -155,7 +171,7 @@ def test_profiles_have_their_impulses():
 
 def test_momentum_after_a_hit_is_its_impulse():
     hit = Load.pulse("hand", (3.0, -2.0, 5.0), (0.4, 0.1, -0.3), 0.3, 0.1, "half-sine", axes="world")
-    outcome = cushion(ARM, State.at_rest(ARM), [hit], duration=2.0)
+    outcome = simulate_capture(ARM, State.at_rest(ARM), [hit], duration=2.0)
     linear, _ = outcome.momentum_budget().total
     np.testing.assert_allclose(linear[-1], hit.impulse[:3], rtol=1e-10)
     assert outcome.sound

@@ -230,3 +230,50 @@ def test_convert_takes_the_same_options(tmp_path: Path, capsys: Capture) -> None
     told = capsys.readouterr().err
     assert "link 'hub': is not beyond the base 'arm'" in told
     assert load(target).body_names == ("arm", "hand")
+
+
+# -- bus and mount ---------------------------------------------------------------------------------------------------
+
+
+def test_a_bus_with_two_arms_needs_no_code(tmp_path: Path, robot_file: Path, robot: Robot, capsys: Capture) -> None:
+    bus, one, two = (str(tmp_path / name) for name in ("bus.toml", "one.toml", "two.toml"))
+    assert main(["bus", "--mass", "300", "--size", "1,1.1,1.2", "--thrusters", "16", "-o", bus]) == 0
+    assert (
+        main(["mount", bus, str(robot_file), "--at", "-0.4,0,0.6", "--rpy", "0,0,90", "--prefix", "l_", "-o", one]) == 0
+    )
+    assert (
+        main(["mount", one, str(robot_file), "--frame", "plus_z", "--prefix", "r_", "--name", "both", "-o", two]) == 0
+    )
+    whole = load(two)
+    assert whole.name == "both"
+    assert whole.mass == pytest.approx(300.0 + 2 * robot.mass)
+    assert whole.joint_names == ("wheel1", "wheel2", "wheel3", "wheel4", "l_shoulder", "l_rail", "r_shoulder", "r_rail")
+    assert whole.configuration("home").tolist() == [0.0, 0.0, 0.0, 0.0, 0.1, 0.2, 0.1, 0.2]
+    assert whole.frame("l_hub").placement.translation.tolist() == [-0.4, 0.0, 0.6]
+    assert whole.frame("l_hub").placement.rotation[:, 0].tolist() == [0.0, 1.0, 0.0]
+    assert whole.frame("r_hub").placement.translation.tolist() == [0.0, 0.0, 0.6]
+    capsys.readouterr()
+    assert main(["bus", "-o", bus]) == 2
+    assert "the file already exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--at", "1,2"], "expected three numbers"),
+        (["--at", "nan,0,0"], "expected three numbers"),
+        (["--rpy", "a,b,c"], "expected three numbers"),
+        (["--frame", "roof"], "roof"),
+        (["--scale", "0"], "length"),
+        ([], "give a prefix"),
+        (["--prefix", "\n"], "is not a name"),
+        (["--prefix", "a_", "--name", ""], "is not a name"),
+    ],
+)
+def test_a_wrong_mount_writes_nothing(
+    robot_file: Path, tmp_path: Path, capsys: Capture, arguments: list[str], words: str
+) -> None:
+    target = tmp_path / "out.toml"
+    assert main(["mount", str(robot_file), str(robot_file), *arguments, "-o", str(target)]) == 2
+    assert words in capsys.readouterr().err
+    assert not target.exists()

@@ -15,7 +15,7 @@ def test_the_terminal_shows_the_headline_and_ten_rows(
 ) -> None:
     rows = [*(Row(f"end.joint{k}", 0.1 * k, "rad") for k in range(20)), Row("peak.rate", 2.0, "rad/s")]
     found = Result("case", rows, Certificate({"energy": Check(1e-12, 1e-9)}), headline="It peaks at 2 rad/s.")
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda path, **_: found)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=lambda path, **_: found)
     command = ["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]
     (tmp_path / "case.toml").touch()
 

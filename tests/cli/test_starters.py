@@ -42,7 +42,7 @@ def test_init_writes_over_nothing(tmp_path: Path, capsys: Capture) -> None:
     mine = tmp_path / "xu2017.toml"
     mine.write_text("mine")
     assert main(["init", "motion", "-o", str(tmp_path)]) == 2
-    assert "there is a file already" in capsys.readouterr().err
+    assert "the file already exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["xu2017.toml"]
     assert mine.read_text() == "mine"
 

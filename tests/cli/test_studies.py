@@ -28,7 +28,7 @@ def test_warnings_of_libraries_keep_their_kind(tmp_path: Path, stand_in: Callabl
         warnings.warn("overflow met", RuntimeWarning, stacklevel=1)
         return good()
 
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     shown_before = warnings.showwarning
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 0
@@ -52,7 +52,7 @@ def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable
         calls.append((path, cross_check, progress))
         return replace(good(), files={"extra.txt": "from the scenario"})
 
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     scenario = tmp_path / "case.toml"
     scenario.touch()
     assert main(["run", str(scenario), "-o", str(tmp_path / "new" / "out"), "--cross-check"]) == 0
@@ -81,7 +81,7 @@ def test_a_failed_run_leaves_nothing_and_has_its_status(
     def run_scenario(path: Path, **_: object) -> Result:
         raise failure
 
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "a" / "out")]) == status
     assert files_in(tmp_path) == ["case.toml"]
@@ -95,7 +95,7 @@ def test_a_terminated_run_leaves_nothing(tmp_path: Path, stand_in: Callable[...,
     before = signal.getsignal(signal.SIGTERM)
     stand_in(
         "spacearm.study.scenario",
-        study_of=lambda path: "case",
+        read_study_name=lambda path: "case",
         run_scenario=lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM),
     )
     (tmp_path / "case.toml").touch()
@@ -116,7 +116,8 @@ def test_an_output_that_cannot_be_is_told_before_the_run(
     out: str, tmp_path: Path, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[object] = []
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
+    run_scenario = lambda path, **_: runs.append(path)  # noqa: E731
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     monkeypatch.chdir(tmp_path)
     assert main(["run", "case.toml", "-o", out]) == 2
@@ -127,7 +128,7 @@ def test_an_output_that_cannot_be_is_told_before_the_run(
 def test_an_unsound_run_is_written_loud_and_status_1(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: unsound())
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=lambda *_, **__: unsound())
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr()
@@ -140,9 +141,9 @@ def test_an_unsound_run_is_written_loud_and_status_1(
     ("certificate", "said"),
     [
         ({"energy": Check(1.0, 1e-9, "J")}, ": energy is 1 J and exceeds its tolerance 1e-09;"),
-        ({"end": Check.that(False, "more steps than allowed")}, ": end: more steps than allowed;"),
+        ({"end": Check.from_condition(False, "more steps than allowed")}, ": end: more steps than allowed;"),
         (
-            {"end": Check.that(False, "stopped"), "path": Check(float("nan"), 1.0)},
+            {"end": Check.from_condition(False, "stopped"), "path": Check(float("nan"), 1.0)},
             ": end: stopped; path is nan and exc",
         ),
     ],
@@ -152,7 +153,7 @@ def test_the_reason_of_an_unsound_run_is_its_own(
 ) -> None:
     stand_in(
         "spacearm.study.scenario",
-        study_of=lambda path: "case",
+        read_study_name=lambda path: "case",
         run_scenario=lambda *_, **__: Result("case", [], Certificate(certificate)),
     )
     (tmp_path / "case.toml").touch()
@@ -173,7 +174,8 @@ def test_results_of_others_are_not_overwritten(
     name: str, content: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     runs: list[object] = []
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda path, **_: runs.append(path))
+    run_scenario = lambda path, **_: runs.append(path)  # noqa: E731
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: runs.append("paper"))
     (tmp_path / "case.toml").touch()
     folder = tmp_path / "out" / PAPER
@@ -184,7 +186,7 @@ def test_results_of_others_are_not_overwritten(
         ["reproduce", PAPER, "-o", str(folder.parent)],
     ):
         assert main(arguments) == 2
-        assert f"{name} is there, and spacearm did not write it" in capsys.readouterr().err
+        assert f"{name} exists, and spacearm did not write it" in capsys.readouterr().err
     assert runs == []
     assert (folder / name).read_text() == content
     assert files_in(tmp_path / "out") == [PAPER, f"{PAPER}/{name}"]
@@ -196,19 +198,19 @@ def test_an_index_over_papers_does_not_overwrite_another_page(
     for paper in ("yoshida1992", PAPER):
         stand_in(f"spacearm.papers.{paper}", reproduce=partial(good, paper))
     page = tmp_path / "index.html"
-    page.write_text("mine")
+    page.write_text("a page of my own")
     assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 2
     assert files_in(tmp_path) == ["index.html"]
     page.unlink()
     for _ in range(2):  # one's own is replaced
         assert main(["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path)]) == 0
-    assert "mine" not in page.read_text()
+    assert "a page of my own" not in page.read_text()
 
 
 def test_one_s_own_results_are_replaced_as_a_whole(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=lambda *_, **__: good())
     (tmp_path / "case.toml").touch()
     out = tmp_path / "out"
     run = ["run", str(tmp_path / "case.toml"), "-o", str(out)]
@@ -231,7 +233,7 @@ def test_one_s_own_results_are_replaced_as_a_whole(
 def test_results_of_another_study_are_not_replaced(
     tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: good())
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=lambda *_, **__: good())
     papers = ("yoshida1992", PAPER)
     for paper in papers:
         stand_in(f"spacearm.papers.{paper}", reproduce=partial(good, paper))
@@ -244,7 +246,7 @@ def test_results_of_another_study_are_not_replaced(
     capsys.readouterr()
     for arguments, said in (
         ([*run, str(papers_out / PAPER)], f"holds results of the study '{PAPER}'"),
-        ([*run, str(papers_out)], "holds an index over several studies"),
+        ([*run, str(papers_out)], "holds an index of several studies"),
         (["reproduce", *papers, "-o", str(case_out)], "holds results of the study 'case'"),
     ):
         assert main(arguments) == 2
@@ -325,7 +327,7 @@ def test_reproduce_goes_on_where_it_was_interrupted(
     stand_in(f"spacearm.papers.{PAPER}", reproduce=second)
     command = ["reproduce", "yoshida1992", PAPER, "-o", str(tmp_path / "out")]
     assert main(command) == 130
-    assert "note: 1 of 2 papers are finished; the same command goes on" in capsys.readouterr().err
+    assert "note: 1 of 2 papers are finished; the same command continues" in capsys.readouterr().err
     assert files_in(tmp_path / "out") == [
         "plotly.min.js",
         *(f"yoshida1992{name}" for name in ("", "/index.html", "/results.json")),
@@ -335,7 +337,7 @@ def test_reproduce_goes_on_where_it_was_interrupted(
     assert main(command) == 0
     assert calls == [PAPER]
     shown = capsys.readouterr()
-    assert "note: yoshida1992: finished before by this version, and kept (--fresh runs it again)" in shown.err
+    assert "note: yoshida1992: already finished by this version, and kept (--fresh runs it again)" in shown.err
     assert shown.out.count("sound; 1 agrees, 1 new") == 2
     assert main([*command, "--json"]) == 0
     assert calls == [PAPER]

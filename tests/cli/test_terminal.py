@@ -44,7 +44,7 @@ def test_no_control_character_of_a_file_reaches_the_terminal(
     run = ["run", str(scenario), "-o", str(tmp_path / "out")]
     assert main(run) == 2
     result = Result("case", [Row(ESCAPE, 2.0, "m/s", note=ESCAPE)], {"energy": Check(1.0, 1e-9)}, title=ESCAPE)
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=lambda *_, **__: result)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=lambda *_, **__: result)
     assert main(run) == 1
     shown = capsys.readouterr()
     for text in (shown.out, shown.err):
@@ -131,7 +131,7 @@ def test_a_second_ctrl_c_does_not_break_off_the_cleaning_up(
             time.sleep(0.1)
             cleaned.append(True)
 
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     before = signal.getsignal(signal.SIGINT)
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 130
@@ -151,7 +151,7 @@ def test_an_interrupt_that_a_library_wraps_is_one(
         except KeyboardInterrupt as error:
             raise SystemError("returned a result with an exception set") from error
 
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
@@ -176,10 +176,10 @@ def test_memory_that_does_not_suffice_is_told(tmp_path: Path, stand_in: Callable
     def run_scenario(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 1. EiB")
 
-    stand_in("spacearm.study.scenario", study_of=lambda path: "case", run_scenario=run_scenario)
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
-    assert capsys.readouterr().err == "error: the memory does not suffice: Unable to allocate 1. EiB\n"
+    assert capsys.readouterr().err == "error: out of memory: Unable to allocate 1. EiB\n"
 
 
 def test_the_time_limit_is_one_for_all_papers(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
@@ -196,14 +196,14 @@ def test_the_time_limit_is_one_for_all_papers(tmp_path: Path, stand_in: Callable
     assert main(["reproduce", *papers, "-o", str(tmp_path / "out"), "--time-limit", "2"]) == 124
     assert started == ["yoshida1992", "xu2017"]
     shown = capsys.readouterr().err
-    assert "note: 1 of 3 papers are finished; the same command goes on" in shown
+    assert "note: 1 of 3 papers are finished; the same command continues" in shown
     assert "error: not finished within the time limit of 2 s" in shown
     assert (tmp_path / "out" / "yoshida1992" / "results.json").is_file()
 
 
 DROPPED = """
 import os, signal, time
-from spacearm.cli.terminal import Terminated, signals_clean_up
+from spacearm.cli.terminal import Terminated, handle_signals
 
 class Finalised:
     def __del__(self):
@@ -211,7 +211,7 @@ class Finalised:
         time.sleep(0.01)
 
 try:
-    with signals_clean_up():
+    with handle_signals():
         Finalised()
         time.sleep(20)
         print("went on")

@@ -30,7 +30,7 @@ def test_detumbling_takes_momentum_by_torque(joints):
     start = (
         tumbling(robot)
         if joints
-        else State.moving(robot, np.zeros(3), [5.0, 0.0, -3.0], base_angular_velocity=[0.2, -0.1, 0.3])
+        else State.from_velocities(robot, np.zeros(3), [5.0, 0.0, -3.0], base_angular_velocity=[0.2, -0.1, 0.3])
     )
     mechanics, torque = Mechanics(robot), 0.5
     momentum = mechanics.momentum(start.joints, start.velocity, base=start.pose, about="com")[3:]
@@ -57,7 +57,7 @@ def test_wheels_turn_the_base_like_a_spring_and_damper():
 
 def test_momentum_moves_between_bus_and_wheels_and_none_is_lost():
     robot = craft()
-    start = State.moving(
+    start = State.from_velocities(
         robot,
         np.zeros(3),
         [3.0, -2.0, 1.0],
@@ -81,7 +81,7 @@ def test_momentum_moves_between_bus_and_wheels_and_none_is_lost():
 def test_wheels_never_store_more_than_they_can():
     robot, speed = craft(torque=1.0, speed=20.0), 20.0
     # The bus brings 3 N m s, of which a wheel takes 0.4.
-    start = State.moving(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.0, 0.0, 0.2])
+    start = State.from_velocities(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.0, 0.0, 0.2])
     law = control.attitude_by_wheels(stiffness=2.0, damping=12.0, period=0.1)
     found = simulate(robot, start, Phase(60.0, laws=law), sample=0.02)  # within ticks too
     assert found.sound
@@ -93,7 +93,7 @@ def test_wheels_never_store_more_than_they_can():
 
 def test_thrusters_hold_an_attitude_within_a_dead_band():
     robot = craft(pulse=0.2)
-    start = State.moving(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.01, 0.02, -0.01])
+    start = State.from_velocities(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.01, 0.02, -0.01])
     law = control.attitude_by_thrusters(robot, dead_band=0.02, rate_gain=4.0, period=0.1)
     found = simulate(robot, start, Phase(200.0, laws=law), sample=0.1)
     assert found.sound
@@ -108,7 +108,7 @@ def test_thrusters_hold_an_attitude_within_a_dead_band():
     assert firing.shape[1] == 12
     assert found.certificate is not None
     assert all(check.value < 1e-9 for name, check in found.certificate.items() if "momentum" in name)
-    used = control.propellant(robot, log)
+    used = control.propellant_mass(robot, log)
     on = log.values.sum(axis=0) * 0.1
     assert used == pytest.approx(sum(on) * 1.0 / (220.0 * 9.80665), rel=1e-9)
 
@@ -118,7 +118,7 @@ def test_momentum_of_bus_wheels_and_exhaust_closes():
     from scipy.spatial.transform import Rotation
 
     robot = craft()
-    start = State.moving(robot, np.zeros(3), [3.0, -2.0, 1.0], base_angular_velocity=[0.03, 0.04, -0.02])
+    start = State.from_velocities(robot, np.zeros(3), [3.0, -2.0, 1.0], base_angular_velocity=[0.03, 0.04, -0.02])
     laws = [
         control.attitude_by_wheels(stiffness=1.0, damping=6.0, period=0.1),
         control.attitude_by_thrusters(robot, dead_band=0.02, rate_gain=4.0, period=0.1),
@@ -193,5 +193,5 @@ specific_impulse = 220
 
 def test_thrusters_that_cannot_turn_the_base():
     robot = craft()
-    with pytest.raises(InputError, match=r"cannot turn the base about \+x"):
+    with pytest.raises(InputError, match=r"cannot rotate the base about \+x"):
         control.attitude_by_thrusters(robot, dead_band=0.1, rate_gain=1.0, thrusters=["tx+a", "tx+b"])

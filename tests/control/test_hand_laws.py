@@ -17,7 +17,7 @@ from spacearm.simulate.check.crosscheck import cross_check
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
 ORIGIN, ROTATION = Mechanics(ROBOT).frame_pose("hand", POSTURE)
-STILL = control.Turning(quaternion_of(ROTATION))
+STILL = control.AttitudeRotation(quaternion_of(ROTATION))
 
 
 def run(law: control.Law, duration: float, **options: object):
@@ -41,7 +41,9 @@ def test_straight_hand_path_needs_the_generalized_jacobian(command):
 
 def test_resolved_rate_follows_with_feedback_and_at_momentum():
     """A sampled rate loop on a robot that drifts and turns: the hand stays where it is told."""
-    state = State.moving(ROBOT, POSTURE, np.zeros(7), base_velocity=[0.01, 0, 0], base_angular_velocity=[0, 0.01, 0.01])
+    state = State.from_velocities(
+        ROBOT, POSTURE, np.zeros(7), base_velocity=[0.01, 0, 0], base_angular_velocity=[0, 0.01, 0.01]
+    )
     law = control.resolved_rate("hand", list(ORIGIN), STILL, gain=4.0, rate_gain=40.0, period=0.005, limited=False)
     found = simulate(ROBOT, state, Phase(4.0, laws=law, limits="ignore"))
     assert found.sound
@@ -84,7 +86,7 @@ def test_impedance_step_is_its_second_order_closed_form():
 def coordinated_run(way: np.ndarray, duration: float = 8.0):
     """Hand and mass centre go the same way."""
     centre = Mechanics(ROBOT).centre_of_mass(POSTURE)
-    law = control.coordinated(
+    law = control.base_arm_coordination(
         "hand", [quintic(a, a + b, duration) for a, b in zip(ORIGIN, way, strict=True)], STILL,
         centre=[quintic(a, a + b, duration) for a, b in zip(centre, way, strict=True)],
         stiffness=4.0, damping=4.0, centre_stiffness=4.0, centre_damping=4.0, momentum_gain=1.0, period=None,
@@ -117,7 +119,7 @@ def test_a_hand_that_comes_to_a_dynamic_singularity_is_told():
         for first, last in ((ORIGIN, ORIGIN + way), (centre, centre - way))
     )
     gains = {"stiffness": 4.0, "damping": 4.0, "centre_stiffness": 1.0, "centre_damping": 2.0, "momentum_gain": 1.0}
-    law = control.coordinated("hand", path, STILL, centre=apart, **gains, period=None, limited=False)
+    law = control.base_arm_coordination("hand", path, STILL, centre=apart, **gains, period=None, limited=False)
     with pytest.warns(UserWarning, match=r"ended at t = 3\.9\d* s: .* near a dynamic singularity of 'hand'"):
         found = simulate(ROBOT, START, Phase(10.0, laws=law, limits="ignore"), sample=0.01, max_steps=5000)
     told = float(re.search(r"at t = (\S+) s the arm is near", found.why).group(1))
@@ -127,7 +129,7 @@ def test_a_hand_that_comes_to_a_dynamic_singularity_is_told():
     assert np.abs(hand_path(found)[before] - wanted).max() < 1e-9
     end = Mechanics(ROBOT).generalized_jacobian("hand", found.states[-1, 7:14])
     assert np.linalg.cond(end) > 1e4  # singular indeed
-    law = control.coordinated("hand", path, STILL, centre=apart, **gains, singular=(0.1, 0.05), limited=False)
+    law = control.base_arm_coordination("hand", path, STILL, centre=apart, **gains, singular=(0.1, 0.05), limited=False)
     assert simulate(ROBOT, START, Phase(10.0, laws=law, limits="ignore")).sound
 
 
@@ -159,7 +161,7 @@ def test_sampled_loop_comes_to_the_continuous_one_with_order_one():
 
     def end(period: float | None) -> np.ndarray:
         law = control.computed_torque(plan, 20.0, 8.0, period=period, limited=False)
-        state = State.moving(ROBOT, POSTURE, 0.1 * np.ones(7))
+        state = State.from_velocities(ROBOT, POSTURE, 0.1 * np.ones(7))
         return simulate(ROBOT, state, Phase(duration, laws=law, limits="ignore")).states[-1]
 
     exact = end(None)
@@ -264,10 +266,10 @@ def test_a_loop_that_diverges_ends_with_its_reason_and_time():
         (lambda: control.Law(lambda plant: {}), "commands nothing"),
         (lambda: control.Law(lambda plant: 3.0), "expected a mapping"),
         (lambda: control.Law(lambda plant: {"j0": plant.reference("x").value}), "reference"),
-        (lambda: control.Law(lambda plant: plant.named(plant.joints[:3])), "3 numbers for 7"),
+        (lambda: control.Law(lambda plant: plant.values_by_name(plant.joints[:3])), "3 numbers for 7"),
         (lambda: control.Law(lambda plant: control.Commands(thrusters={"main": 1.0}), period=None), "on or off"),
         (lambda: control.Law(lambda plant: {"j0": 1.0}, period=-1.0), "period"),
-        (lambda: control.Law(lambda plant: {"j0": 1.0}, period=0.01, delay=0.005), "whole number of periods"),
+        (lambda: control.Law(lambda plant: {"j0": 1.0}, period=0.01, delay=0.005), "not a multiple of the period"),
         (lambda: control.Law(lambda plant: {"j0": 1.0}, period=1e-9), "longer period"),
         (lambda: control.joint_pid([0.0] * 6, 1.0, 1.0), "6 paths for 7 joints.*each of j0"),
         (lambda: control.attitude_by_wheels(stiffness=1.0, damping=1.0), "wheels"),

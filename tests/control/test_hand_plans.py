@@ -15,7 +15,7 @@ from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.mechanics.shapes import Capsule, Sphere
 from spacearm.model import Limits, Pose
-from spacearm.simulate import On, Phase, State, simulate
+from spacearm.simulate import Phase, ShapeOnFrame, State, simulate
 
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
@@ -31,7 +31,7 @@ def test_an_attitude_spline_has_the_angular_velocity_of_its_attitudes():
     times = np.array([0.0, 1.0, 2.5, 4.0])
     way = Rotation.from_rotvec([[0, 0, 0], [0.9, 0.2, 0.1], [1.1, -1.0, 0.4], [0.2, -1.5, 1.2]])
     given = np.roll(way.as_quat(), 1, axis=1) * np.array([[1], [-1], [1], [-1]])  # q and -q are one attitude
-    path = control.AttitudeSpline.through(times, given)
+    path = control.AttitudeSpline.interpolate(times, given)
     for time, wanted in zip(times, way, strict=True):
         assert (Rotation.from_matrix(path(time)[0]) * wanted.inv()).magnitude() < 1e-12
     for time in (0.0, 4.0):
@@ -43,7 +43,7 @@ def test_an_attitude_spline_has_the_angular_velocity_of_its_attitudes():
         left, right = (path(time + side)[1] for side in (-h, h))
         assert np.abs(right - left).max() < 1e-3
     with pytest.raises(InputError, match="attitudes 0 and 1 are 178 deg apart"):
-        control.AttitudeSpline.through([0.0, 1.0], [[1, 0, 0, 0], [np.cos(1.55), np.sin(1.55), 0, 0]])
+        control.AttitudeSpline.interpolate([0.0, 1.0], [[1, 0, 0, 0], [np.cos(1.55), np.sin(1.55), 0, 0]])
 
 
 def test_a_law_follows_a_spline_of_position_and_attitude_with_exact_derivatives():
@@ -71,13 +71,13 @@ def test_reactionless_plans_do_not_turn_the_base():
     plan = control.reactionless(ROBOT, START, goal, 60.0)
     assert turned_by(plan.run).max() < 1e-9
     assert np.abs(plan.end.joints - POSTURE).max() > 0.2
-    straight = control.JointPlan.between(ROBOT, START, goal, 60.0)
-    assert straight.turn == pytest.approx(turned_by(straight.run)[-1], abs=1e-12)
-    assert straight.turn > 0.02
+    straight = control.JointPlan.from_endpoints(ROBOT, START, goal, 60.0)
+    assert straight.base_rotation == pytest.approx(turned_by(straight.run)[-1], abs=1e-12)
+    assert straight.base_rotation > 0.02
     # The hand on a line, the base not turning.
     goal = ORIGIN + np.array([0.03, 0.02, -0.04])
     path = control.hand_line(ROBOT, START, "hand", goal, duration=20.0, hold_attitude=False)
-    held = control.follow_line(ROBOT, START, path, still_base=True)
+    held = control.follow_line(ROBOT, START, path, hold_base_attitude=True)
     assert turned_by(held.run).max() < 1e-9
     np.testing.assert_allclose(hand_path(held.run)[-1], goal, atol=1e-8)
     free = control.follow_line(ROBOT, START, path)
@@ -86,10 +86,10 @@ def test_reactionless_plans_do_not_turn_the_base():
 
 def test_clearance_is_that_of_the_base_as_it_moves():
     """A ball in the world against a capsule on the last link, by plain geometry at the states of another run."""
-    plan = control.JointPlan.between(ROBOT, START, POSTURE + 0.8, 10.0)
-    ball = On(Pose(np.eye(3), ORIGIN + np.array([0.3, -0.5, 0.6])), Sphere(0.05))
-    rod = On("link6", Capsule(0.04, 0.3), Pose(np.eye(3), [0.0, 0.0, 0.15]))
-    far = On(Pose(np.eye(3), [9.0, 0.0, 0.0]), Sphere(0.05))
+    plan = control.JointPlan.from_endpoints(ROBOT, START, POSTURE + 0.8, 10.0)
+    ball = ShapeOnFrame(Pose(np.eye(3), ORIGIN + np.array([0.3, -0.5, 0.6])), Sphere(0.05))
+    rod = ShapeOnFrame("link6", Capsule(0.04, 0.3), Pose(np.eye(3), [0.0, 0.0, 0.15]))
+    far = ShapeOnFrame(Pose(np.eye(3), [9.0, 0.0, 0.0]), Sphere(0.05))
     found = plan.clearance([(rod, far), (rod, ball)])
     run = simulate(ROBOT, START, plan.phase(limits="ignore"), sample=0.002)
     gaps = []
@@ -112,18 +112,18 @@ def test_clearance_is_that_of_the_base_as_it_moves():
 def test_a_plan_that_breaks_limits_says_which_when_and_by_how_much():
     limits = Limits(lower=-1.0, upper=POSTURE[0] + 0.3, velocity=0.1)
     robot = ROBOT.replace(joints=[replace(ROBOT.joints[0], limits=limits), *ROBOT.joints[1:]])
-    plan = control.JointPlan.between(robot, START, POSTURE + 0.5, 5.0)
-    position, rate = plan.broken()
+    plan = control.JointPlan.from_endpoints(robot, START, POSTURE + 0.5, 5.0)
+    position, rate = plan.find_violations()
     assert (position.joint, position.what, position.time) == ("j0", "position", 5.0)
     assert position.value - position.limit == pytest.approx(0.2, abs=1e-9)
     assert (rate.what, rate.time) == ("rate", 2.5)
     assert rate.value == pytest.approx(15 / 8 * 0.5 / 5.0, rel=1e-9)
     with pytest.raises(InputError, match=r"position of 'j0' is 0.8 at 5 s, 0.2 beyond its limit \(and 1 more\)"):
         plan.check()
-    assert control.JointPlan.between(robot, START, POSTURE + 0.2, 20.0).check().broken() == []
+    assert control.JointPlan.from_endpoints(robot, START, POSTURE + 0.2, 20.0).check().find_violations() == []
 
 
-MOVING = State.moving(
+MOVING = State.from_velocities(
     ROBOT,
     POSTURE,
     0.015 * np.array([1.0, -1.0, 0.5, 0.7, -0.4, 0.8, -0.6]),
@@ -162,19 +162,19 @@ def test_hand_paths_begin_with_the_motion_of_a_moving_start(spline):
 
 
 def test_joints_that_move_are_brought_to_their_goal():
-    plan = control.JointPlan.between(ROBOT, MOVING, POSTURE + 0.2, 5.0)
+    plan = control.JointPlan.from_endpoints(ROBOT, MOVING, POSTURE + 0.2, 5.0)
     assert plan.run.sound
     np.testing.assert_allclose(plan.end.joints, POSTURE + 0.2, atol=1e-12)
     np.testing.assert_allclose(plan.end.rates, 0.0, atol=1e-12)
-    with pytest.raises(InputError, match=r"starts while it moves.*a duration"):
-        control.JointPlan.between(ROBOT, MOVING, POSTURE + 0.2)
+    with pytest.raises(InputError, match=r"moves at the start.*a duration"):
+        control.JointPlan.from_endpoints(ROBOT, MOVING, POSTURE + 0.2)
     with pytest.raises(InputError, match=r"moves at the start.*quintic"):
         control.hand_line(ROBOT, MOVING, "hand", ORIGIN, duration=5.0, profile="trapezoid")
 
 
 def test_the_path_of_a_frame_along_any_plan_is_one_that_a_law_follows():
     """A joint plan, as where it takes the hand: a law without feedback follows that, exact derivatives needed."""
-    plan = control.JointPlan.between(ROBOT, START, POSTURE + 0.1, 6.0)
+    plan = control.JointPlan.from_endpoints(ROBOT, START, POSTURE + 0.1, 6.0)
     path = plan.hand("hand")
     law = control.resolved_acceleration("hand", path.position, path.attitude, command="accelerations", period=None)
     run = simulate(ROBOT, START, Phase(6.0, laws=law, limits="ignore"), sample=0.05)

@@ -13,7 +13,7 @@ from tests.support.control import POSTURE, hand_path, quaternion_of, quintic
 from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.model import Frame, Limits, Robot, wheel
-from spacearm.model.robot import BASE_DOFS
+from spacearm.model.base import BASE_DOFS
 from spacearm.simulate import Phase, State, World, constant, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 
@@ -42,7 +42,7 @@ def test_a_hand_stays_on_its_line_beside_a_law_of_the_other_joints(kind):
         "pid": control.joint_pid(goals, 5.0, 5.0, joints=rest, **continuous),
         "computed": control.computed_torque(goals, 4.0, 4.0, joints=rest, **continuous),
         "accelerations": control.Law(
-            lambda plant: control.Commands(accelerations=plant.named(0.03 - 0.1 * plant.rates[[4, 6]], rest)),
+            lambda plant: control.Commands(accelerations=plant.values_by_name(0.03 - 0.1 * plant.rates[[4, 6]], rest)),
             **continuous,
         ),
     }[kind]
@@ -71,7 +71,7 @@ def test_an_arm_works_while_wheels_hold_the_base(order):
     robot = with_wheels(ROBOT)
     start = State.at_rest(robot, [*POSTURE, 0.0, 0.0, 0.0])
     path = line(ORIGIN, np.array([0.1, -0.05, 0.1]), 4.0)
-    still = control.Turning(quaternion_of(ROTATION))
+    still = control.AttitudeRotation(quaternion_of(ROTATION))
     hand = control.resolved_acceleration("hand", path, still, period=None, limited=False)
     wheels = control.attitude_by_wheels(stiffness=300.0, damping=150.0, period=None, limited=False)
     found = simulate(robot, start, Phase(4.0, laws=[hand, wheels][::order], limits="ignore"))
@@ -148,7 +148,7 @@ def test_laws_of_two_systems_act_as_each_does_alone(tmp_path):
     assert found.sound
     for name, law in (("a", fast), ("b", slow)):
         own = alone(name, law, 0.3, 0.3)
-        np.testing.assert_allclose(found.of(name).states[-1], own.states[-1], atol=1e-9)
+        np.testing.assert_allclose(found.last_track(name).states[-1], own.states[-1], atol=1e-9)
         logs = [log for log in found.commands if log.system == name]
         for log, expected in zip(logs, own.commands, strict=True):
             np.testing.assert_allclose(log.times, expected.times, atol=1e-12)
@@ -176,9 +176,9 @@ def test_a_slow_law_that_is_cut_off_returns_at_its_own_tick():
     assert found.sound
     (event,) = found.events_of("rate limit")
     assert event.time == pytest.approx(rate * inertia / torque, rel=1e-9)
-    times = found.of("b").times
+    times = found.last_track("b").times
     expected = np.minimum(times * torque / inertia, rate) - np.maximum(times - 3.0, 0.0) * torque / inertia
-    np.testing.assert_allclose(found.of("b").states[:, 14], expected, atol=1e-9)
+    np.testing.assert_allclose(found.last_track("b").states[:, 14], expected, atol=1e-9)
     assert cross_check(found).largest < 1e-8
 
 
@@ -192,7 +192,7 @@ def test_continuous_laws_of_two_systems():
     assert found.sound
     for law in laws:
         own = alone(law.system, law, 1.0)
-        np.testing.assert_allclose(found.of(law.system).states[-1], own.states[-1], atol=1e-9)
+        np.testing.assert_allclose(found.last_track(law.system).states[-1], own.states[-1], atol=1e-9)
 
 
 def test_laws_of_two_systems_that_cannot_be():
@@ -200,10 +200,10 @@ def test_laws_of_two_systems_that_cannot_be():
     two = control.joint_pid([0.0] * 3, 1.0, 1.0, system="b", period=0.01)
     own = control.PythonLaw(lambda time, state, references: {"j0": 0.0}, 0.01, forces=["j0"], system="b")
     for other, message in (
-        (two.replace(period=0.015), "periods that do not fit"),
-        (two.replace(period=None), "periods that do not fit"),
+        (two.replace(period=0.015), "periods that are not multiples"),
+        (two.replace(period=None), "periods that are not multiples"),
         (two.replace(seed=1), "several seeds"),
-        (two.replace(system=""), "which system"),
+        (two.replace(system=""), "does not state its system"),
         (own, "Python function acts alone"),
     ):
         with pytest.raises(InputError, match=message):

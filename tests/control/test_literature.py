@@ -26,7 +26,7 @@ def test_no_moment_of_a_given_size_stops_a_tumbling_body_sooner() -> None:
     """Aghili's closed form: against the angular momentum, whose size then falls evenly, its direction being kept."""
     tensor, spin, torque = np.diag([16.0, 25.0, 30.0]), np.array([0.05, -0.08, 0.03]), 0.4
     body = Robot("target", (Body("target", Inertia(500.0, np.zeros(3), tensor)),))
-    start = State.moving(body, np.zeros(0), base_angular_velocity=spin)
+    start = State.from_velocities(body, np.zeros(0), base_angular_velocity=spin)
     whole = np.linalg.norm(tensor @ spin)
     run = simulate(body, start, Phase(20.0, laws=control.detumble(torque)), sample=0.1, method=Dopri853(1e-13, 1e-15))
     assert run.sound
@@ -63,7 +63,7 @@ def stopped(duration: float) -> tuple[Run, float]:
     rates = np.linalg.solve(matrix, [grasped[0], grasped[1], SPIN])
     begin = State.at_rest(arm, joints)
     begin = State(begin.position, begin.quaternion, joints, [*control.base_disturbance(arm, joints) @ rates, *rates])
-    spinning = State.moving(target, np.zeros(0), position=centre, base_angular_velocity=[0.0, 0.0, SPIN])
+    spinning = State.from_velocities(target, np.zeros(0), position=centre, base_angular_velocity=[0.0, 0.0, SPIN])
     held = Phase(duration, accelerations={f"joint{i + 1}": -float(rate) / duration for i, rate in enumerate(rates)})
     world, states = World({"servicer": arm, "target": target}), {"servicer": begin, "target": spinning}
     run = simulate(world, states, [Attach("target", "servicer/hand"), held], sample=duration / 50)

@@ -19,7 +19,9 @@ LAW = control.joint_pid(PLAN, 4.0, 2.0, 1.0, period=0.01, limited=False)
 
 def starts(count: int) -> np.ndarray:
     rng = np.random.default_rng(3)
-    rows = [State.moving(ROBOT, POSTURE + 0.1 * rng.normal(size=7), 0.1 * rng.normal(size=7)) for _ in range(count)]
+    rows = [
+        State.from_velocities(ROBOT, POSTURE + 0.1 * rng.normal(size=7), 0.1 * rng.normal(size=7)) for _ in range(count)
+    ]
     return np.stack([row.vector for row in rows])
 
 
@@ -53,7 +55,7 @@ def test_continuous_laws_in_lanes(command):
     An integral is integrated with the state.
     """
     origin, rotation = Mechanics(ROBOT).frame_pose("hand", POSTURE)
-    turning = control.Turning(quaternion_of(rotation))
+    turning = control.AttitudeRotation(quaternion_of(rotation))
     rows, plan = starts(9), [quintic(a, a + 0.3, 0.3) for a in POSTURE]
     law = control.computed_torque(plan, 20.0, 8.0, period=None, limited=False)
     if command == "accelerations":
@@ -93,7 +95,7 @@ def test_thrusters_wheels_and_accelerations_in_lanes():
     bus = craft(pulse=0.02)
     by_wheels = control.attitude_by_wheels(stiffness=2.0, damping=12.0, period=0.01)
     by_thrusters = control.attitude_by_thrusters(bus, dead_band=0.02, rate_gain=4.0, period=0.01)
-    turned = State.moving(bus, np.zeros(3), np.zeros(3), base_angular_velocity=[0.03, 0.02, -0.04])
+    turned = State.from_velocities(bus, np.zeros(3), np.zeros(3), base_angular_velocity=[0.03, 0.02, -0.04])
     path = [constant(v) for v in (0.05, -0.04, 0.06, 0.03, -0.05, 0.04, 0.02)]
     still = control.reaction_null_space(path, command="accelerations", period=0.01)
     for robot, start, law in (
@@ -119,7 +121,7 @@ def test_a_law_forgets_one_sample_before_the_next():
 
 def test_laws_that_rollouts_cannot_have():
     for law, message in (
-        (LAW.replace(period=0.0077), "whole number of steps"),
+        (LAW.replace(period=0.0077), "not a multiple of the step"),
         (control.computed_torque(PLAN, 1.0, 1.0, period=None), r"break at 0\.33 s, within a step"),
     ):
         with pytest.raises(InputError, match=message):
@@ -139,7 +141,7 @@ def test_two_laws_act_together_each_at_its_own_period():
         np.testing.assert_allclose(both[name], alone[0][name], atol=1e-14)
     for name in rest:
         np.testing.assert_allclose(both[name], np.repeat(alone[1][name], 3), atol=1e-14)
-    with pytest.raises(InputError, match="periods that do not fit"):
+    with pytest.raises(InputError, match="periods that are not multiples"):
         simulate(ROBOT, start, Phase(0.3, laws=[fast, slow.replace(period=0.025)], **held))
     with pytest.raises(InputError, match="cannot act together"):
         simulate(ROBOT, start, Phase(0.3, laws=[fast, slow.replace(limited=True)], **held))

@@ -7,7 +7,7 @@ import pytest
 from tests.control.test_workspace import BASE_ARM, INERTIA, MASS, planar
 
 from spacearm import control
-from spacearm.control.maps import seen_at
+from spacearm.control.maps import evaluate_arm
 from spacearm.errors import InputError
 from spacearm.study.scenario import run_document
 from support import ROOT
@@ -60,7 +60,7 @@ def test_singular_configurations_and_reach_are_those_of_the_closed_form():
 
 def test_manipulability_and_disturbance_at_configurations():
     robot = planar()
-    seen = seen_at(robot, "hand", [[0.4, 1.2], [2.0, 0.7], [-1.0, 2.5]], (0, 1), (0, 1))
+    seen = evaluate_arm(robot, "hand", [[0.4, 1.2], [2.0, 0.7], [-1.0, 2.5]], (0, 1), (0, 1))
     for k, q in enumerate(np.array([[0.4, 1.2], [2.0, 0.7], [-1.0, 2.5]])):
         d, angle = shares(q), np.array([0.0, q[0], q[0] + q[1]])
         spin = -np.array([d[1] + d[2], d[2]]) / d.sum()  # of the base, for each joint rate
@@ -99,7 +99,7 @@ def test_the_workspace_study_and_its_errors():
     assert rows["reach.most"] == pytest.approx(LINKS.sum(), abs=1e-6)
     assert [figure.name for figure in result.figures] == ["places", "joints", "distances"]
     wrong = {
-        "2 joints move, 3 components are asked for": {"twist": ["x", "y", "z"]},
+        "2 joints move, but 3 components are given": {"twist": ["x", "y", "z"]},
         "no component 'up'": {"twist": ["up"]},
         "has the range 1 to -1": {"ranges": {"q0": [1.0, -1.0], "q1": [0.0, 1.0]}},
         "axes are x, x": {"plane": ["x", "x"]},

@@ -9,7 +9,7 @@ from tests.support.arms import arm
 
 from spacearm import control, simulate_batch
 from spacearm.errors import InputError
-from spacearm.model.robot import BASE_DOFS
+from spacearm.model.base import BASE_DOFS
 from spacearm.simulate import RK4, Dopri853, Phase, State, constant, simulate
 from spacearm.simulate.ensemble.phase_batch import PhaseBatch
 

@@ -79,9 +79,9 @@ def test_pulses_hold_an_attitude_and_do_not_push_the_base(modulation):
     """Also with pairs whose thrusters are unequal, which on and off cannot balance."""
     weak = [replace(part, force=0.5) if part.name == "tx+a" else part for part in BUS.thrusters]
     robot = BUS.replace(thrusters=weak)
-    with pytest.warns(RunWarning, match=r"'tx\+b' would have to give 0.5 of its force.*push it by up to 0.5 N"):
+    with pytest.warns(RunWarning, match=r"'tx\+b' would need 0.5 of its force.*net force of up to 0.5 N"):
         control.attitude_by_thrusters(robot, dead_band=0.05, rate_gain=6.0)
-    start = State.moving(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.01, 0.01, -0.01])
+    start = State.from_velocities(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.01, 0.01, -0.01])
     law = control.attitude_by_thrusters(robot, dead_band=0.05, rate_gain=6.0, period=0.02, modulation=modulation)
     found = simulate(robot, start, Phase(60.0, laws=law), sample=0.5)
     assert found.sound
@@ -113,7 +113,7 @@ def test_opposed_thrusters_do_not_fire_at_once_even_in_their_shortest_pulses():
 
 def test_several_axes_fire_without_pushing_the_base():
     robot = craft()
-    start = State.moving(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.05, 0.05, 0.05])
+    start = State.from_velocities(robot, np.zeros(3), np.zeros(3), base_angular_velocity=[0.05, 0.05, 0.05])
     law = control.attitude_by_thrusters(robot, dead_band=0.02, rate_gain=4.0, period=0.1)
     found = simulate(robot, start, Phase(20.0, laws=law))
     assert np.abs(found.states[:, 10:13]).max() < 1e-12
@@ -165,7 +165,7 @@ def test_one_command_may_be_late_by_one_period():
 @pytest.mark.parametrize("modulation", [control.PulseWidth(0.5), control.PulseWidthFrequency()])
 def test_pulses_are_the_same_in_lanes(modulation):
     law = control.attitude_by_thrusters(BUS, dead_band=0.05, rate_gain=6.0, period=0.05, modulation=modulation)
-    start = State.moving(BUS, np.zeros(3), np.zeros(3), base_angular_velocity=[0.01, 0.02, -0.01])
+    start = State.from_velocities(BUS, np.zeros(3), np.zeros(3), base_angular_velocity=[0.01, 0.02, -0.01])
     rows = np.repeat(start.vector[None], 3, axis=0)
     ends = rollout(BUS, rows, 0.05, 100, law=law, ignore_friction=True)[:, -1]
     alone = simulate(BUS, start, Phase(5.0, laws=law, limits="ignore")).states[-1]
@@ -177,8 +177,8 @@ def test_pulses_are_the_same_in_lanes(modulation):
     [
         (lambda: control.PulseWidth(0.0), "window"),
         (lambda: control.PulseWidthFrequency(on=0.1, off=0.2), "off < on"),
-        (lambda: control.PulseWidthFrequency(gain=0.3), "never gets to 0.45"),
-        (lambda: steady(0.5, control.PulseWidth(0.033), 0.01, 1.0), "no whole number of periods"),
+        (lambda: control.PulseWidthFrequency(gain=0.3), "never reaches 0.45"),
+        (lambda: steady(0.5, control.PulseWidth(0.033), 0.01, 1.0), "not a multiple of the period"),
         (lambda: control.Law(lambda p: {"j0": 0.0}, period=1e-3, delay=1e9), "delay of 1e.09 s is 1e.12 periods"),
     ],
 )

@@ -15,7 +15,7 @@ from spacearm.simulate import Load, Phase, State, constant, simulate
 ROBOT = arm(7)
 START = State.at_rest(ROBOT, POSTURE)
 ORIGIN, ROTATION = Mechanics(ROBOT).frame_pose("hand", POSTURE)
-STILL = control.Turning(quaternion_of(ROTATION))
+STILL = control.AttitudeRotation(quaternion_of(ROTATION))
 ALL = ROBOT.joint_names
 #: What the joints do that the law does not command.
 OTHERS = {

@@ -43,8 +43,8 @@ def test_slowing_down_divides_forces_by_the_square():
     goal, duration = POSTURE + 0.5, 2.0
     signals, _ = control.point_to_point(POSTURE, goal, duration)
     limited = ROBOT.replace(joints=[replace(joint, limits=Limits(effort=3.0)) for joint in ROBOT.joints])
-    factor = control.within_limits(limited, START, signals, duration)
-    slow = {n: control.stretched(s, factor) for n, s in zip(ROBOT.joint_names, signals, strict=True)}
+    factor = control.limit_time_factor(limited, START, signals, duration)
+    slow = {n: control.scale_time(s, factor) for n, s in zip(ROBOT.joint_names, signals, strict=True)}
     run = simulate(ROBOT, START, Phase(factor * duration, driven=slow), sample=factor * duration / 1000)
     assert np.abs(run.data["reaction"].values[:, 6:]).max() == pytest.approx(3.0, rel=1e-6)
 
@@ -84,7 +84,7 @@ def test_the_fastest_timing_of_a_slide_is_bang_bang(rate, acceleration):
     """2 kg against 10 kg are a mass of 5/3 kg; 3 N over 1 m: 2 sqrt(d m / F), with a top rate d / v + v m / F."""
     robot = slider(limits=Limits(velocity=rate, effort=3.0))
     start = State.at_rest(robot, [0.2])
-    plan = control.fastest(control.JointPlan.between(robot, start, [1.2], 7.0), acceleration)
+    plan = control.minimise_duration(control.JointPlan.from_endpoints(robot, start, [1.2], 7.0), acceleration)
     bend = min(3.0 / (5.0 / 3.0), acceleration)
     expected = 2.0 * np.sqrt(1.0 / bend) if np.isinf(rate) else 1.0 / rate + rate / bend
     assert plan.duration == pytest.approx(expected, rel=1e-5)
@@ -94,9 +94,9 @@ def test_the_fastest_timing_of_a_slide_is_bang_bang(rate, acceleration):
 def test_the_fastest_timing_uses_its_limits_and_beats_a_uniform_stretch():
     limited = ROBOT.replace(joints=[replace(j, limits=Limits(velocity=0.5, effort=3.0)) for j in ROBOT.joints])
     goal = POSTURE + np.array([0.6, -0.4, 0.5, 0.3, -0.5, 0.4, 0.6])
-    plan = control.JointPlan.between(limited, START, goal, 4.0)
-    uniform = plan.duration * control.within_limits(limited, START, plan.paths, plan.duration)
-    quick = control.fastest(plan)
+    plan = control.JointPlan.from_endpoints(limited, START, goal, 4.0)
+    uniform = plan.duration * control.limit_time_factor(limited, START, plan.paths, plan.duration)
+    quick = control.minimise_duration(plan)
     assert quick.duration < 0.85 * uniform
     run = simulate(limited, START, quick.phase(), sample=quick.duration / 2000)
     rates, forces = np.abs(run.data["joint_velocity"].values), np.abs(run.data["reaction"].values[:, 6:])
@@ -109,4 +109,4 @@ def test_the_fastest_timing_uses_its_limits_and_beats_a_uniform_stretch():
     share = (run.states[:, 7:14] - POSTURE) / (goal - POSTURE)
     np.testing.assert_allclose(share, share[:, :1] * np.ones(7), atol=1e-7)
     with pytest.raises(InputError, match="no joint has a limit"):
-        control.fastest(control.JointPlan.between(ROBOT, START, goal, 4.0))
+        control.minimise_duration(control.JointPlan.from_endpoints(ROBOT, START, goal, 4.0))

@@ -12,10 +12,10 @@ from tests.support.control import craft
 
 from spacearm import control, rollout
 from spacearm.model import Limits
-from spacearm.model.robot import BASE_DOFS
+from spacearm.model.base import BASE_DOFS
 from spacearm.simulate import RK4, Phase, State, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.ensemble.side_by_side import LaneRun, run_side_by_side
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, run_vectorised
 
 #: Of the arm with one joint about its axis, by Steiner, kg m2.
 INERTIA = 0.04 + 4.0 * (0.02**2 + 0.03**2)
@@ -47,7 +47,7 @@ def test_a_drive_gives_no_more_from_its_rate_limit_on(effort, method):
     assert np.abs(found.states[:, 14]).max() <= RATE * (1 + 1e-12)
     way = 0.5 * RATE * meets + RATE * (2.0 - meets)
     np.testing.assert_allclose(found.states[-1, 7], way, rtol=1e-9)
-    np.testing.assert_allclose(found.saturated["j0"], (2.0 - meets) / 2.0, rtol=1e-6)
+    np.testing.assert_allclose(found.saturation_shares["j0"], (2.0 - meets) / 2.0, rtol=1e-6)
     # The drive's work is the energy of the motion.
     np.testing.assert_allclose(float(found.data["energy_drive"].values[-1].sum()), 0.5 * INERTIA * RATE**2, rtol=1e-8)
     if method is None:
@@ -71,7 +71,7 @@ def test_a_short_period_makes_one_event_of_a_long_saturation():
     assert found.sound
     assert np.abs(found.states[:, 14]).max() <= RATE * (1 + 1e-12)
     assert len(found.events_of("rate limit")) <= 1
-    assert found.saturated["j0"] > 0.9
+    assert found.saturation_shares["j0"] > 0.9
 
 
 def test_accelerations_that_are_given_stop_at_the_rate_limit_too():
@@ -86,21 +86,21 @@ def test_wheels_keep_their_momentum_limit_whatever_turns_the_bus():
     """The bus is turned by thrust from outside while its wheels work against it at a slow period."""
     robot, speed = craft(torque=1.0, speed=20.0), 20.0
     law = control.attitude_by_wheels(stiffness=20.0, damping=60.0, period=0.5)
-    start = State.moving(robot, np.zeros(3), [0.0, 0.0, 15.0], base_angular_velocity=[0.0, 0.0, 0.5])
+    start = State.from_velocities(robot, np.zeros(3), [0.0, 0.0, 15.0], base_angular_velocity=[0.0, 0.0, 0.5])
     found = simulate(robot, start, Phase(20.0, laws=law), sample=0.01)
     assert found.sound
     assert np.abs(found.states[:, 16:19]).max() <= speed * (1 + 1e-9)
-    assert found.saturated["wz"] > 0.1
+    assert found.saturation_shares["wz"] > 0.1
 
 
 def test_a_saved_run_keeps_what_was_cut(tmp_path):
     robot = joint()
     found = simulate(robot, State.at_rest(robot), Phase(2.0, laws=push(1.0), **FIXED))
     back = load_run(found.to_netcdf(tmp_path / "run.nc"))
-    assert back.saturated == found.saturated
-    for one, two in zip(back.commands[0].acted("j0"), found.commands[0].acted("j0"), strict=True):
+    assert back.saturation_shares == found.saturation_shares
+    for one, two in zip(back.commands[0].command_steps("j0"), found.commands[0].command_steps("j0"), strict=True):
         np.testing.assert_array_equal(one, two)
-    np.testing.assert_allclose(found.commands[0].acted("j0")[1], [TORQUE, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(found.commands[0].command_steps("j0")[1], [TORQUE, 0.0, 0.0], atol=1e-12)
 
 
 def test_rollouts_pass_a_rate_limit_by_no_more_than_a_step():
@@ -117,8 +117,10 @@ def test_rollouts_pass_a_rate_limit_by_no_more_than_a_step():
 def test_lanes_hand_back_what_meets_a_rate_limit_between_ticks():
     robot = joint()
     phase = Phase(1.0, laws=push(0.5), **FIXED)
-    runs = [LaneRun(robot, State.moving(robot, [0.0], [rate]), [phase], 0.01, 1e-6) for rate in (0.0, -3.0)]
-    first, second = run_side_by_side(runs)
+    runs = [
+        VectorisedRun(robot, State.from_velocities(robot, [0.0], [rate]), [phase], 0.01, 1e-6) for rate in (0.0, -3.0)
+    ]
+    first, second = run_vectorised(runs)
     assert first is None
     alone = simulate(robot, runs[1].start, phase, method=RK4(0.01))
     np.testing.assert_allclose(second.rates, alone.states[-1, 14:], rtol=1e-9)

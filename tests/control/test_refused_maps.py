@@ -7,7 +7,7 @@ import pytest
 from tests.support.arms import arm
 
 from spacearm import control
-from spacearm.control.maps import hand_map, joint_map, seen_at
+from spacearm.control.maps import evaluate_arm, hand_map, joint_map
 from spacearm.errors import InputError
 from spacearm.model import Body, Frame, Inertia, Joint, Limits, Pose, Robot
 from spacearm.simulate import State
@@ -35,9 +35,9 @@ def needle() -> Robot:
         (lambda: control.workspace(ROBOT, "hand", {"j0": (0.0, 1.0, 2.0)}, [0]), "range of 'j0'"),
         (lambda: control.workspace(ROBOT, "hand", {"j0": (0.0, np.inf)}, [0]), "range of 'j0'"),
         (lambda: control.workspace(needle(), "hand", {"j0": (0.0, 1.0)}, [5]), "not finite"),
-        (lambda: seen_at(ROBOT, "hand", np.zeros((0, 3)), [0], [0]), "no configurations"),
-        (lambda: seen_at(ROBOT, "hand", np.zeros((1, 3)), [], [0]), "distinct"),
-        (lambda: seen_at(needle(), "hand", np.zeros((1, 1)), [0], [0]), "not finite"),
+        (lambda: evaluate_arm(ROBOT, "hand", np.zeros((0, 3)), [0], [0]), "no configurations"),
+        (lambda: evaluate_arm(ROBOT, "hand", np.zeros((1, 3)), [], [0]), "distinct"),
+        (lambda: evaluate_arm(needle(), "hand", np.zeros((1, 1)), [0], [0]), "not finite"),
         (lambda: joint_map(ROBOT, "hand", RANGES, [0], np.zeros(2), ["j0"]), "configuration"),
         (lambda: joint_map(ROBOT, "hand", {"j0": (0.0,), "j1": (0.0, 1.0)}, [0], np.zeros(3), ["j0"]), "range of 'j0'"),
         (lambda: hand_map(ROBOT, "hand", {}, [0], np.zeros(3), thickness=1.0), "no ranges"),
@@ -70,11 +70,11 @@ def test_a_joint_whose_limits_meet_and_no_joint_at_all():
 def test_a_frame_that_the_joints_do_not_move_is_singular():
     """All singular values are zero: manipulability and condition are zero, and not a number."""
     still = ROBOT.replace(frames=[*ROBOT.frames, Frame("bus", "base")])
-    two = seen_at(still, "hand", np.zeros((1, 3)), [0, 1, 2], [0, 1, 2])
+    two = evaluate_arm(still, "hand", np.zeros((1, 3)), [0, 1, 2], [0, 1, 2])
     assert np.isfinite(two.condition).all()
     # A joint whose axis goes through the hand alone: its place does not move.
     bodies = (Body("base", Inertia(10.0, tensor=np.eye(3))), Body("link", Inertia(1.0, tensor=0.1 * np.eye(3))))
     robot = Robot("pin", bodies, (Joint("j0", "revolute", "base", "link"),), (Frame("hand", "link"),))
-    seen = seen_at(robot, "hand", np.zeros((1, 1)), [0], [0])
+    seen = evaluate_arm(robot, "hand", np.zeros((1, 1)), [0], [0])
     assert seen.manipulability[0] == 0.0
     assert seen.condition[0] == 0.0

@@ -18,11 +18,11 @@ from spacearm import Mechanics, control, rollout, simulate_batch
 from spacearm.control import Encoder, ForceTorque, Gyro, StarTracker
 from spacearm.errors import InputError
 from spacearm.model import Limits
-from spacearm.model.robot import BASE_DOFS
+from spacearm.model.base import BASE_DOFS
 from spacearm.scene import scene_of
 from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.ensemble.side_by_side import LaneRun, run_side_by_side
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, run_vectorised
 from spacearm.simulate.run.figures import figures
 
 ROBOT = arm(7)
@@ -62,7 +62,7 @@ def looked(sensors: object, duration: float = 0.1, start: State = START, period:
 
 def test_random_numbers_are_those_of_the_hash_and_normal():
     _, log = looked([Encoder(noise=1.0, joints=["j0"]), Gyro(noise=2.0)], 50.0)
-    gyro = np.stack([log.reading(f"gyro.w{axis}") for axis in "xyz"], axis=1)
+    gyro = np.stack([log.sensor_reading(f"gyro.w{axis}") for axis in "xyz"], axis=1)
     expected = [[2.0 * normal(0, 0, 0.01 * tick, "gyro", k) for k in range(3)] for tick in range(4)]
     np.testing.assert_allclose(gyro[:4], expected, rtol=1e-12)
     assert stats.kstest(gyro.ravel() / 2.0, "norm").pvalue > 0.01
@@ -77,7 +77,7 @@ def read(sensors: object, phases: object, name: str, seed: int = 7, period: floa
         law = control.Law(lambda plant: {"j0": 0.0 * plant.time}, period=period, sensors=sensors, seed=seed)
         found.append(Phase(duration, laws=law, limits="ignore"))
     run = simulate(ROBOT, START, found, sample=1.0, ledger=False)
-    return np.concatenate([log.reading(name) for log in run.commands])
+    return np.concatenate([log.sensor_reading(name) for log in run.commands])
 
 
 def test_noise_and_bias_of_a_sensor_do_not_depend_on_phases_or_other_sensors():
@@ -111,27 +111,29 @@ def test_noise_is_white_and_independent_across_phases_and_sensors():
 
 
 def test_two_systems_have_noise_of_their_own():
-    keys = {control.Law(lambda p: {"j0": 0.0 * p.time}, sensors=[Gyro(noise=1.0)], system=s).drawn(ROBOT)[0, 0]
-            for s in ("", "a", "b")}  # fmt: skip
+    keys = {
+        control.Law(lambda p: {"j0": 0.0 * p.time}, sensors=[Gyro(noise=1.0)], system=s).random_channels(ROBOT)[0, 0]
+        for s in ("", "a", "b")
+    }
     assert len(keys) == 3
 
 
 def test_noise_in_lanes_is_that_of_the_run_in_every_phase(tmp_path):
     """Two phases, the second off the ticks of the first: lanes as a run in fixed steps, C of the GPU to the bit."""
     phases = [Phase(duration, laws=pid(seed=7), limits="ignore") for duration in (0.133, 0.2)]
-    lane = LaneRun(ROBOT, START, phases, 0.005, 1e-6)
-    (beside,) = run_side_by_side([lane])
+    lane = VectorisedRun(ROBOT, START, phases, 0.005, 1e-6)
+    (beside,) = run_vectorised([lane])
     alone = simulate(ROBOT, START, phases, method=RK4(0.005)).states[-1]
     np.testing.assert_allclose(beside.vector, alone, rtol=0.0, atol=1e-13)
     with as_gpu(tmp_path):
-        (there,) = run_side_by_side([lane], device="gpu")
+        (there,) = run_vectorised([lane], device="gpu")
     np.testing.assert_array_equal(there.vector, beside.vector)
 
 
 def test_a_law_keeps_its_ticks_over_a_seam():
     """A joint at 1 rad/s read by an encoder: its rate is 1 whatever the phases, and commands act on over the seam."""
     robot = arm(1)
-    start = State.moving(robot, [0.0], [1.0])
+    start = State.from_velocities(robot, [0.0], [1.0])
 
     def build(plant: control.Plant) -> control.Commands:
         seen = {("rate", "rad/s"): plant.rates[0], ("at", "rad"): plant.joints[0]}
@@ -146,7 +148,7 @@ def test_a_law_keeps_its_ticks_over_a_seam():
     ticks = np.concatenate([log.times for log in cut.commands])
     np.testing.assert_allclose(ticks, 0.1 * np.arange(10), atol=1e-14)
     for name in ("rate", "at"):
-        one, two = (np.concatenate([log.reading(name) for log in run.commands]) for run in (whole, cut))
+        one, two = (np.concatenate([log.sensor_reading(name) for log in run.commands]) for run in (whole, cut))
         np.testing.assert_allclose(two, one, atol=1e-12)
     np.testing.assert_allclose(cut.states[-1], whole.states[-1], atol=1e-11)
     np.testing.assert_allclose(cut.commands[1].signal("j0")(0.0), 1e-3)
@@ -160,8 +162,8 @@ def test_a_phase_without_a_tick_is_recorded_and_shown():
     phases = [Phase(duration, laws=law, limits="ignore") for duration in (0.11, 0.03, 0.2)]
     found = simulate(robot, State.at_rest(robot), phases)
     assert [len(log.times) for log in found.commands] == [2, 0, 2]
-    np.testing.assert_allclose(found.commands[1].acted("j0"), [[0.11], [1e-3]])
-    assert found.saturated == {}
+    np.testing.assert_allclose(found.commands[1].command_steps("j0"), [[0.11], [1e-3]])
+    assert found.saturation_shares == {}
     assert found.readings.sizes["time"] == 4
     assert cross_check(found).largest < 1e-9
     assert len([*figures(found)]) > 0
@@ -176,23 +178,23 @@ def test_sensors_begin_anew_after_a_pause():
     )  # fmt: skip
     held = {"locked": BASE_DOFS, "limits": "ignore"}
     phases = [Phase(0.55, laws=law, **held), Phase(0.3, forces={"j0": 0.02}, **held), Phase(0.5, laws=law, **held)]
-    found = simulate(robot, State.moving(robot, [0.0], [1.0]), phases)
+    found = simulate(robot, State.from_velocities(robot, [0.0], [1.0]), phases)
     now = found.states[-1, 14]
     assert now > 1.05
-    np.testing.assert_allclose(found.commands[1].reading("rate"), now, rtol=1e-9)
+    np.testing.assert_allclose(found.commands[1].sensor_reading("rate"), now, rtol=1e-9)
     np.testing.assert_allclose(found.commands[1].times, 0.85 + 0.1 * np.arange(5), atol=1e-12)
 
 
 def test_readings_are_late_coarse_biased_and_held():
-    start = State.moving(ROBOT, POSTURE, 0.3 * np.ones(7), base_angular_velocity=[0.1, -0.2, 0.3])
+    start = State.from_velocities(ROBOT, POSTURE, 0.3 * np.ones(7), base_angular_velocity=[0.1, -0.2, 0.3])
     sensor = Encoder(joints=["j2"], bias=0.05, resolution=0.01, period=0.03, delay=0.02)
     run, log = looked([sensor, Gyro(bias=[0.0, 0.0, 1.0])], 0.3, start)
     true = run.data["joint_position"].sel(joint="j2").values[:30]
     coarse = 0.01 * np.floor((true + 0.05) / 0.01 + 0.5)
     held = coarse[3 * (np.arange(30) // 3)]
-    np.testing.assert_allclose(log.reading("encoder.j2"), np.append(held[[0, 0]], held[:-2]), atol=1e-12)
-    np.testing.assert_allclose(log.reading("gyro.wz"), run.states[:30, 19] + 1.0, atol=1e-12)
-    once = [looked([Gyro(spread=0.1)])[1].reading("gyro.wx") for _ in range(2)]
+    np.testing.assert_allclose(log.sensor_reading("encoder.j2"), np.append(held[[0, 0]], held[:-2]), atol=1e-12)
+    np.testing.assert_allclose(log.sensor_reading("gyro.wz"), run.states[:30, 19] + 1.0, atol=1e-12)
+    once = [looked([Gyro(spread=0.1)])[1].sensor_reading("gyro.wx") for _ in range(2)]
     np.testing.assert_array_equal(*once)
     assert np.ptp(once[0]) < 1e-12
     assert once[0][0] == pytest.approx(0.1 * normal(0, 0, None, "gyro", 0), rel=1e-9)
@@ -205,10 +207,10 @@ def test_rates_are_differences_of_positions():
         return control.Commands({"j0": 0.0 * plant.time}, readings={("rate", "rad/s"): plant.rates[3]})
 
     for sensor in (Encoder(period=0.02, resolution=1e-3, delay=0.01), Encoder(resolution=1e-3, smoothing=0.05)):
-        start = State.moving(ROBOT, POSTURE, 0.3 * np.ones(7))
+        start = State.from_velocities(ROBOT, POSTURE, 0.3 * np.ones(7))
         one = control.Law(law, period=0.01, sensors=sensor)
         run = simulate(ROBOT, start, Phase(0.3, laws=one, limits="ignore"), sample=0.01)
-        seen.append(run.commands[0].reading("rate"))
+        seen.append(run.commands[0].sensor_reading("rate"))
     position = 1e-3 * np.floor(run.data["joint_position"].sel(joint="j3").values / 1e-3 + 0.5)[:30]
     slow = np.repeat(np.diff(position[::2]) / 0.02, 2)
     np.testing.assert_allclose(seen[0][3:], slow[: len(seen[0]) - 3], atol=1e-10)
@@ -255,7 +257,7 @@ def test_impedance_with_a_force_sensor_meets_its_closed_form():
     errors = []
     for period in (0.01, 0.005):
         law = control.impedance(
-            "hand", list(origin), control.Turning(quaternion_of(rotation)), mass=mass, damping=damping,
+            "hand", list(origin), control.AttitudeRotation(quaternion_of(rotation)), mass=mass, damping=damping,
             stiffness=stiffness, force="measured", period=period, limited=False, sensors=[ForceTorque(frame="hand")],
         )  # fmt: skip
         found = simulate(ROBOT, START, Phase(0.7, laws=law, limits="ignore", loads=[Load("hand", tuple(force))]))
@@ -310,7 +312,7 @@ def test_wheels_hold_an_attitude_with_gyro_and_star_tracker():
 
 def test_a_law_believes_where_its_base_sensors_say_it_is():
     """A force on the base in proportion to its measured position and velocity: bias and noise show in the commands."""
-    start = State.moving(ROBOT, POSTURE, base_velocity=[0.2, -0.1, 0.3], position=[1.0, 2.0, 3.0])
+    start = State.from_velocities(ROBOT, POSTURE, base_velocity=[0.2, -0.1, 0.3], position=[1.0, 2.0, 3.0])
     sensors = [control.BasePosition(bias=[0.1, 0.0, -0.2], noise=1e-2), control.BaseVelocity(bias=0.05, noise=1e-3)]
 
     def build(plant: control.Plant) -> dict:
@@ -327,7 +329,7 @@ def test_a_law_believes_where_its_base_sensors_say_it_is():
     np.testing.assert_allclose(log["base_vx"], -seen[:, 0], rtol=1e-9)
     np.testing.assert_allclose(log["base_vz"], -seen[:, 2], rtol=1e-9)
     np.testing.assert_allclose(log["base_vy"], -(velocity[:, 1] + 0.05 + 1e-3 * drawn[:, 4]), rtol=1e-9)
-    np.testing.assert_allclose(log.reading("base_position.z"), seen[:, 2], rtol=1e-9)
+    np.testing.assert_allclose(log.sensor_reading("base_position.z"), seen[:, 2], rtol=1e-9)
 
 
 def test_commands_and_readings_come_back_with_a_saved_run(tmp_path):
@@ -356,7 +358,7 @@ def test_sensors_are_in_the_saved_run(tmp_path):
 
     found = simulate(ROBOT, START, Phase(0.1, laws=pid(), limits="ignore"))
     with xr.open_dataset(found.to_netcdf(tmp_path / "run.nc"), group="law0", engine="h5netcdf") as data:
-        np.testing.assert_array_equal(data["reading.gyro.wy"], found.commands[0].reading("gyro.wy"))
+        np.testing.assert_array_equal(data["reading.gyro.wy"], found.commands[0].sensor_reading("gyro.wy"))
         assert data["reading.gyro.wy"].units == "rad/s"
         assert data["command.j0"].units == "N m"
 
@@ -384,5 +386,5 @@ def test_sensors_that_cannot_be(law, message):
 
 
 def test_rollouts_feel_no_forces():
-    with pytest.raises(InputError, match="roll-outs have none"):
+    with pytest.raises(InputError, match="roll-outs do not have"):
         rollout(ROBOT, START.vector, 0.005, 10, law=pid([ForceTorque(frame="hand")]))

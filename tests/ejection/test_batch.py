@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spacearm.ejection import Box, Device, Ejection, Plane, Rig, eject, eject_batch
-from spacearm.ejection.batch import coast
+from spacearm.ejection import BoxRegion, Ejection, PlaneRegion, Rig, SeparationDevice, eject, eject_batch
+from spacearm.ejection.batch import coast_satellite
 from spacearm.ejection.rail import ARM, SATELLITE
 from spacearm.errors import InputError
 from spacearm.model import Friction, Inertia, Limits, Spring
@@ -16,8 +16,8 @@ from spacearm.simulate import Dopri853, Phase, Separate, State, World, simulate
 
 LIMITS = Limits(np.radians(-51.0), 0.0)
 LOCKED = ("joint2", "joint4", "joint6")
-DECK = Plane(np.array([0.0, 0.0, -0.1]))
-WALL = Box(np.array([-2.0, -1.0, -0.5]), np.array([-0.3, 1.0, 0.6]))
+DECK = PlaneRegion(np.array([0.0, 0.0, -0.1]))
+WALL = BoxRegion(np.array([-2.0, -1.0, -0.5]), np.array([-0.3, 1.0, 0.6]))
 
 
 def many(rig: Rig, count: int = 40, seed: int = 0) -> np.ndarray:
@@ -41,7 +41,7 @@ def test_a_batch_is_what_single_runs_are(rig: Rig, runs: dict[int, Ejection]) ->
 
 def test_space_with_a_satellite_and_a_rough_rail(space: Rig) -> None:
     satellite = Inertia(400.0, np.array([0.1, 0.05, -0.5]), np.diag([60.0, 70.0, 80.0]))
-    device = Device(812.7, 0.086, 2, friction=Friction(5.0, 3.0), damping=2.0, satellite=satellite)
+    device = SeparationDevice(812.7, 0.086, 2, friction=Friction(5.0, 3.0), damping=2.0, satellite=satellite)
     rig = Rig(space.arm, device)
     joints = many(rig, 6, seed=3)
     batch = eject_batch(rig, joints, keep_out=[DECK, WALL], samples=200, flight=6.0)
@@ -84,14 +84,14 @@ def test_overrides_are_the_robot_that_has_these_numbers(rig: Rig) -> None:
     for k, (f, preload) in enumerate(zip(factor, (0.086, 0.09, 0.1), strict=True)):
         parts = tuple(replace(j, damping=5.4 * f, friction=Friction(4.0 * f, 2.0 * f)) for j in rig.arm.joints)
         arm = rig.arm.with_inertia_parameters(f * rig.arm.inertia_parameters).replace(joints=parts)
-        run = eject(Rig(arm, Device(812.7 * f, 0.086, 2, compression=preload), "y"), joints)
+        run = eject(Rig(arm, SeparationDevice(812.7 * f, 0.086, 2, compression=preload), "y"), joints)
         assert batch.time[k] == pytest.approx(run.time, abs=1e-8)
         assert batch.velocity[k] == pytest.approx(run.velocity, abs=1e-8)
         np.testing.assert_allclose(batch.final_variation[k], run.final_variation, atol=1e-7)
 
 
 def test_failures_are_told_and_touch_no_other(rig: Rig) -> None:
-    rough = Rig(rig.arm, Device(812.7, 0.086, 2, friction=Friction(72.0, 69.0)), "y")
+    rough = Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, friction=Friction(72.0, 69.0)), "y")
     joints = rig.arm.configuration("attitude1")
     stiffness = np.array([1.0, 1.2]) * rough.device.total_stiffness
     batch = eject_batch(rough, joints, overrides={"stiffness": stiffness})
@@ -142,14 +142,14 @@ def test_the_satellite_coasts_as_a_run_says(rig: Rig, table: str | None) -> None
     satellite = Inertia(
         100.0, np.array([0.2, -0.1, -0.4]), np.array([[9.0, 1.0, 0.5], [1.0, 14.0, 0.0], [0.5, 0.0, 18.0]])
     )
-    own = Rig(rig.arm, Device(812.7, 0.086, 2, satellite=satellite), table)  # type: ignore[arg-type]
+    own = Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, satellite=satellite), table)  # type: ignore[arg-type]
     spin = [0.0, 0.7, 0.0] if table else [0.4, 0.7, -0.3]
     start = State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(0), np.array([0.1, 0.0, -0.2, *spin]))
     times = np.array([0.0, 0.5, 2.0, 5.0])
     run = simulate(
         own.satellite, start, Phase(5.0, locked=own.out_of_plane), method=Dopri853(1e-11, 1e-13), sample=times
     )
-    found = coast(own, start.vector[None], times)[0]
+    found = coast_satellite(own, start.vector[None], times)[0]
     np.testing.assert_allclose(found, run.states[:4], atol=1e-7)
 
 
@@ -173,11 +173,11 @@ def test_instants_of_the_clearance_are_a_whole_number(rig: Rig) -> None:
 def test_a_run_separates_as_the_rig_does(space: Rig) -> None:
     """On a slanted rail, for any state; an error in the base's velocity would show in nothing but the clearance."""
     direction = np.array([1.0, -2.0, 2.0]) / 3.0
-    rig = Rig(space.arm, Device(812.7, 0.086, 2, direction=direction))
+    rig = Rig(space.arm, SeparationDevice(812.7, 0.086, 2, direction=direction))
     states = np.random.default_rng(6).standard_normal((5, 13 + 2 * 8))
     states[:, 3:7] /= np.linalg.norm(states[:, 3:7], axis=1, keepdims=True)
     for state in states:
-        world, start = World({SATELLITE: rig.mounted}), {SATELLITE: State.from_vector(state)}
+        world, start = World({SATELLITE: rig.mounted_robot}), {SATELLITE: State.from_vector(state)}
         found = Separate(rig.rail, ARM).apply(world, start).states
         for name, vector in zip((ARM, SATELLITE), rig.split(state), strict=True):
             vector[3:7] *= np.sign(vector[3] * found[name].quaternion[0])  # a quaternion's sign says nothing

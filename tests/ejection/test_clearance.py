@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spacearm.ejection import Box, Constraints, Plane, Rig, clearance, eject, eject_batch
+from spacearm.ejection import BoxRegion, EjectionConstraints, PlaneRegion, Rig, clearance, eject, eject_batch
 from spacearm.ejection.clearance import skeleton
 from spacearm.errors import InputError
 from spacearm.model import CollisionShape, Pose, Robot
 from spacearm.simulate import collision_pairs, gaps
-from spacearm.simulate.bodies import move
+from spacearm.simulate.bodies import evaluate_bodies
 
 
 def states_of(rig: Rig, count: int, seed: int) -> np.ndarray:
@@ -23,17 +23,20 @@ def states_of(rig: Rig, count: int, seed: int) -> np.ndarray:
 
 
 def test_points_and_a_box() -> None:
-    box = Box(np.zeros(3), np.array([2.0, 2.0, 2.0]))
+    box = BoxRegion(np.zeros(3), np.array([2.0, 2.0, 2.0]))
     points = np.array([[3.0, 1.0, 1.0], [3.0, 3.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.9]])
     np.testing.assert_allclose(box.distance(points), [1.0, np.sqrt(2.0), -1.0, -0.1], atol=1e-12)
 
 
 def test_lines_against_many_points_on_them(space: Rig) -> None:
     arm, states = space.arm, states_of(space, 12, 3)
-    regions = [Box(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6])), Plane(np.array([0.0, 0.0, -1.0]))]
+    regions = [
+        BoxRegion(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6])),
+        PlaneRegion(np.array([0.0, 0.0, -1.0])),
+    ]
     bones = skeleton(arm, {"link3": 0.1})
     found = clearance(arm, states, regions, bones)
-    bodies = move(arm, states)
+    bodies = evaluate_bodies(arm, states)
     share = np.linspace(0.0, 1.0, 4001)[:, None]
     for t in range(12):
         least = np.full(len(arm.bodies), np.inf)
@@ -49,7 +52,7 @@ def test_regions_move_with_the_satellite(space: Rig) -> None:
     states = states_of(space, 5, 4)
     satellite = np.zeros((5, 13))
     satellite[:, 3] = 1.0
-    box = Box(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6]))
+    box = BoxRegion(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6]))
     still = clearance(space.arm, states, [box], satellite=satellite)
     moved = states.copy()
     moved[:, :3] += [3.0, -1.0, 2.0]
@@ -58,7 +61,7 @@ def test_regions_move_with_the_satellite(space: Rig) -> None:
 
 
 def test_a_run_tells_the_least_clearance_of_each_body(rig: Rig) -> None:
-    run = eject(rig, "attitude3", keep_out=[Plane(np.array([0.0, 0.0, -0.1]))], radii=0.02, flight=5.0)
+    run = eject(rig, "attitude3", keep_out=[PlaneRegion(np.array([0.0, 0.0, -0.1]))], radii=0.02, flight=5.0)
     found = run.clearance
     assert found is not None
     assert set(found.distance) == set(rig.arm.body_names)
@@ -83,7 +86,10 @@ def solid(robot: Robot, radius: float) -> Robot:
 
 def test_collision_shapes_count_in_place_of_the_skeleton_and_among_each_other(space: Rig) -> None:
     arm, states = solid(space.arm, 0.03), states_of(space, 12, 3)
-    regions = [Box(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6])), Plane(np.array([0.0, 0.0, -1.0]))]
+    regions = [
+        BoxRegion(np.array([-0.7, -0.2, -0.3]), np.array([0.4, 0.5, 0.6])),
+        PlaneRegion(np.array([0.0, 0.0, -1.0])),
+    ]
     expected = clearance(space.arm, states, regions, skeleton(space.arm, 0.03))
     pairs = collision_pairs(arm)
     between = gaps(arm, pairs, states)
@@ -100,16 +106,18 @@ def test_collision_shapes_count_in_place_of_the_skeleton_and_among_each_other(sp
     runs = eject_batch(rig, low + (high - low) * (states[:, 7 : 7 + arm.n] % 1.0), flight=2.0)
     least = gaps(arm, pairs, runs.joints).min(axis=1)
     assert np.all(runs.clearance[runs.sound] <= least[runs.sound] + 1e-9)
-    rules = Constraints(respect_limits=False, stable=False)
+    rules = EjectionConstraints(respect_limits=False, stable=False)
     near = float(np.median(runs.clearance))
-    np.testing.assert_array_equal(replace(rules, margin=near).allowed(runs), runs.sound & (runs.clearance >= near))
+    np.testing.assert_array_equal(
+        replace(rules, margin=near).find_admissible(runs), runs.sound & (runs.clearance >= near)
+    )
 
 
 def test_wrong_regions_and_radii(rig: Rig) -> None:
     with pytest.raises(InputError, match="corner"):
-        Box(np.zeros(3), np.array([1.0, 0.0, 1.0]))
+        BoxRegion(np.zeros(3), np.array([1.0, 0.0, 1.0]))
     with pytest.raises(InputError, match="normal"):
-        Plane(np.zeros(3), np.zeros(3))
+        PlaneRegion(np.zeros(3), np.zeros(3))
     with pytest.raises(InputError, match="no body 'linkk'"):
         skeleton(rig.arm, {"linkk": 0.1})
     with pytest.raises(InputError, match="radius"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Rig, equivalent_mass, planar
+from spacearm.ejection import Rig, SeparationDevice, equivalent_mass, reduce_to_plane
 from spacearm.ejection.mass import joint_free_bound
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
@@ -20,7 +20,7 @@ TABLE = {1: (48.73, 53.47), 2: (33.05, 83.74), 3: (33.76, 53.45), 4: (44.95, 56.
 def test_any_rail_and_any_free_joints_against_the_dense_formula(direction: tuple[float, ...]) -> None:
     arm = catalogue.load("cai2023")
     unit = np.array(direction) / np.linalg.norm(direction)
-    rig = Rig(arm, Device(812.7, 0.086, 2, direction=unit))
+    rig = Rig(arm, SeparationDevice(812.7, 0.086, 2, direction=unit))
     draw = np.random.default_rng(1)
     joints = draw.uniform(-1.5, 0.0, (40, 7))
     free = draw.integers(0, 2, (40, 7)).astype(float)
@@ -40,12 +40,12 @@ def test_any_rail_and_any_free_joints_against_the_dense_formula(direction: tuple
 def test_a_satellite_that_recoils_makes_the_reduced_mass() -> None:
     arm = catalogue.load("cai2023")
     satellite = Inertia(200.0, np.array([0.0, 0.1, -0.4]), np.diag([30.0, 35.0, 40.0]))
-    rig = Rig(arm, Device(812.7, 0.086, 2, satellite=satellite))
+    rig = Rig(arm, SeparationDevice(812.7, 0.086, 2, satellite=satellite))
     joints = np.random.default_rng(2).uniform(-1.5, 0.0, (10, 7))
-    matrix = Mechanics(rig.mounted).mass_matrix(np.concatenate([np.zeros((10, 1)), joints], axis=1))
+    matrix = Mechanics(rig.mounted_robot).mass_matrix(np.concatenate([np.zeros((10, 1)), joints], axis=1))
     expected = [1.0 / np.linalg.inv(part)[6, 6] for part in matrix]
     np.testing.assert_allclose(equivalent_mass(rig, joints), expected, rtol=1e-11)
-    heavy = Rig(arm, Device(812.7, 0.086, 2))
+    heavy = Rig(arm, SeparationDevice(812.7, 0.086, 2))
     assert np.all(equivalent_mass(rig, joints) < equivalent_mass(heavy, joints))
 
 
@@ -58,7 +58,7 @@ def test_the_surrogate_has_the_masses_of_table_three(rig: Rig, number: int) -> N
 
 
 def test_the_printed_tables_cannot_give_table_three() -> None:
-    rig = Rig(planar(catalogue.load("cai2023_printed"), FROZEN), Device(812.7, 0.086, 2), "y")
+    rig = Rig(reduce_to_plane(catalogue.load("cai2023_printed"), FROZEN), SeparationDevice(812.7, 0.086, 2), "y")
     assert rig.arm.mass == pytest.approx(116.899, abs=1e-3)
     assert equivalent_mass(rig, rig.arm.configuration("zero")) == pytest.approx(116.2, abs=0.05)
     bound = joint_free_bound(rig, "joint4")

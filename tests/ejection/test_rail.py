@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Device, Rig, SeparationSpring, eject, eject_batch, monte_carlo, segmented
+from spacearm.ejection import Rig, SeparationDevice, SeparationSpring, eject, eject_batch, monte_carlo, run_segmented
 from spacearm.ejection.verify import check_in_mujoco
 from spacearm.errors import InputError
 from spacearm.model import Body, Friction, Inertia, Robot
@@ -23,9 +23,9 @@ def payload(com: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Robot:
 def test_equal_springs_one_by_one_are_the_linear_device(rig: Rig) -> None:
     """Spent exactly at the end, and with a preload that is left."""
     for compression in (STROKE, 0.1):
-        whole = Rig(rig.arm, Device(812.7, STROKE, 2, compression=compression), "y")
+        whole = Rig(rig.arm, SeparationDevice(812.7, STROKE, 2, compression=compression), "y")
         single = [SeparationSpring(812.7, compression), SeparationSpring(812.7, compression)]
-        apart = Rig(rig.arm, Device(stroke=STROKE, springs=single), "y")
+        apart = Rig(rig.arm, SeparationDevice(stroke=STROKE, springs=single), "y")
         one, other = (eject(each, "attitude2", flight=4.0) for each in (whole, apart))
         assert other.sound
         assert other.time == pytest.approx(one.time, rel=1e-11)
@@ -38,7 +38,7 @@ def test_equal_springs_one_by_one_are_the_linear_device(rig: Rig) -> None:
 def test_a_mass_on_two_unequal_springs_has_a_closed_form() -> None:
     """Both push until the short one is spent, then the other alone: two arcs of two oscillations."""
     k, c, mass = np.array([900.0, 400.0]), np.array([0.03, 0.12]), 20.0
-    device = Device(stroke=STROKE, springs=[SeparationSpring(a, b) for a, b in zip(k, c, strict=True)])
+    device = SeparationDevice(stroke=STROKE, springs=[SeparationSpring(a, b) for a, b in zip(k, c, strict=True)])
     both, rest = k.sum(), k @ c / k.sum()
     first = np.arccos((rest - c[0]) / rest) / np.sqrt(both / mass)
     speed = np.sqrt(both / mass * (rest**2 - (rest - c[0]) ** 2))
@@ -57,7 +57,7 @@ def test_a_mass_on_two_unequal_springs_has_a_closed_form() -> None:
 def test_a_curve_against_scipy() -> None:
     """Flat, rising and falling: the force of the table, integrated by SciPy piece by piece; its area is the energy."""
     table = np.array(CURVE)
-    device = Device(stroke=STROKE, springs=[SeparationSpring(curve=CURVE)])
+    device = SeparationDevice(stroke=STROKE, springs=[SeparationSpring(curve=CURVE)])
     assert device.energy == pytest.approx(np.trapezoid(table[:, 1], table[:, 0]), rel=1e-14)
     state, time = np.array([0.0, 0.0]), 0.0
     for edge in table[1:, 0]:
@@ -91,13 +91,13 @@ def test_a_curve_on_the_arm_with_friction(rig: Rig) -> None:
     falling = [(0.0, 150.0), (0.03, 60.0), (0.06, 60.0), (0.086, 10.0)]
     springs = [SeparationSpring(curve=falling), SeparationSpring(300.0, 0.05, position=np.array([0.1, 0.0, 0.0]))]
     heavy = Inertia(500.0, np.array([0.0, 0.0, -0.5]), np.diag([80.0, 80.0, 80.0]))
-    device = Device(stroke=STROKE, springs=springs, friction=Friction(3.0, 2.0), satellite=heavy)
+    device = SeparationDevice(stroke=STROKE, springs=springs, friction=Friction(3.0, 2.0), satellite=heavy)
     own = Rig(rig.arm, device, "y")
     run = eject(own, "attitude2", flight=4.0)
     assert run.sound
     assert abs(run.ledger["residual"]) < 1e-9
     found = check_in_mujoco(run)
-    assert found.expressed
+    assert found.was_run
     assert found.largest < 1e-7
     batch = eject_batch(own, run.start, flight=4.0)
     assert batch.velocity[0] == pytest.approx(run.velocity, rel=1e-7)
@@ -111,7 +111,7 @@ def test_the_rail_carries_the_moment_of_unequal_springs_off_the_mass_centre(com:
     """A rigid body on a rail along z: M = c x F - sum r_i x F_i, nothing across."""
     places, k = ((0.1, 0.02, 0.0), (-0.1, 0.0, 0.0)), (900.0, 700.0)
     springs = [SeparationSpring(a, STROKE, position=np.array(p)) for a, p in zip(k, places, strict=True)]
-    run = eject(Rig(payload(com), Device(stroke=STROKE, springs=springs)), [], flight=0.5)
+    run = eject(Rig(payload(com), SeparationDevice(stroke=STROKE, springs=springs)), [], flight=0.5)
     data = run.data.sel(time=slice(0.0, run.time))
     left = STROKE - data["position"].sel(axis="z").values
     forces = np.array([[0.0, 0.0, a] for a in k]) * left[:, None, None]
@@ -122,13 +122,13 @@ def test_the_rail_carries_the_moment_of_unequal_springs_off_the_mass_centre(com:
 
 
 def test_samples_scale_the_whole_curve(rig: Rig) -> None:
-    device = Device(stroke=STROKE, springs=[SeparationSpring(curve=CURVE)])
+    device = SeparationDevice(stroke=STROKE, springs=[SeparationSpring(curve=CURVE)])
     own = Rig(rig.arm, device, "y")
     factors = np.array([0.7, 1.0, 1.3])
     batch = eject_batch(own, rig.arm.configuration("attitude1"), overrides={"spring": factors}, flight=1.0)
     for factor, velocity in zip(factors, batch.velocity, strict=True):
         scaled = [SeparationSpring(curve=[(z, factor * f) for z, f in CURVE])]
-        run = eject(Rig(rig.arm, Device(stroke=STROKE, springs=scaled), "y"), "attitude1", flight=1.0)
+        run = eject(Rig(rig.arm, SeparationDevice(stroke=STROKE, springs=scaled), "y"), "attitude1", flight=1.0)
         assert velocity == pytest.approx(run.velocity, rel=1e-7)
     for name in ("stiffness", "compression"):
         with pytest.raises(InputError, match=f"no common {name}"):
@@ -156,9 +156,9 @@ def test_bad_springs() -> None:
     good = SeparationSpring(800.0, STROKE)
     devices = {
         "stroke is 0 (expected more than 0 and at most 1000 m)": {"springs": [good]},
-        "springs are no list of SeparationSpring": {"stroke": STROKE, "springs": []},
-        "springs are no list": {"stroke": STROKE, "springs": [800.0]},
-        "stiffness is given besides": {"stroke": STROKE, "springs": [good], "stiffness": 1.0},
+        "springs are not a list of SeparationSpring": {"stroke": STROKE, "springs": []},
+        "springs are not a list": {"stroke": STROKE, "springs": [800.0]},
+        "stiffness is given in addition to": {"stroke": STROKE, "springs": [good], "stiffness": 1.0},
         "the rail at 0.086 m": {"stroke": STROKE, "springs": [SeparationSpring(curve=[(0.0, 5.0), (0.01, 4.0)])]},
         "have no stiffness": {"stroke": STROKE},
         "do not push at the start": {
@@ -169,11 +169,11 @@ def test_bad_springs() -> None:
     }
     for text, keys in devices.items():
         with pytest.raises(InputError) as caught:
-            Device(**keys)  # type: ignore[arg-type]
+            SeparationDevice(**keys)  # type: ignore[arg-type]
         assert text in f"{caught.value} {caught.value.hint}"
 
 
 def test_the_segmented_algorithm_wants_one_linear_spring(rig: Rig) -> None:
-    device = Device(stroke=STROKE, springs=[SeparationSpring(1625.4, STROKE)])
+    device = SeparationDevice(stroke=STROKE, springs=[SeparationSpring(1625.4, STROKE)])
     with pytest.raises(InputError, match="assumes equal linear springs"):
-        segmented(Rig(rig.arm, device, "y"), "attitude1")
+        run_segmented(Rig(rig.arm, device, "y"), "attitude1")

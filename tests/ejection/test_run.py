@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Ejection, Rig, eject, eject_batch, equivalent_mass
+from spacearm.ejection import Ejection, Rig, SeparationDevice, eject, eject_batch, equivalent_mass
 from spacearm.ejection.verify import friction_laws
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Friction, Inertia, Limits, Robot, catalogue
@@ -89,7 +89,7 @@ def test_joints_without_friction_move_as_the_equivalent_mass_says(rig: Rig) -> N
 
 def test_springs_that_still_push_and_a_rough_rail_have_closed_forms(rig: Rig) -> None:
     """All joints locked: M z'' = K (c - z) - F is a harmonic motion about c - F / K."""
-    device = Device(812.7, 0.06, 2, compression=0.1, friction=Friction(30.0, 20.0))
+    device = SeparationDevice(812.7, 0.06, 2, compression=0.1, friction=Friction(30.0, 20.0))
     rough = Rig(rig.arm, device, "y")
     run = eject(rough, "attitude1", locked=rig.arm.joint_names, flight=0.1)
     stiffness, mass = device.total_stiffness, rig.arm.mass
@@ -102,14 +102,14 @@ def test_springs_that_still_push_and_a_rough_rail_have_closed_forms(rig: Rig) ->
 
 def test_a_rail_that_holds_the_arm_is_told(rig: Rig) -> None:
     """Coulomb friction eats the springs' energy before the stroke is used up."""
-    held = Rig(rig.arm, Device(812.7, 0.086, 2, friction=Friction(100.0, 100.0)), "y")
+    held = Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, friction=Friction(100.0, 100.0)), "y")
     with pytest.raises(SimulationError, match="does not leave the rail"):
         eject(held, "attitude1")
 
 
 def test_a_satellite_recoils_and_momentum_is_kept(rig: Rig) -> None:
     satellite = Inertia(400.0, np.array([0.1, 0.0, -0.5]), np.diag([60.0, 70.0, 80.0]))
-    device = Device(812.7, 0.086, 2, satellite=satellite)
+    device = SeparationDevice(812.7, 0.086, 2, satellite=satellite)
     run = eject(Rig(rig.arm, device, "y"), "attitude2")
     assert run.sound
     assert run.satellite is not None
@@ -121,7 +121,7 @@ def test_a_satellite_recoils_and_momentum_is_kept(rig: Rig) -> None:
     assert np.linalg.norm(spin) > 0.01
     # A very heavy one is the infinitely heavy one.
     huge = Inertia(1e9, np.zeros(3), 1e9 * np.eye(3))
-    near = eject(Rig(rig.arm, Device(812.7, 0.086, 2, satellite=huge), "y"), "attitude2")
+    near = eject(Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, satellite=huge), "y"), "attitude2")
     assert near.velocity == pytest.approx(eject(rig, "attitude2").velocity, rel=1e-6)
 
 
@@ -133,7 +133,7 @@ def test_recoil_of_a_rigid_arm_is_the_two_body_problem(rig: Rig) -> None:
     centre = Mechanics(rig.arm).centre_of_mass(straight)
     satellite = Inertia(100.0, np.array([centre[0], 0.0, -1.0]), np.diag([20.0, 20.0, 20.0]))
     run = eject(
-        Rig(rig.arm, Device(812.7, 0.086, 2, satellite=satellite), "y"),
+        Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, satellite=satellite), "y"),
         straight,
         locked=rig.arm.joint_names,
         flight=0.1,
@@ -197,18 +197,18 @@ def test_a_stuck_joint_may_break_loose_when_the_rail_ends(runs: dict[int, Ejecti
 def test_any_robot_can_be_thrown_off(name: str) -> None:
     """Rotors, couplings, springs in joints, other names for rail and satellite where the robot has these."""
     arm = catalogue.load(name)
-    rig = Rig(arm, Device(800.0, 0.08, 2))
+    rig = Rig(arm, SeparationDevice(800.0, 0.08, 2))
     joints = np.random.default_rng(2).uniform(0.05, 0.3, arm.n)
     run = eject(rig, joints, flight=1.0)
     assert run.sound, {key: check for key, check in run.certificate.items() if not check.sound}
     assert eject_batch(rig, joints, flight=1.0).velocity[0] == pytest.approx(run.velocity, abs=1e-8)
-    assert rig.mounted.joint_names[0] == rig.rail
+    assert rig.mounted_robot.joint_names[0] == rig.rail
     assert equivalent_mass(rig, joints) <= arm.mass * (1.0 + 1e-12)
 
 
 def test_a_rigid_body_without_joints_is_thrown_off_too() -> None:
     body = Body("payload", Inertia(20.0, np.array([0.05, 0.0, 0.1]), np.diag([1.0, 1.0, 1.0])))
-    rig = Rig(Robot("payload", (body,)), Device(800.0, 0.08, 2))
+    rig = Rig(Robot("payload", (body,)), SeparationDevice(800.0, 0.08, 2))
     run = eject(rig, [], flight=1.0)
     assert run.time == pytest.approx(np.pi / 2 * np.sqrt(20.0 / 1600.0), rel=1e-11)
     assert run.sound

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.ejection import Device, Release, Rig, SeparationSpring, eject, planar
+from spacearm.ejection import ReleaseState, Rig, SeparationDevice, SeparationSpring, eject, reduce_to_plane
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
 from spacearm.result import Result
@@ -103,9 +103,9 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
     assert result.sound
     values = {row.quantity: row.value for row in result.rows}
     springs = [SeparationSpring(curve=curve), SeparationSpring(500.0, 0.05, position=np.array([0.1, 0.0, 0.0]))]
-    arm = planar(catalogue.load("cai2023"), document["freeze"])
-    rig = Rig(arm, Device(stroke=0.086, springs=springs, pivot=np.array([0.0, 0.0, -0.5])), "y")
-    release = Release(rates=np.radians([0.0, 2.0, 0.0]), angular_velocity=np.radians([0.0, 3.0, 0.0]))
+    arm = reduce_to_plane(catalogue.load("cai2023"), document["freeze"])
+    rig = Rig(arm, SeparationDevice(stroke=0.086, springs=springs, pivot=np.array([0.0, 0.0, -0.5])), "y")
+    release = ReleaseState(rates=np.radians([0.0, 2.0, 0.0]), angular_velocity=np.radians([0.0, 3.0, 0.0]))
     done = eject(rig, "attitude2", release=release)
     assert values["attitude2.velocity"] == pytest.approx(done.velocity, rel=1e-12)
     assert values["attitude2.angular_velocity"] == pytest.approx(np.linalg.norm(done.angular_velocity), rel=1e-12)
@@ -124,7 +124,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
     ("change", "place", "words"),
     [
         ({"device.stroke": 0.0}, "device: separation device", "stroke is 0"),
-        ({"device.compression": 0.0}, "device: separation device", "already spent"),
+        ({"device.compression": 0.0}, "device: separation device", "fully extended at the start"),
         ({"device.friction": {"static": 1.0, "coulomb": 2.0}}, "device: friction", "below Coulomb"),
         ({"device.stifness": 1.0}, "device.stifness", "unknown key"),
         (
@@ -147,7 +147,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
         ({"search.seed": -1}, "search.seed", "value is -1"),
         ({"monte_carlo.seed": -1}, "monte_carlo.seed", "value is -1"),
         ({"device.spring": [{"stiffness": 1.0, "compression": 1.0}]}, "device", "both 'springs' and 'spring'"),
-        ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "no list of SeparationSpring"),
+        ({"device": {"stroke": 0.086, "spring": []}}, "device: separation device", "not a list of SeparationSpring"),
         ({"device": {"stroke": 0.086, "spring": [{"stiffness": 1.0}]}}, "device: spring[0]", "no compression"),
         ({"device": {"stroke": 0.086, "spring": [{"curve": [[0.0]]}]}}, "device: spring[0]", "two or more points"),
         ({"device": {"stroke": 0.086}}, "device: separation device", "no stiffness"),

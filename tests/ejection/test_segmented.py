@@ -8,8 +8,8 @@ from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicHermiteSpline
 from scipy.spatial.transform import Rotation
 
-from spacearm.ejection import Device, Ejection, Rig, compare, eject, segmented
-from spacearm.ejection.response import Response, coasting
+from spacearm.ejection import Ejection, Rig, SeparationDevice, compare_methods, eject, run_segmented
+from spacearm.ejection.response import JointResponse, coast_travel
 from spacearm.ejection.tumble import moment_of_momentum
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
@@ -27,7 +27,7 @@ THEORY = {
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_it_gives_the_papers_theory_columns(rig: Rig, number: int) -> None:
-    found = segmented(rig, f"attitude{number}")
+    found = run_segmented(rig, f"attitude{number}")
     time, velocity, joint2, joint4 = THEORY[number]
     assert found.time == pytest.approx(time, rel=0.025)
     assert 1e3 * found.velocity == pytest.approx(velocity, rel=0.07)  # attitude 2 is 6.8 % off
@@ -41,7 +41,7 @@ def test_the_modal_closed_form_solves_its_equation(damping: tuple[float, float])
     inertia = np.array([[2.0, 0.7], [0.7, 1.1]])
     force, swing, rate = np.array([0.3, -1.0]), np.array([4.0, 2.0]), np.array([0.2, -0.1])
     resist, t0, omega = np.array(damping), 0.13, 5.7
-    form = Response(inertia, resist, force, swing, omega, t0, rate)
+    form = JointResponse(inertia, resist, force, swing, omega, t0, rate)
 
     def motion(t: float, y: np.ndarray) -> np.ndarray:
         push = force + swing * np.cos(omega * t) - resist * y[2:]
@@ -49,13 +49,13 @@ def test_the_modal_closed_form_solves_its_equation(damping: tuple[float, float])
 
     start = np.concatenate([np.zeros(2), rate])
     exact = solve_ivp(motion, (t0, 0.9), start, rtol=1e-11, atol=1e-12, method="DOP853").y[:, -1]
-    np.testing.assert_allclose(form.turn(0.9), exact[:2], atol=2e-8)
+    np.testing.assert_allclose(form.travel(0.9), exact[:2], atol=2e-8)
     np.testing.assert_allclose(form.rate(0.9), exact[2:], atol=2e-8)
 
 
 def test_stuck_joints_give_the_exact_quarter_period(rig: Rig) -> None:
     stiff = rig.with_joints(friction=Friction(1e6, 1e6))
-    found = segmented(stiff, "attitude1", mass="slipping joints")
+    found = run_segmented(stiff, "attitude1", mass="slipping joints")
     assert found.time == pytest.approx(rig.device.quarter_period(rig.arm.mass), rel=1e-12)
     assert found.velocity == pytest.approx(0.086 * np.sqrt(rig.device.total_stiffness / rig.arm.mass), rel=1e-9)
     assert np.all(found.final_variation == 0.0)
@@ -68,9 +68,9 @@ def test_it_converges_to_the_full_run_for_a_short_stroke(rig: Rig, number: int) 
     free = rig.with_joints(friction=None, damping=0.0)
     gaps = []
     for stroke in (0.02, 0.002):
-        short = Rig(free.arm, Device(812.7, stroke, 2), "y")
+        short = Rig(free.arm, SeparationDevice(812.7, stroke, 2), "y")
         found, run = (
-            segmented(short, f"attitude{number}", step=0.002),
+            run_segmented(short, f"attitude{number}", step=0.002),
             eject(short, f"attitude{number}", flight=0.01),
         )
         assert run.time == pytest.approx(found.time, rel=0.05)
@@ -88,9 +88,9 @@ def test_with_friction_it_converges_too_once_the_mass_counts_what_slips(rig: Rig
     """Friction scaled with the stroke, so that the same joints slip."""
     small = 0.01
     soft = rig.with_joints(friction=Friction(4.0 * small, 2.0 * small), damping=0.5)
-    short = Rig(soft.arm, Device(812.7, 0.086 * small, 2), "y")
+    short = Rig(soft.arm, SeparationDevice(812.7, 0.086 * small, 2), "y")
     full = eject(short, "attitude2", flight=20.0)
-    found = segmented(short, "attitude2", step=0.001, mass="slipping joints")
+    found = run_segmented(short, "attitude2", step=0.001, mass="slipping joints")
     assert found.stop_times["joint6"] == full.stop_times["joint6"] == 0.0
     # Dry friction drags on the rail's motion too, which the segment's frequency leaves out: some percent remain.
     assert found.velocity == pytest.approx(full.velocity, rel=0.08)
@@ -99,7 +99,7 @@ def test_with_friction_it_converges_too_once_the_mass_counts_what_slips(rig: Rig
 
 
 def test_what_the_approximation_costs_is_one_table(rig: Rig, runs: dict[int, Ejection]) -> None:
-    table = compare(rig, ["attitude1", "attitude2"], flight=4.0)
+    table = compare_methods(rig, ["attitude1", "attitude2"], flight=4.0)
     text = str(table)
     assert text.splitlines()[0].split() == ["configuration", "quantity", "full", "segmented", "error", "unit"]
     velocity = next(line for line in table.lines if (line.configuration, line.quantity) == ("attitude2", "velocity"))
@@ -127,52 +127,52 @@ def test_angular_velocity_follows_from_momentum_and_the_stopped_configuration(
 
 def test_what_it_cannot_do_is_refused(rig: Rig) -> None:
     for device in (
-        Device(812.7, 0.086, 2, satellite=Inertia(100.0, np.zeros(3), np.eye(3))),
-        Device(812.7, 0.086, 2, friction=Friction(1.0, 1.0)),
-        Device(812.7, 0.086, 2, compression=0.1),
+        SeparationDevice(812.7, 0.086, 2, satellite=Inertia(100.0, np.zeros(3), np.eye(3))),
+        SeparationDevice(812.7, 0.086, 2, friction=Friction(1.0, 1.0)),
+        SeparationDevice(812.7, 0.086, 2, compression=0.1),
     ):
         with pytest.raises(InputError, match="assumes"):
-            segmented(Rig(rig.arm, device, "y"), "attitude1")
+            run_segmented(Rig(rig.arm, device, "y"), "attitude1")
     for step in (0.0, 1e-7):  # the shorter one would take minutes
         with pytest.raises(InputError, match="step is"):
-            segmented(rig, "attitude1", step=step)
+            run_segmented(rig, "attitude1", step=step)
     for damping in (-1.0, np.nan, [1.0, 2.0]):
         with pytest.raises(InputError, match="damping is"):
-            segmented(rig, "attitude1", damping=damping)
+            run_segmented(rig, "attitude1", damping=damping)
     with pytest.raises(InputError, match="mass is 'all'"):
-        segmented(rig, "attitude1", mass="all")  # type: ignore[arg-type]
+        run_segmented(rig, "attitude1", mass="all")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="outside its limits"):
-        segmented(rig, [0.0, 0.5, 0.0])
+        run_segmented(rig, [0.0, 0.5, 0.0])
 
 
 def test_viscous_joints_coast_to_a_finite_angle(rig: Rig) -> None:
-    found = segmented(rig.with_joints(friction=None), "attitude2")
+    found = run_segmented(rig.with_joints(friction=None), "attitude2")
     assert found.stop_times["joint4"] == np.inf
     inertia, damping, rate = np.array([[2.0, 0.7], [0.7, 1.1]]), np.array([3.0, 5.0]), np.array([0.3, -0.2])
-    form = Response(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
-    np.testing.assert_allclose(coasting(inertia, damping, rate, np.arange(2)), form.turn(200.0), rtol=1e-12)
+    form = JointResponse(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
+    np.testing.assert_allclose(coast_travel(inertia, damping, rate, np.arange(2)), form.travel(200.0), rtol=1e-12)
 
 
 def test_a_step_of_more_than_a_period_is_one_segment(rig: Rig) -> None:
     """The springs are spent within it: the motion does not swing back."""
     locked = rig.with_joints(friction=Friction(1e6, 1e6))
-    found = segmented(locked, "attitude1", mass="slipping joints", step=10.0)
+    found = run_segmented(locked, "attitude1", mass="slipping joints", step=10.0)
     assert found.segments == 1
     assert found.time == pytest.approx(rig.device.quarter_period(rig.arm.mass), rel=1e-12)
-    once = segmented(rig, "attitude1", step=10.0)
-    assert once.velocity == pytest.approx(segmented(rig, "attitude1").velocity, rel=0.01)
+    once = run_segmented(rig, "attitude1", step=10.0)
+    assert once.velocity == pytest.approx(run_segmented(rig, "attitude1").velocity, rel=0.01)
 
 
 def test_a_body_without_joints(rig: Rig) -> None:
     body = Body("payload", Inertia(20.0, np.array([0.05, 0.0, 0.1]), np.eye(3)))
-    found = segmented(Rig(Robot("payload", (body,)), Device(800.0, 0.08, 2)), [])
+    found = run_segmented(Rig(Robot("payload", (body,)), SeparationDevice(800.0, 0.08, 2)), [])
     assert found.time == pytest.approx(np.pi / 2 * np.sqrt(20.0 / 1600.0), rel=1e-12)
     assert found.stable_time == found.time
 
 
 def test_the_cost_is_negative_where_the_approximation_gives_less(rig: Rig) -> None:
     """In attitude 2 all joints turn less, whichever way they turn."""
-    lines = {line.quantity: line for line in compare(rig, ["attitude2"], flight=0.1).lines}
+    lines = {line.quantity: line for line in compare_methods(rig, ["attitude2"], flight=0.1).lines}
     assert lines["joint2"].full > 0.0 > lines["joint4"].full
     assert -0.1 < lines["joint2"].error < -0.05
     assert -0.1 < lines["joint4"].error < -0.05
@@ -181,7 +181,7 @@ def test_the_cost_is_negative_where_the_approximation_gives_less(rig: Rig) -> No
 def test_the_stable_velocity_is_nearly_that_of_the_mass_centre(rig: Rig, runs: dict[int, Ejection]) -> None:
     """Eq. 40: what friction and the turning leave of the springs' energy moves the mass centre."""
     for number, run in runs.items():
-        found = segmented(rig, f"attitude{number}")
+        found = run_segmented(rig, f"attitude{number}")
         assert found.stable_velocity == pytest.approx(np.linalg.norm(run.drift_velocity), rel=0.055)
         assert found.loss == pytest.approx(run.ledger["friction"] + run.ledger["damping"], rel=0.2)
 
@@ -213,7 +213,7 @@ def test_in_space_the_angular_momentum_turns_with_the_base(space: Rig) -> None:
     """The same joint motion, the base by SciPy from conserved angular momentum; and the full run is near."""
     draw = np.random.default_rng(0)
     for joints in draw.uniform(space.arm.lower_limits, space.arm.upper_limits, (8, 7)):
-        found = segmented(space, joints)
+        found = run_segmented(space, joints)
         air = found.curve_time >= found.time
         times, turned = found.curve_time[air], joints + found.curve_variation[air]
         path = CubicHermiteSpline(times, turned, np.gradient(turned, times, axis=0, edge_order=2))
@@ -238,7 +238,7 @@ def test_in_space_the_angular_momentum_turns_with_the_base(space: Rig) -> None:
 def test_the_flight_has_a_velocity(rig: Rig, space: Rig, runs: dict[int, Ejection]) -> None:
     """Eqs. 38, 39: from the rail's velocity on without a jump; the mass centre's momentum is the rail's."""
     for where in (rig, space):
-        found = segmented(where, "attitude1")
+        found = run_segmented(where, "attitude1")
         assert np.all(np.isfinite(found.curve_velocity))
         air = np.flatnonzero(found.curve_time > found.time)
         assert air.size >= 32

@@ -22,7 +22,7 @@ from spacearm.mechanics import Program
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SPACEARM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_told", set())
+    monkeypatch.setattr(cache, "_reported", set())
     return tmp_path / "cache"
 
 
@@ -133,7 +133,7 @@ def test_a_folder_or_entry_of_another_owner_is_not_taken(folder: Path, monkeypat
         assert not code.from_cache
         assert Kernel(program(2.0)).code(1).from_cache
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # now all of it is another's
-    cache._told.clear()
+    cache._reported.clear()
     before = {path: path.read_bytes() for path in folder.iterdir()}
     with pytest.warns(UserWarning, match="belongs to another user; compiled code is neither kept nor taken"):
         code = Kernel(program(2.0)).code(1)
@@ -154,9 +154,9 @@ class Bomb:
 
 
 LOOP = """
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import compile_loop
 
-@compiled
+@compile_loop
 def double(x):
     return 2.0 * x
 

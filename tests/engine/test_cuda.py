@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
-from spacearm.engine.cuda import RolloutSource, Shape, Tuning
+from spacearm.engine.cuda import RolloutSource, RolloutVariant, Tuning
 from spacearm.engine.cuda_text import SINGLE_SINE
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate import rollout
@@ -25,7 +25,7 @@ def test_what_is_the_same_for_all_is_computed_once() -> None:
     robot = random_robot(4, 3)
     alike = RolloutSource(_loop(robot, frozenset(), frozenset()))
     loop = _loop(robot, frozenset(["inertia"]), frozenset(["inertia"]))
-    apart = RolloutSource(loop, Shape(each=("state", "inertia", *loop.room.motion.derived)))
+    apart = RolloutSource(loop, RolloutVariant(each=("state", "inertia", *loop.room.motion.derived)))
     assert "each[(" not in alike.text
     assert "each[(" in apart.text
     assert len(alike.text) < len(apart.text)

@@ -9,14 +9,14 @@ from spacearm.engine import dop853
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step
 from spacearm.engine.phase import make_events
 from spacearm.engine.signals import merge
-from spacearm.engine.solver import Reason
-from spacearm.engine.system import System, make_friction, make_work, rates
+from spacearm.engine.solver import EndReason
+from spacearm.engine.system import System, make_friction, make_solver_memory, rates
 from support.hand_kernels import KEPLER, run_blocks
 from support.kepler import kepler, order
 
 
 def start(time: float = 0.0):
-    work = make_work(np.zeros(20), 6, 4)
+    work = make_solver_memory(np.zeros(20), 6, 4)
     work.y[:] = kepler(time)
     friction = make_friction()
     system = System(KEPLER, merge([], 100.0), friction, make_events(KEPLER, friction), work)
@@ -75,7 +75,7 @@ def test_adaptive_run_meets_its_tolerance_and_saves_work() -> None:
         result = run_blocks(
             y[:2], y[2:], end, code=KEPLER, rtol=rtol, atol=rtol, times=times, mass=(1, 0, 1), max_step=np.inf
         )
-        assert result.reason == Reason.FINISHED
+        assert result.reason == EndReason.FINISHED
         assert result.time == end
         exact = np.array([kepler(time) for time in result.times])
         assert len(exact) == 332  # the last sample, at the very end, belongs to the caller
@@ -87,9 +87,9 @@ def test_adaptive_run_meets_its_tolerance_and_saves_work() -> None:
 def test_step_too_small_and_not_finite_are_told_apart() -> None:
     # a head-on fall into the centre: the solution ends at t = pi / (2 sqrt 2)
     fall = run_blocks([1.0, 0.0], [0.0, 0.0], 2.0, code=KEPLER)
-    assert fall.reason in (Reason.STEP_TOO_SMALL, Reason.NOT_FINITE)
+    assert fall.reason in (EndReason.STEP_TOO_SMALL, EndReason.NOT_FINITE)
     assert fall.time == pytest.approx(np.pi / (2 * np.sqrt(2)), abs=1e-6)
     broken = run_blocks([0, 0], [0, 0], 1.0, channels=[(4, np.array([0.0, 0.5, 1.0]), np.array([[0.0, np.nan]]))])
-    assert broken.reason == Reason.NOT_FINITE
+    assert broken.reason == EndReason.NOT_FINITE
     assert broken.time == 0.5
-    assert run_blocks([0, np.nan], [0, 0], 1.0).reason == Reason.NOT_FINITE
+    assert run_blocks([0, np.nan], [0, 0], 1.0).reason == EndReason.NOT_FINITE

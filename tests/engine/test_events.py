@@ -12,7 +12,7 @@ from numba import carray, cfunc
 from spacearm.engine import events, loops, solver
 from spacearm.engine.phase import Functions, Level
 from spacearm.engine.signals import fill, merge
-from spacearm.engine.solver import EventKind, Reason
+from spacearm.engine.solver import EndReason, EventKind
 from support.hand_kernels import SIGNATURE, run_blocks
 
 OMEGA = 3.0
@@ -53,7 +53,7 @@ def test_terminal_event_ends_there_and_samples_stop() -> None:
     result = run_blocks(
         [1, 0], [0, 0], 10.0, **OSCILLATOR, levels=[Level(0, 0.3, -1, True)], times=np.linspace(0, 10, 1001)
     )
-    assert result.reason == Reason.TERMINAL_EVENT
+    assert result.reason == EndReason.TERMINAL_EVENT
     assert result.time == pytest.approx(when, abs=1e-11)
     assert result.y[0] == pytest.approx(0.3, abs=1e-11)
     assert result.times[-1] <= result.time < result.times[-1] + 0.01
@@ -77,7 +77,7 @@ def test_event_kernel_sees_state_and_absolute_time() -> None:
     functions = Functions(two_gauges.address, 5, [-1, 1], [False, True])
     result = run_blocks([1, 0], [0, 0], 5.0, **OSCILLATOR, functions=functions, offset=1.0)
     falling, _ = crossings(0.3, 5.0)
-    assert result.reason == Reason.TERMINAL_EVENT
+    assert result.reason == EndReason.TERMINAL_EVENT
     assert result.log[0] == pytest.approx([1.0 + falling[0], EventKind.FUNCTION, 0, 0.0], abs=1e-10)
     assert result.log[1, 0] == pytest.approx(1.5, abs=1e-10)
     assert result.time == pytest.approx(0.5, abs=1e-10)
@@ -114,12 +114,12 @@ def test_a_driven_path_through_a_level_at_a_break_is_found_once() -> None:
 )
 def test_a_level_met_exactly_at_the_end_ends_the_phase(x: float, v: float, level: float, end: float) -> None:
     result = run_blocks([x, 0], [v, 0], end, levels=[Level(0, level, 0, True)])
-    assert result.reason == Reason.TERMINAL_EVENT
+    assert result.reason == EndReason.TERMINAL_EVENT
     assert result.log[:, 2].tolist() == [0]
     assert result.time == pytest.approx(end, abs=1e-12)
     # met from the wrong side, or not met by a hair: no event
     for other in (Level(0, level, -int(np.sign(v)), True), Level(0, level + 1e-11 * v, 0, True)):
-        assert run_blocks([x, 0], [v, 0], end, levels=[other]).reason == Reason.FINISHED
+        assert run_blocks([x, 0], [v, 0], end, levels=[other]).reason == EndReason.FINISHED
 
 
 def test_a_crossing_back_within_one_step_is_logged() -> None:
@@ -136,13 +136,13 @@ def test_a_start_on_a_limit_counts_as_inside() -> None:
     rising = [Level(0, 1.0, 1, True, -1)]
     assert run_blocks([1, 0], [0.5, 0], 1.0, levels=rising).time < 1e-12
     assert run_blocks([1, 0], [0, 0], 1.0, force=(1.0, 0.0), levels=rising).time < 1e-6
-    assert run_blocks([1, 0], [-0.5, 0], 1.0, levels=rising).reason == Reason.FINISHED
-    assert run_blocks([1, 0], [0, 0], 1.0, levels=rising).reason == Reason.FINISHED
+    assert run_blocks([1, 0], [-0.5, 0], 1.0, levels=rising).reason == EndReason.FINISHED
+    assert run_blocks([1, 0], [0, 0], 1.0, levels=rising).reason == EndReason.FINISHED
 
 
 def test_too_many_events_end_the_run_with_a_reason() -> None:
     result = run_blocks([1, 0], [0, 0], 100.0, **OSCILLATOR, levels=[Level(0, 0.0, 0)], max_events=20)
-    assert result.reason == Reason.TOO_MANY_EVENTS
+    assert result.reason == EndReason.TOO_MANY_EVENTS
     assert len(result.log) == 20
     assert result.time < 25.0
 
@@ -202,20 +202,20 @@ def test_loops_are_compiled_where_nothing_can_be_written(tmp_path: Path, monkeyp
     def double(x: float) -> float:
         return 2.0 * x
 
-    assert loops.compiled(double)(1.5) == 3.0
+    assert loops.compile_loop(double)(1.5) == 3.0
 
 
 def test_functions_of_loops_are_refused_in_python() -> None:
     """They have no code by which Python could call them: without the refusal the process would crash."""
     solver.restart(solver.Options(0, 0.1, 0.0, np.zeros(1), 1.0, 1, 1), solver.Progress(*[np.zeros(3)] * 6))
     with pytest.raises(TypeError, match="compiled loops only"):
-        events.crossed(1, -1.0, 0)
+        events.has_crossed(1, -1.0, 0)
 
 
 def test_a_cached_loop_is_stale_when_any_of_its_sources_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     stamp = solver.solve._cache._source[0]  # type: ignore[attr-defined]
-    assert stamp == loops.sources(solver.__file__)
-    loops.sources.cache_clear()
+    assert stamp == loops.sources_digest(solver.__file__)
+    loops.sources_digest.cache_clear()
     monkeypatch.setattr(loops, "_MODULES", loops._MODULES[1:])
-    assert loops.sources(solver.__file__) != stamp
-    loops.sources.cache_clear()
+    assert loops.sources_digest(solver.__file__) != stamp
+    loops.sources_digest.cache_clear()

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from spacearm.engine import batch, fixed_step
-from spacearm.engine.fixed_step import FixedStep, Room, Update, roll, roll_samples
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update, roll, roll_samples
 from spacearm.engine.machine import host
 from spacearm.mechanics.program import Program
 
@@ -26,34 +26,34 @@ def starts(count: int = 11) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("width", [1, host().lanes])
 def test_free_motion_is_the_cosine(width: int) -> None:
-    loop = FixedStep(Room(oscillator(), quaternions=()))
+    loop = FixedStep(StepSymbols(oscillator(), quaternions=()))
     x, k = starts()
     samples = loop.samples(width, 20, common={}, each={"state": x, "k": k})
-    roll_samples(loop.code(width), loop.course(width, 0.005, [200], every=10), samples, 0, len(x))
+    roll_samples(loop.code(width), loop.make_schedule(width, 0.005, [200], every=10), samples, 0, len(x))
     t, w = 0.05 * np.arange(1, 21), np.sqrt(k)
     expected = x[:, :1] * np.cos(w * t) + x[:, 1:] / w * np.sin(w * t)
     assert np.abs(samples.result[:, :, 0] - expected).max() < 1e-9
 
 
 def test_a_sample_does_not_depend_on_its_lane() -> None:
-    loop = FixedStep(Room(oscillator(), quaternions=()))
+    loop = FixedStep(StepSymbols(oscillator(), quaternions=()))
     x, k = starts(19)
     found = []
     for width in (1, host().lanes):
         samples = loop.samples(width, 1, common={}, each={"state": x, "k": k})
-        roll_samples(loop.code(width), loop.course(width, 0.02, [70], every=70), samples, 0, len(x))
+        roll_samples(loop.code(width), loop.make_schedule(width, 0.02, [70], every=70), samples, 0, len(x))
         found.append(samples.result)
     np.testing.assert_array_equal(*found)
 
 
 def test_inputs_are_polynomials_on_pieces_and_by_case() -> None:
-    loop = FixedStep(Room(oscillator(), quaternions=()))
+    loop = FixedStep(StepSymbols(oscillator(), quaternions=()))
     x, k = starts()
     rng = np.random.default_rng(4)
     table = rng.normal(size=(2, 3, 2, 1))  # cases, powers, pieces, channels
     width = host().lanes
     case = np.arange(len(x)) % 2
-    course = loop.course(width, [0.01, 0.005], [30, 80], channels=[("force", 0)], coefficient=table)
+    course = loop.make_schedule(width, [0.01, 0.005], [30, 80], channels=[("force", 0)], coefficient=table)
     samples = loop.samples(width, 2, common={}, each={"state": x, "k": k}, case=case)
     roll_samples(loop.code(width), course, samples, 0, len(x))
     for b in range(len(x)):
@@ -70,7 +70,7 @@ def test_inputs_are_polynomials_on_pieces_and_by_case() -> None:
 @pytest.mark.parametrize("hold", [1, 4])
 def test_a_sampled_law_is_the_discrete_system(hold: int) -> None:
     """Force -g (x + x') - h * sum held over the period: powers of a matrix in closed form, the integrator with it."""
-    room = Room(oscillator(), quaternions=())
+    room = StepSymbols(oscillator(), quaternions=())
     gain, weight, total = 0.7, 0.2, ca.SX.sym("total", 1)
     summed = total + room.state[0]
     law = Update(
@@ -80,7 +80,7 @@ def test_a_sampled_law_is_the_discrete_system(hold: int) -> None:
     x, _ = starts()
     width, step, count = host().lanes, 0.005, 60
     samples = loop.samples(width, 1, common={"k": np.ones(1)}, each={"state": x}, kept=("total",))
-    roll_samples(loop.code(width), loop.course(width, step, [count], every=count, hold=hold), samples, 0, len(x))
+    roll_samples(loop.code(width), loop.make_schedule(width, step, [count], every=count, hold=hold), samples, 0, len(x))
     continuous = np.zeros((3, 3))
     continuous[:2] = [[0, 1, 0], [-1, 0, 1]]
     flow = expm(continuous * step * hold)
@@ -95,13 +95,13 @@ def test_a_sampled_law_is_the_discrete_system(hold: int) -> None:
 
 def test_an_observer_sees_every_step_and_both_sides_of_a_jump() -> None:
     """The largest acceleration under a force that acts in the first piece only, up to its very end."""
-    room = Room(oscillator(), quaternions=())
+    room = StepSymbols(oscillator(), quaternions=())
     peak = ca.SX.sym("peak", 1)
     observer = Update({"peak": ca.fmax(peak, room.rate[1])}, {"peak": peak})
     loop = FixedStep(room, observer=observer)
     width = host().lanes
     force = np.array([[[[3.0], [0.0]]]])
-    course = loop.course(width, 0.01, [300, 100], channels=[("force", 0)], coefficient=force)
+    course = loop.make_schedule(width, 0.01, [300, 100], channels=[("force", 0)], coefficient=force)
     x = np.array([[3.5, 0.0], [0.0, 0.0]])
     common = {"k": np.ones(1), "peak": np.array([-np.inf])}
     samples = loop.samples(width, 2, common=common, each={"state": x}, kept=("peak",))
@@ -114,18 +114,25 @@ def test_an_observer_sees_every_step_and_both_sides_of_a_jump() -> None:
 def test_derivatives_are_carried_along() -> None:
     """d/dk of the cosine, k in one lane and the start in the other, with the motion itself the same in both."""
     motion = oscillator().tangent({"state": None, "k": None}, ["rate"])
-    room = Room(motion, quaternions=())
+    room = StepSymbols(motion, quaternions=())
     loop = FixedStep(room, uniform=[name for name in room.inputs if "d_" not in name])
     x0, k, t = np.array([0.8, -0.3]), 2.0, 1.5
     width = 2
-    array = loop.fresh(width, {"state": x0, "k": np.array([k])})
+    array = loop.allocate_inputs(width, {"state": x0, "k": np.array([k])})
     at = loop.place("d_k", width)
     array[at] = 1.0
     at = loop.place("d_state", width)
     array[at + 1] = 1.0  # d x0, lane 1
     rows = np.empty((1, 4))
     recorded = np.array([[at, 4]])
-    roll(loop.code(width), loop.course(width, 0.005, [300], every=300), np.zeros(2, np.int64), array, recorded, rows)
+    roll(
+        loop.code(width),
+        loop.make_schedule(width, 0.005, [300], every=300),
+        np.zeros(2, np.int64),
+        array,
+        recorded,
+        rows,
+    )
     w = np.sqrt(k)
     s, c = np.sin(w * t), np.cos(w * t)
     by_k = (-x0[0] * t * s + x0[1] * (t * c / w - s / w**2)) / (2 * w)
@@ -139,12 +146,12 @@ def test_quaternions_keep_their_length_and_their_derivatives_stay_tangent() -> N
         ca.horzcat(0, -w[0], -w[1], -w[2]), ca.horzcat(w[0], 0, w[2], -w[1]),
         ca.horzcat(w[1], -w[2], 0, w[0]), ca.horzcat(w[2], w[1], -w[0], 0),
     )  # fmt: skip
-    loop = FixedStep(Room(Program("turning", {"state": q, "w": w}, {"rate": matrix @ q}), quaternions=(0,)))
+    loop = FixedStep(StepSymbols(Program("turning", {"state": q, "w": w}, {"rate": matrix @ q}), quaternions=(0,)))
     width = host().lanes
     rates = np.random.default_rng(1).normal(size=(5, 3))
     start = np.tile([1.0, 0, 0, 0], (5, 1))
     samples = loop.samples(width, 1, common={}, each={"state": start, "w": rates})
-    roll_samples(loop.code(width), loop.course(width, 0.01, [100], every=100), samples, 0, 5)
+    roll_samples(loop.code(width), loop.make_schedule(width, 0.01, [100], every=100), samples, 0, 5)
     angle = np.linalg.norm(rates, axis=1)
     expected = np.column_stack([np.cos(angle / 2), np.sin(angle / 2)[:, None] * rates / angle[:, None]])
     np.testing.assert_allclose(samples.result[:, 0], expected, atol=1e-9)

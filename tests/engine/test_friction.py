@@ -9,7 +9,7 @@ import pytest
 from numba import carray, cfunc
 
 from spacearm.engine.phase import Level
-from spacearm.engine.solver import EventKind, Reason
+from spacearm.engine.solver import EndReason, EventKind
 from support.hand_kernels import BLOCKS, SIGNATURE, run_blocks
 
 STICK, SLIP, REVERSE = EventKind.STICK, EventKind.SLIP, EventKind.REVERSE
@@ -30,10 +30,10 @@ def test_speeds_that_reach_zero_together_are_both_events(late: float) -> None:
 def test_friction_that_holds_less_at_rest_than_in_motion_ends_with_a_reason() -> None:
     """Such numbers are refused by simulate; the loop itself must not hang on them."""
     result = run_blocks([0, 0], [0, 0], 1.0, force=(1.5, 0.0), static=(1.0, 0.0), coulomb=(2.0, 0.0))
-    assert result.reason in (Reason.TOO_MANY_EVENTS, Reason.FRICTION_INDETERMINATE)
+    assert result.reason in (EndReason.TOO_MANY_EVENTS, EndReason.FRICTION_INDETERMINATE)
     ramp = (4, np.array([0.0, 1.0]), np.array([[0.0], [2.0]]))
     result = run_blocks([0, 0], [0, 0], 1.0, channels=[ramp], static=(1.0, 0.0), coulomb=(2.0, 0.0))
-    assert result.reason in (Reason.TOO_MANY_EVENTS, Reason.FRICTION_INDETERMINATE)
+    assert result.reason in (EndReason.TOO_MANY_EVENTS, EndReason.FRICTION_INDETERMINATE)
     assert result.time == pytest.approx(0.5, abs=1e-6)
 
 
@@ -58,7 +58,7 @@ def test_free_decay_of_a_spring_block(method: int) -> None:
         step=2e-3 if method == 0 else 0.0,
         times=np.linspace(0, 9.9, 100),
     )
-    assert result.reason == Reason.FINISHED
+    assert result.reason == EndReason.FINISHED
     kinds = [SLIP] + [REVERSE] * (len(turning) - 2) + [STICK]
     assert result.log[:, 1].tolist() == [int(kind) for kind in kinds]
     np.testing.assert_allclose(result.log[1:, 0], times, atol=1e-8 if method == 0 else 1e-10, rtol=0)
@@ -98,7 +98,7 @@ def test_block_pulled_by_a_spring_end_of_constant_speed() -> None:
         channels=[ramp],
         times=times,
     )
-    assert result.reason == Reason.FINISHED
+    assert result.reason == EndReason.FINISHED
     np.testing.assert_allclose(one(result.log, SLIP)[:, 0], breaks, atol=1e-8, rtol=0)
     np.testing.assert_allclose(one(result.log, STICK)[:, 0], breaks[:-1] + slip, atol=1e-8, rtol=0)
     for time, state in zip(result.times, result.samples, strict=True):
@@ -117,7 +117,7 @@ def test_block_pulled_by_a_spring_end_of_constant_speed() -> None:
 @pytest.mark.parametrize("coulomb", [0.0, 3.0, 5.0])
 def test_start_from_rest_at_below_and_above_static(load: float, moves: bool, coulomb: float) -> None:
     result = run_blocks([0, 0], [0, 0], 1.0, force=(load, 0.0), static=(5.0, 0.0), coulomb=(coulomb, 0.0))
-    assert result.reason == Reason.FINISHED
+    assert result.reason == EndReason.FINISHED
     if moves:
         acceleration = load - np.sign(load) * coulomb
         assert result.log[:, 1].tolist() == [SLIP]
@@ -150,7 +150,7 @@ def test_two_that_stop_at_once() -> None:
     # anti-symmetric: (m - m12) a = -coulomb - d v
     inertia = 1.0 - 0.3
     stop = inertia / 0.1 * np.log1p(0.1 / 0.4)
-    assert result.reason == Reason.FINISHED
+    assert result.reason == EndReason.FINISHED
     assert result.log[:, 1].tolist() == [STICK, STICK]
     assert result.log[0, 0] == result.log[1, 0] == pytest.approx(stop, abs=1e-10)
     assert sorted(result.log[:, 2]) == [0, 1]
@@ -234,7 +234,7 @@ def test_many_random_rest_states_are_resolved_consistently() -> None:
             coulomb=coulomb,
             times=[0.0],
         )
-        assert result.reason == Reason.FINISHED
+        assert result.reason == EndReason.FINISHED
         moving = np.array([2, 3])[result.status != 0]
         slips += len(moving)
         assert np.all(result.y[moving] * result.status[result.status != 0] > 0)
@@ -248,7 +248,7 @@ def test_chatter_ends_with_a_reason() -> None:
     result = run_blocks(
         [1.0, 0.0], [0.0, 0.0], 1.0, stiffness=(1e22, 0.0, 0.0), static=(1.0, 0.0), coulomb=(1.0, 0.0), rtol=1e-8
     )
-    assert result.reason == Reason.TOO_MANY_EVENTS
+    assert result.reason == EndReason.TOO_MANY_EVENTS
     assert result.time < 1e-8
 
 
@@ -268,9 +268,9 @@ def test_indeterminate_friction_ends_with_a_reason() -> None:
     result = run_blocks(
         [0, 0], [0, 0], 1.0, static=(1.0, 1.0), coulomb=(1.0, 1.0), code=BLOCKS._replace(address=spiteful.address)
     )
-    assert result.reason == Reason.FRICTION_INDETERMINATE
+    assert result.reason == EndReason.FRICTION_INDETERMINATE
     assert result.time == 0.0
-    assert "sticking and slipping" in Reason(result.reason).text
+    assert "sticking and slipping" in EndReason(result.reason).text
 
 
 def test_a_pulse_breaks_loose_exactly_at_its_edge() -> None:

@@ -159,7 +159,7 @@ print(peak() - before - result.nbytes)
 
 
 def test_object_code_is_kept_and_a_damaged_entry_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_told", set())
+    monkeypatch.setattr(cache, "_reported", set())
     monkeypatch.setenv("SPACEARM_CACHE", str(tmp_path / "kernels"))
     x = ca.SX.sym("x", 2)
     program = Program("f", {"x": x}, {"y": x[0] * x[1] + 0.123456789})
@@ -204,7 +204,7 @@ def test_the_motion_tangent_equals_plain_differentiation(seed: int, free: bool) 
     wrt |= {"inertia": [3, 14, 27], "force": [7], "rotor": None}
     loads = (LoadFrame(robot.frames[0].name), LoadFrame(robot.frames[-1].name, "frame"))
     program = motion_program(robot, loads, ledger=False)
-    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt, loads, free=free).inlined()
+    plain, implicit = program.tangent(wrt, ["rate"]), motion_tangent(robot, wrt, loads, free=free).inline_derived()
     assert list(plain.inputs) == list(implicit.inputs)
     rng = np.random.default_rng(seed)
     point = {name: rng.normal(size=symbol.numel()) for name, symbol in plain.inputs.items()}

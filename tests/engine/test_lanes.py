@@ -29,8 +29,8 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 def test_blocks_turn_into_lanes_and_back(width: int) -> None:
     @njit
     def there_and_back(rows, length, turned, again):
-        lanes.turn_in(rows.ctypes.data, 8 * length, turned.ctypes.data)
-        lanes.turn_out(turned.ctypes.data, again.ctypes.data, 8 * length)
+        lanes.transpose_in(rows.ctypes.data, 8 * length, turned.ctypes.data)
+        lanes.transpose_out(turned.ctypes.data, again.ctypes.data, 8 * length)
 
     length = 7
     rows = np.arange(width * length, dtype=float).reshape(width, length)
@@ -60,7 +60,7 @@ def test_any_number_that_is_not_finite_is_seen(width: int, value: float) -> None
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 21])
 def test_a_batch_writes_its_own_rows_only(count: int) -> None:
     """Groups that are full and groups that are not; rows before and behind the batch stay."""
-    kernel = Kernel(build(catalogue.load("cai2023"), "forward_dynamics").inlined())  # no inputs but these
+    kernel = Kernel(build(catalogue.load("cai2023"), "forward_dynamics").inline_derived())  # no inputs but these
     rng = np.random.default_rng(4)
     inertia = catalogue.load("cai2023").inertia_parameters.ravel()
     inputs = {"joints": rng.normal(size=(count, 7)), "velocity": rng.normal(size=(count, 13))}

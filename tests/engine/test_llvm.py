@@ -160,8 +160,8 @@ def test_a_kernel_in_place_writes_over_its_inputs(width: int, part: int, monkeyp
     kernel = Kernel(Program("f", {"a": a, "s": s, "b": b, "c": c, "e": e}, new), uniform=("s", "c"), in_place=True)
     at = kernel.offsets(width)
     assert at == {"a": 0, "s": 3 * width, "b": 3 * width + 1, "c": 6 * width + 1, "e": 6 * width + 3}
-    assert kernel.room(width) == 7 * width + 3
-    room = RNG.normal(size=kernel.room(width))
+    assert kernel.input_doubles(width) == 7 * width + 3
+    room = RNG.normal(size=kernel.input_doubles(width))
     before = room.copy()
     _call(kernel.address(width), room, room)
     old, scale = before[: 3 * width], before[3 * width]

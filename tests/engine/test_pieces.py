@@ -15,8 +15,8 @@ import pytest
 from spacearm.capture import evaluate
 from spacearm.cli import main
 from spacearm.ejection import batch
-from spacearm.engine import cache, pieces
-from spacearm.engine.pieces import digest, kept_pieces, piece
+from spacearm.engine import cache, checkpoints
+from spacearm.engine.checkpoints import checkpoint, digest, keep_checkpoints
 from spacearm.identify.inertia import montecarlo
 from spacearm.model import catalogue
 from support import ROOT
@@ -27,14 +27,14 @@ EXAMPLES = ROOT / "examples"
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of one's own that keeps every piece, however short."""
-    monkeypatch.setattr(pieces, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 0.0)
     monkeypatch.setenv("SPACEARM_CACHE", str(tmp_path / "cache"))
 
 
 def interrupted(program: str, inputs: object) -> None:
     """One piece is finished, then comes Ctrl-C."""
-    with contextlib.suppress(KeyboardInterrupt), kept_pieces(program):
-        piece("p", inputs, lambda: {"x": np.zeros(1)})
+    with contextlib.suppress(KeyboardInterrupt), keep_checkpoints(program):
+        checkpoint("p", inputs, lambda: {"x": np.zeros(1)})
         raise KeyboardInterrupt
 
 
@@ -46,8 +46,8 @@ def test_pieces_are_used_until_the_work_is_done(kept: None) -> None:
         return {"x": np.arange(3.0), "y": np.array(["a"])}
 
     def work(stop: bool) -> dict[str, Any]:
-        with kept_pieces("program") as found:
-            arrays = piece("p", ("inputs", 1.0), compute)
+        with keep_checkpoints("program") as found:
+            arrays = checkpoint("p", ("inputs", 1.0), compute)
             assert found.found == (len(calls) == 1 and not first)
             if stop:
                 raise KeyboardInterrupt
@@ -64,7 +64,7 @@ def test_pieces_are_used_until_the_work_is_done(kept: None) -> None:
     assert cache.entries("piece") == []
     work(False)
     assert len(calls) == 2  # what was finished as a whole is computed again when asked for
-    piece("p", ("inputs", 1.0), compute)
+    checkpoint("p", ("inputs", 1.0), compute)
     assert cache.entries("piece") == []  # outside of such work nothing is kept
 
 
@@ -80,8 +80,8 @@ def test_another_program_or_input_does_not_find_it(kept: None) -> None:
 def test_old_pieces_are_removed(kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted("a", 1)
     assert len(cache.entries("piece")) == 1
-    monkeypatch.setattr(pieces, "LONGEST_KEPT", -1.0)
-    with kept_pieces("b"):
+    monkeypatch.setattr(checkpoints, "LONGEST_KEPT", -1.0)
+    with keep_checkpoints("b"):
         assert cache.entries("piece") == []
 
 
@@ -123,7 +123,7 @@ def stopped_after(function: Callable[..., Any], count: int) -> Callable[..., Any
 @pytest.mark.parametrize(
     ("example", "smaller", "owner", "name", "stop"),
     [
-        ("ejection", {"[31, 31]": "[3, 3]", "samples = 1024": "samples = 32", "= 500": "= 20"}, batch, "spread", 1),
+        ("ejection", {"[31, 31]": "[3, 3]", "samples = 1024": "samples = 32", "= 500": "= 20"}, batch, "run_chunks", 1),
         ("capture", {"runs = 4096": "runs = 256"}, evaluate.Evaluator, "__call__", 2),
         ("identify-inertia", {"samples = 40": "samples = 26"}, montecarlo, "fit_total", 2),
     ],
@@ -138,7 +138,7 @@ def test_an_interrupted_run_goes_on_with_the_same_numbers(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(pieces, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 0.0)
     text = (EXAMPLES / f"{example}.toml").read_text()
     for old, new in smaller.items():
         assert old in text
@@ -149,11 +149,11 @@ def test_an_interrupted_run_goes_on_with_the_same_numbers(
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, stopped_after(getattr(owner, name), stop))
         assert main(command) == 130
-    assert "kept; the same command goes on from there" in capsys.readouterr().err
+    assert "kept; the same command continues from there" in capsys.readouterr().err
     assert main(command) == 0
     resumed = capsys.readouterr().err
-    assert "went on from" in resumed
+    assert "continued from" in resumed
     assert main(["run", str(file), "-o", str(tmp_path / "whole")]) == 0
-    assert "went on from" not in capsys.readouterr().err
+    assert "continued from" not in capsys.readouterr().err
     whole, gone_on = (json.loads((tmp_path / out / "results.json").read_text())["rows"] for out in ("whole", "out"))
     assert gone_on == whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from support.hand_kernels import KEPLER, run_blocks
 from support.kepler import kepler, order
 
@@ -36,7 +36,7 @@ def test_pulse_edges_are_hit_exactly() -> None:
     for method, step in ((0, 0.1), (1, 0.0)):
         result = run_blocks([0, 0], [0, 0], 2.0, channels=[pulse], method=method, step=step, times=[start, end])
         width = end - start
-        assert result.reason == Reason.FINISHED
+        assert result.reason == EndReason.FINISHED
         assert result.y[2] == pytest.approx(3.0 * width, rel=1e-14)
         assert result.y[0] == pytest.approx(1.5 * width**2 + 3.0 * width * (2.0 - end), rel=1e-14)
         assert result.samples[0, 2] == 0.0

@@ -21,12 +21,12 @@ from spacearm.model import Friction, Limits, Robot, catalogue
 from spacearm.simulate import (
     RK4,
     Dopri853,
+    EndReason,
     Event,
     Gravity,
     JointStops,
     Load,
     Phase,
-    Reason,
     State,
     simulate,
     spline,
@@ -72,7 +72,7 @@ def scenario(robot: Robot) -> tuple[State, list[Phase]]:
     start = State([0.1, -0.2, 0.3], [1, 0, 0, 0], np.zeros(robot.n), velocity)
     first, second, *_, last = robot.joint_names
     path = spline(np.linspace(0.0, 0.4, 5), 0.1 * np.linspace(0.0, 1.0, 5) ** 2)
-    push = Load.along(robot.frames[0].name, [1, 2, 3], 4.0)
+    push = Load.from_direction(robot.frames[0].name, [1, 2, 3], 4.0)
     return start, [
         Phase(0.4, driven={first: path}, locked=[second], forces={last: 0.3}, friction=False, name="driven"),
         Phase(0.3, loads=[push], forces={"base_wz": 0.1}, friction=False),
@@ -120,7 +120,7 @@ def test_dry_friction_sticks_and_slips_as_in_simulate(tmp_path: Path) -> None:
     robot = plain.replace(joints=tuple(joints))
     start, phases = scenario(robot)
     third, last = robot.joint_names[2:]
-    push = Load.along(robot.frames[0].name, [1, 2, 3], table([0.0, 0.5], [4.0, -6.0]))
+    push = Load.from_direction(robot.frames[0].name, [1, 2, 3], table([0.0, 0.5], [4.0, -6.0]))
     plan = [
         replace(phases[0], friction=True, limits="ignore"),
         Phase(0.5, loads=[push], forces={last: table([0.0, 0.5], [0.3, -0.2])}, limits="ignore"),
@@ -146,7 +146,7 @@ def test_events_end_phases_and_limits_the_run(tmp_path: Path) -> None:
         Phase(3.0, forces={last: -5.0}, limits="stop"),
     ]
     run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
-    assert run.reason == Reason.TERMINAL_EVENT
+    assert run.reason == EndReason.TERMINAL_EVENT
     assert {"event", "limit", "timeout"} <= {event.kind for event in run.events}
     assert run.phase_starts[1] < 0.6
     motion = same_end(robot, start, plan, tmp_path, 0.013)

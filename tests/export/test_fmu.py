@@ -226,7 +226,7 @@ def test_a_scenario_agrees_with_simulate(fmi: Literal[2, 3], tmp_path: Path) -> 
     velocity = np.linspace(-0.2, 0.2, robot.dofs)
     velocity[6:8] = 0.0
     start = State([0.1, -0.2, 0.3], [1, 0, 0, 0], np.zeros(robot.n), velocity)
-    push = Load.along(robot.frames[0].name, [1, 2, 3], table([0.0, 0.5], [4.0, -6.0]))
+    push = Load.from_direction(robot.frames[0].name, [1, 2, 3], table([0.0, 0.5], [4.0, -6.0]))
     law = joint_pid([0.05] * robot.n, 3.0, 1.0, integral=2.0, period=0.01)
     plan = [
         Phase(0.4, locked=["joint2"], forces={"joint4": 0.3}),

@@ -22,7 +22,7 @@ from spacearm.control import Encoder, joint_pid
 from spacearm.errors import InputError
 from spacearm.export import export_c, export_fmu
 from spacearm.export.motion_code import motion_code
-from spacearm.figures import curve, new_figure
+from spacearm.figures import add_curve, new_figure
 from spacearm.model import Frame, Pose, Robot, load, save
 from spacearm.model.edit import rename
 from spacearm.model.parts import Thruster
@@ -183,7 +183,7 @@ class Tags(HTMLParser):
 def pages(run: Run, folder: Path, name: str) -> list[str]:
     """The page of a result that says ``name`` wherever it can, and its scene."""
     plot = new_figure(x=name, y=name, title=name)
-    curve(plot, [0.0, 1.0], [0.0, 1.0], name)
+    add_curve(plot, [0.0, 1.0], [0.0, 1.0], name)
     rows = [Row("first", 1.0, unit=name, note=name), Row(f"row.{name}", name)]
     result = Result(
         "motion", rows, {}, {"robot": name, name: name}, run.data, [Figure("plot", plot, name)], name,
@@ -215,7 +215,7 @@ def test_figures_are_drawn_with_any_name(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="MATPLOTLIB IS NOT INSTALLED: figures were not drawn")
     plot = new_figure(x=HOSTILE[9], title=HOSTILE[8])
     for name in filter(str.isascii, HOSTILE[:-1]):
-        curve(plot, [0.0, 1.0], [0.0, 1.0], name)
+        add_curve(plot, [0.0, 1.0], [0.0, 1.0], name)
     text = Figure("plot", plot).save(tmp_path / "plot.svg").read_text(encoding="utf-8")
     assert not {element.tag.split("}")[1] for element in ElementTree.fromstring(text).iter()} & {"script", "img", "a"}
 

@@ -35,10 +35,10 @@ def test_the_filter_is_a_root_of_the_dense_covariance() -> None:
     filtered = model.whitener(present)
     every = np.zeros((there.size, there.sum()))
     every[there] = np.eye(there.sum())
-    white = filtered.white(every.reshape(count, channels, -1)).reshape(there.size, -1)
+    white = filtered.whiten_columns(every.reshape(count, channels, -1)).reshape(there.size, -1)
     assert np.all(white[~there] == 0.0)
     assert white[there] @ covariance @ white[there].T == pytest.approx(np.eye(there.sum()), abs=1e-9)
-    coloured = filtered.coloured(every.reshape(count, channels, -1)).reshape(there.size, -1)[there]
+    coloured = filtered.colour_rows(every.reshape(count, channels, -1)).reshape(there.size, -1)[there]
     assert coloured.T @ coloured == pytest.approx(covariance, rel=1e-9, abs=1e-9)
     missing = 2.0 * np.sum(np.log(np.broadcast_to(noise, present.shape)[~present]))
     assert filtered.log_determinant - missing == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)

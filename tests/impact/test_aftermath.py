@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spacearm.engine import mechanics_of
-from spacearm.impact import FloatingSystem, collide, flying, free_body
-from spacearm.impact.aftermath import fly_on
+from spacearm.impact import FloatingSystem, build_system, collide, free_body
+from spacearm.impact.aftermath import simulate_aftermath
 from spacearm.model import catalogue
 
 
@@ -17,9 +17,9 @@ from spacearm.model import catalogue
 def test_what_is_shown_flies_on_as_the_hit_left_it(kind: Literal["normal", "grasp"]) -> None:
     """Momentum of both, by the parts' own, before the hit and at the end of what is shown."""
     chain = FloatingSystem(catalogue.load("yoshida1992"), "hand", "L", locked=["joint1"])
-    ball = flying(free_body(2.0, [0.2, 0.3, 0.4]), "contact", velocity=[0.3, 0.8, 0.0]).meeting(chain)
+    ball = build_system(free_body(2.0, [0.2, 0.3, 0.4]), "contact", velocity=[0.3, 0.8, 0.0]).move_to_contact(chain)
     hit = collide(chain, ball, kind=kind, normal=None if kind == "grasp" else [0.0, 1.0, 0.0])
-    run = fly_on(hit, chain, ball, welded=kind == "grasp")
+    run = simulate_aftermath(hit, chain, ball, welded=kind == "grasp")
     total = sum(
         mechanics_of(run.world.own_robot(name)).momentum(end.joints, end.velocity, base=end.pose, about=np.zeros(3))
         for name, end in run.ends.items()

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SimulationError
-from spacearm.impact import FloatingSystem, ball, collide, effective_mass, flying, free_body, simulate_contact
+from spacearm.impact import (
+    FloatingSystem,
+    build_system,
+    collide,
+    effective_mass,
+    free_body,
+    simulate_contact,
+    solid_ball,
+)
 from spacearm.impact.contact import contact_convergence
 from spacearm.model import catalogue
 
@@ -19,7 +27,9 @@ def pair(locked: object = "none", resistance: object = 0.0) -> tuple[FloatingSys
     joints, velocity = rng.uniform(-1, 1, 6), rng.normal(size=12) * 0.2
     first = FloatingSystem(robot, "hand", joints, velocity=velocity, locked=locked, resistance=resistance)  # type: ignore[arg-type]
     body = free_body(25.0, [3.0, 4.0, 5.0], contact=[0.3, 0.1, 0.0])
-    return first, flying(body, "contact", velocity=[0.3, -0.4, 0.2], angular_velocity=[0.2, 0.1, -0.3]).meeting(first)
+    return first, build_system(
+        body, "contact", velocity=[0.3, -0.4, 0.2], angular_velocity=[0.2, 0.1, -0.3]
+    ).move_to_contact(first)
 
 
 @pytest.mark.parametrize("kind", ["normal", "point", "grasp"])
@@ -54,7 +64,10 @@ def test_velocities_impulse_and_reactions_converge(kind: str, restitution: float
 
 def test_a_ball_against_a_ball_is_half_a_sine() -> None:
     """Bodies that do not turn have no error but that of the integrator: duration, peak force and speeds are exact."""
-    left, right = flying(ball(2.0), "contact", velocity=[1.0, 0, 0]), flying(ball(3.0), "contact")
+    left, right = (
+        build_system(solid_ball(2.0), "contact", velocity=[1.0, 0, 0]),
+        build_system(solid_ball(3.0), "contact"),
+    )
     stiffness, mass = 5e4, 6.0 / 5.0
     assert effective_mass(left, right, normal=[-1, 0, 0])[0, 0] == pytest.approx(mass)
     omega = np.sqrt(stiffness / mass)
@@ -92,7 +105,10 @@ def test_even_a_soft_contact_conserves() -> None:
 
 def test_the_least_restitution_is_given_back() -> None:
     """The rebound is e times the approach for any e, in a contact whose unloading lasts e times as long."""
-    left, right = flying(ball(2.0), "contact", velocity=[1.0, 0, 0]), flying(ball(3.0), "contact")
+    left, right = (
+        build_system(solid_ball(2.0), "contact", velocity=[1.0, 0, 0]),
+        build_system(solid_ball(3.0), "contact"),
+    )
     for e in (1e-3, 1e-6, 1e-8, 1e-12):
         run = simulate_contact(left, right, frequency=1e4, normal=[-1, 0, 0], restitution=e)
         assert run.relative[-1, 0] / -run.relative[0, 0] == pytest.approx(e, rel=1e-6, abs=1e-15)
@@ -103,7 +119,7 @@ def test_the_least_restitution_is_given_back() -> None:
 
 def test_a_contact_too_soft_to_end_is_given_up() -> None:
     first, second = pair()
-    with pytest.raises(SimulationError, match=r"does not come to an end.*raise the frequency"):
+    with pytest.raises(SimulationError, match=r"does not end.*raise the frequency"):
         simulate_contact(first, second, frequency=1e-6, kind="grasp")
 
 
@@ -123,11 +139,11 @@ def test_what_is_refused() -> None:
     for nothing in ({"frequencies": []}, {"stiffnesses": []}):
         with pytest.raises(InputError, match="one or more frequencies"):
             contact_convergence(first, second, normal=normal, **nothing)
-    still = flying(ball(1.0), "contact")
-    with pytest.raises(InputError, match="do not move against each other"):
+    still = build_system(solid_ball(1.0), "contact")
+    with pytest.raises(InputError, match="do not approach each other"):
         simulate_contact(still, still, frequency=1e3, kind="grasp")
     assert np.isnan(contact_convergence(first, second, [1e3, 1e3], normal=normal).order)
-    many = flying(ball(1.0), "contact", velocity=[[1, 0, 0], [2, 0, 0]]).meeting(first)
+    many = build_system(solid_ball(1.0), "contact", velocity=[[1, 0, 0], [2, 0, 0]]).move_to_contact(first)
     with pytest.raises(InputError, match="not a batch"):
         simulate_contact(first, many, frequency=1e4, kind="grasp")
     with pytest.raises(InputError, match="not a batch"):

@@ -9,12 +9,12 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from spacearm.errors import InputError
-from spacearm.impact import Collision, FloatingSystem, collide, flying, free_body
+from spacearm.impact import Collision, FloatingSystem, build_system, collide, free_body
 from spacearm.impact.contact import contact_convergence
 from spacearm.impact.friction import frictional_hit
 from spacearm.mechanics.shapes import Plane, Sphere
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
-from spacearm.simulate import Contact, Dopri853, On, State, World, simulate
+from spacearm.simulate import Contact, Dopri853, ShapeOnFrame, State, World, simulate
 
 Z = np.array([0.0, 0.0, 1.0])
 
@@ -82,13 +82,13 @@ def test_planar_hits_are_rouths_closed_form(hypothesis: str) -> None:
 def test_a_spinning_ball_on_a_wall_slides_or_rolls_off(share: float, word: str) -> None:
     """A solid ball needs a tangential impulse of 2/7 of m times its slip to roll; friction gives mu times the other."""
     mass, radius, e, mu = 1.5, 0.2, 0.6, 0.3
-    ball = flying(
+    ball = build_system(
         free_body(mass, [0.4 * mass * radius**2] * 3, contact=[0, 0, -radius]),
         "contact", velocity=[0.8, 0.3, -1.0], angular_velocity=[1.0, 2.0, 7.0],
     )  # fmt: skip
     slip = np.array([0.8, 0.3, 0.0]) + np.cross([1.0, 2.0, 7.0], [0, 0, -radius])
     mu = share * (2.0 / 7.0) * np.linalg.norm(slip[:2]) / (1.0 + e)
-    wall = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact", held=True).meeting(ball)
+    wall = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact", held=True).move_to_contact(ball)
     hit = collide(ball, wall, kind="friction", normal=Z, restitution=e, friction=mu)
     expected = mass * (1.0 + e) * Z
     along = -slip * [1, 1, 0] / np.linalg.norm(slip[:2])
@@ -149,16 +149,16 @@ def test_in_space_the_direction_of_slip_turns_as_scipy_says_over_the_normal_impu
 
 
 def test_a_batch_is_hit_by_hit_and_newton_may_win_energy() -> None:
-    rod = flying(free_body(1.0, [0.02, 0.02, 0.02], contact=[0.2, 0, -0.2]), "contact", velocity=[0.3, 0, -1.0])
-    wall = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact", held=True).meeting(rod)
+    rod = build_system(free_body(1.0, [0.02, 0.02, 0.02], contact=[0.2, 0, -0.2]), "contact", velocity=[0.3, 0, -1.0])
+    wall = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact", held=True).move_to_contact(rod)
     each = [0.1, 0.3, 0.9]
     whole = collide(rod, wall, kind="friction", normal=Z, restitution=1.0, friction=each)
     for k, mu in enumerate(each):
         one = collide(rod, wall, kind="friction", normal=Z, restitution=1.0, friction=mu)
         np.testing.assert_array_equal(one.impulse, whole.impulse[k])
     assert whole.sound
-    backward = flying(rod.robot, "contact", velocity=[-0.2, 0, -1.0])
-    wall = wall.meeting(backward)
+    backward = build_system(rod.robot, "contact", velocity=[-0.2, 0, -1.0])
+    wall = wall.move_to_contact(backward)
     gained = [
         collide(backward, wall, kind="friction", normal=Z, restitution=1.0, friction=0.9, hypothesis=each)
         for each in ("newton", "energetic")
@@ -169,11 +169,11 @@ def test_a_batch_is_hit_by_hit_and_newton_may_win_energy() -> None:
 
 
 def test_what_is_wrong_is_told() -> None:
-    a = flying(free_body(1.0, [1, 1, 1]), "contact", velocity=[0, 0, -1.0])
-    b = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact").meeting(a)
+    a = build_system(free_body(1.0, [1, 1, 1]), "contact", velocity=[0, 0, -1.0])
+    b = FloatingSystem(free_body(1.0, [1, 1, 1]), "contact").move_to_contact(a)
     with pytest.raises(InputError, match="friction: is missing"):
         collide(a, b, kind="friction", normal=Z)
-    with pytest.raises(InputError, match="friction: has no meaning for kind 'normal'"):
+    with pytest.raises(InputError, match="friction: does not apply to kind 'normal'"):
         collide(a, b, normal=Z, friction=0.1)
     with pytest.raises(InputError, match="normal: is missing"):
         collide(a, b, kind="friction", friction=0.1)
@@ -182,8 +182,10 @@ def test_what_is_wrong_is_told() -> None:
 
 
 def test_a_plastic_hit_that_sticks_is_that_of_a_point_which_restitution_tends_to_in_proportion() -> None:
-    a = flying(free_body(2.0, [0.02, 0.05, 0.06], contact=[0.05, 0.02, -0.1]), "contact", velocity=[0.3, 0.1, -1.0])
-    b = FloatingSystem(free_body(30.0, [1.0, 2.0, 1.5], contact=[0.1, 0.05, 0.2]), "contact").meeting(a)
+    a = build_system(
+        free_body(2.0, [0.02, 0.05, 0.06], contact=[0.05, 0.02, -0.1]), "contact", velocity=[0.3, 0.1, -1.0]
+    )
+    b = FloatingSystem(free_body(30.0, [1.0, 2.0, 1.5], contact=[0.1, 0.05, 0.2]), "contact").move_to_contact(a)
     point = collide(a, b, kind="point").impulse
     plastic = collide(a, b, kind="friction", normal=Z, friction=0.9)
     assert plastic.sliding is not None
@@ -212,14 +214,17 @@ def stiff(k: float, ratio: float, e: float, mu: float, tip: Any, velocity: Any) 
     b = Robot("b", (Body("body", Inertia(30.0, tensor=np.diag([1.0, 2.0, 1.5]))),), (),
               (Frame("spot", "body", Pose(translation=spot)),))  # fmt: skip
     states = {
-        "a": State.moving(a, base_velocity=velocity),
-        "b": State.moving(b, position=np.array(tip) - r * Z - spot),
+        "a": State.from_velocities(a, base_velocity=velocity),
+        "b": State.from_velocities(b, position=np.array(tip) - r * Z - spot),
     }
-    sides = On("a/tip", Sphere(r)), On("b/spot", Plane())
+    sides = ShapeOnFrame("a/tip", Sphere(r)), ShapeOnFrame("b/spot", Plane())
     world = World({"a": a, "b": b}, elements=(Contact(*sides, k, e, mu, tangential=ratio * k, name="c"),))
     run = simulate(world, states, 40.0 / np.sqrt(k), method=Dopri853(rtol=1e-11, atol=1e-13))
     assert run.sound
-    first, second = FloatingSystem.at(a, "touch", states["a"]), FloatingSystem.at(b, "spot", states["b"])
+    first, second = (
+        FloatingSystem.from_state(a, "touch", states["a"]),
+        FloatingSystem.from_state(b, "spot", states["b"]),
+    )
     hit = collide(first, second, kind="friction", normal=Z, restitution=e, friction=mu, hypothesis="contact")
     gain = hit.impulse[:3]
     return float(np.linalg.norm(run.touches[0].impulse + gain) / np.linalg.norm(gain)), hit

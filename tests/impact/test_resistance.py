@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.impact import Collision, FloatingSystem, ball, collide, flying, simulate_contact
+from spacearm.impact import Collision, FloatingSystem, build_system, collide, simulate_contact, solid_ball
 from spacearm.model import catalogue
 from spacearm.result import Result
 from spacearm.study import run_document
@@ -22,8 +22,8 @@ NORMAL = np.array([np.cos(0.5), np.sin(0.5), 0.0])
 
 def hit(rates: Array, mu: object = 0.5, restitution: float = 1.0) -> Collision:
     """A ball of 1 kg at 2 m/s strikes the chain's end, whose joints turn."""
-    chain = flying(ROBOT, "hand", joints="L", rates=rates, resistance=mu)  # type: ignore[arg-type]
-    striker = flying(ball(1.0), "contact", velocity=2.0 * NORMAL).meeting(chain)
+    chain = build_system(ROBOT, "hand", joints="L", rates=rates, resistance=mu)  # type: ignore[arg-type]
+    striker = build_system(solid_ball(1.0), "contact", velocity=2.0 * NORMAL).move_to_contact(chain)
     return collide(chain, striker, normal=NORMAL, restitution=restitution, apart="ignore")
 
 
@@ -95,14 +95,14 @@ def test_unequal_resistances_that_add_energy_are_not_sound() -> None:
     robot = catalogue.load("xu2017")
     mu = {"joint1": 0.6, "joint2": 0.6, "joint3": 0.4, "joint4": 0.2, "joint5": 0.1, "joint6": 0.1}
     chain = FloatingSystem(robot, "hand", "normal", resistance=mu)
-    striker = flying(ball(40.0, 0.5), "contact", velocity=[-0.05, 0, 0]).meeting(chain)
+    striker = build_system(solid_ball(40.0, 0.5), "contact", velocity=[-0.05, 0, 0]).move_to_contact(chain)
     assert not collide(chain, striker, normal=[-1, 0, 0], restitution=1.0).sound
 
 
 def test_a_drive_may_add_energy() -> None:
     """A locked joint that turns is driven: its work is no resistance's."""
-    chain = flying(ROBOT, "hand", joints="L", rates=[-2.0, 2.0], locked="all")
-    striker = flying(ball(1.0), "contact", velocity=4.0 * NORMAL).meeting(chain)
+    chain = build_system(ROBOT, "hand", joints="L", rates=[-2.0, 2.0], locked="all")
+    striker = build_system(solid_ball(1.0), "contact", velocity=4.0 * NORMAL).move_to_contact(chain)
     found = collide(chain, striker, normal=NORMAL, restitution=1.0)
     assert abs(float(found.first.joint_work)) > 0.1
     assert float(found.first.resistance_work) == 0.0
@@ -111,8 +111,8 @@ def test_a_drive_may_add_energy() -> None:
 
 def test_a_contact_in_time_adds_what_the_jump_adds() -> None:
     rates, found = most_added()
-    chain = flying(ROBOT, "hand", joints="L", rates=rates, resistance=0.5)
-    striker = flying(ball(1.0, 0.5), "contact", velocity=2.0 * NORMAL).meeting(chain)
+    chain = build_system(ROBOT, "hand", joints="L", rates=rates, resistance=0.5)
+    striker = build_system(solid_ball(1.0, 0.5), "contact", velocity=2.0 * NORMAL).move_to_contact(chain)
     slow = simulate_contact(chain, striker, frequency=1e5, normal=NORMAL, restitution=1.0)
     assert slow.resistance_work == pytest.approx(float(found.energy_added), rel=1e-3)
 

@@ -11,12 +11,12 @@ from scipy.spatial.transform import Rotation
 
 from spacearm.cli import main
 from spacearm.errors import InputError
-from spacearm.impact import collide, flying, free_body
+from spacearm.impact import build_system, collide, free_body
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.impact.tensor import impact_point
 from spacearm.model import catalogue
 from spacearm.papers import PAPERS
-from spacearm.papers.yoshida1992.configurations import apart, fitting_configurations, random_configurations, survey
+from spacearm.papers.yoshida1992.configurations import find_configurations, line_angle, random_configurations, survey
 from spacearm.result import Result
 from spacearm.study import run_document, run_scenario
 from spacearm.typing import Array
@@ -124,7 +124,7 @@ def planar(q1: float, q2: float) -> tuple[Array, Array, Array, Array]:
 def test_configurations_that_fit_are_those_of_rods_by_hand() -> None:
     """Each one that is counted satisfies what can fail; a step beside them that is not counted does not."""
     point = impact_point(catalogue.load("yoshida1992"), "hand")
-    counted = {(round(q1), round(q2)) for q1, q2 in fitting_configurations(point)}
+    counted = {(round(q1), round(q2)) for q1, q2 in find_configurations(point)}
     assert len(counted) == 32
     assert (min(q1 for q1, _ in counted), max(q1 for q1, _ in counted)) == (-8, 84)
     assert {(0, 90), (76, 92)} <= counted
@@ -161,7 +161,7 @@ def test_the_survey_of_configurations_is_that_of_rods_by_hand() -> None:
             values, vectors = np.linalg.eigh(block)
             assert found.peak[name][k] == pytest.approx(1 / values[0], rel=1e-9)
             x, y = vectors[:, 0]
-            assert apart(found.direction[name][k], np.degrees(np.arctan2(y, x))) < 1e-6
+            assert line_angle(found.direction[name][k], np.degrees(np.arctan2(y, x))) < 1e-6
         assert found.centre[k] == pytest.approx(np.degrees(np.arctan2(centre[1], centre[0])), abs=1e-9)
         assert found.holds["virtual_mass.free.peak"][k] == (np.linalg.eigvalsh(free)[0] > 1 / 1.5)
 
@@ -333,12 +333,14 @@ def test_collision_rows_are_those_of_the_collision() -> None:
     """The target with its mass centre and contact point off its origin, built here by hand."""
     rows = {row.quantity: row.value for row in run_here(SATELLITE).rows}
     tensor = np.array([[6.0, 0.3, -0.2], [0.3, 7.0, 0.1], [-0.2, 0.1, 5.0]])
-    arm = flying(
+    arm = build_system(
         catalogue.load("xu2017"), "hand", joints="normal", locked=["joint2"], resistance=0.3,
         velocity=[0.01, 0.02, 0.0], angular_velocity=[0.01, 0.0, -0.02],
     )  # fmt: skip
     body = free_body(40.0, tensor, com=[0.1, 0.0, -0.05], contact=[0.4, 0.0, 0.1])
-    target = flying(body, "contact", velocity=[-0.05, 0.02, 0.01], angular_velocity=[0.02, 0.03, -0.01]).meeting(arm)
+    target = build_system(
+        body, "contact", velocity=[-0.05, 0.02, 0.01], angular_velocity=[0.02, 0.03, -0.01]
+    ).move_to_contact(arm)
     for name, options in (
         ("grasp", {"kind": "grasp"}),
         ("bump", {"normal": [-1.0, 0.2, 0.1], "restitution": 0.4}),
@@ -377,7 +379,7 @@ BAD = {
     ),
     "optimise direction": (chain(optimise=[{"name": "a", "direction": [0, 0, 0]}]), r"optimise\[0\].*no direction"),
     "optimise case": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "case": "fre"}]), "did you mean 'free'"),
-    "bounds": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds": {"joint1": [1.0]}}]), "is no pair"),
+    "bounds": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds": {"joint1": [1.0]}}]), "is not a pair"),
     "bounds twice": (
         chain(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds": RANGE, "bounds_deg": RANGE}]),
         r"optimise\[0\].*both 'bounds' and 'bounds_deg'",
@@ -385,10 +387,10 @@ BAD = {
     "seed": (chain(optimise=[{"name": "a", "direction": [1, 0, 0], "seed": -1}]), r"optimise\[0\].seed"),
     "slide bounds in degrees": (
         slides(optimise=[{"name": "a", "direction": [1, 0, 0], "bounds_deg": {"joint1.slide_z": [-1, 1]}}]),
-        r"bounds_deg.*slides.*'bounds' in SI",
+        r"bounds_deg.*prismatic.*'bounds' in SI",
     ),
-    "slide rates in degrees": (slides(start={"rates_deg": [1.0] * 8}), r"rates_deg.*slides.*'rates' in SI"),
-    "slide joints in degrees": (slides(start={"joints_deg": [1.0] * 8}), r"joints_deg.*slides.*'joints' in SI"),
+    "slide rates in degrees": (slides(start={"rates_deg": [1.0] * 8}), r"rates_deg.*prismatic.*'rates' in SI"),
+    "slide joints in degrees": (slides(start={"joints_deg": [1.0] * 8}), r"joints_deg.*prismatic.*'joints' in SI"),
     "no contacts": (
         chain(**TARGET, collision=[{"name": "a", "normal": [1, 0, 0], "contact": {"frequencies": []}}]),
         r"collision\[0\], case 'free'.*one or more frequencies",

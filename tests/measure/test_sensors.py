@@ -33,7 +33,7 @@ MOUNT = np.array([0.1, -0.2, 0.3])
 
 def moved(sample: float = 0.02, laws: object = ()) -> Run:
     """A base that turns and drifts while one joint moves along a path, one is free and the others are locked."""
-    start = State.moving(
+    start = State.from_velocities(
         ROBOT, np.full(ROBOT.n, 0.2), np.zeros(ROBOT.n), base_velocity=[0.1, 0.0, -0.05],
         base_angular_velocity=[0.1, -0.2, 0.15],
     )  # fmt: skip
@@ -60,7 +60,7 @@ def test_laws_and_records_read_the_same() -> None:
         rows = np.searchsorted(log.times, channel.times[channel.times < log.times[-1] + 1e-9] - 1e-9)
         for k, entry in enumerate(sensor.entries(ROBOT)):
             np.testing.assert_allclose(
-                channel.values[: rows.size, k], log.reading(f"{sensor.name}.{entry}")[rows], atol=1e-9, rtol=0.0
+                channel.values[: rows.size, k], log.sensor_reading(f"{sensor.name}.{entry}")[rows], atol=1e-9, rtol=0.0
             )
 
 

@@ -10,7 +10,7 @@ from spacearm.engine.mechanics import Mechanics
 from spacearm.engine.trace import trace
 from spacearm.mechanics import build, dynamics
 from spacearm.mechanics.program import Program
-from spacearm.mechanics.reframe import reframed, transport
+from spacearm.mechanics.reframe import reframe_robot, transport
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, catalogue
 from spacearm.model.rotations import rotation_about
@@ -69,7 +69,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_forward_dynamics_equals_pinocchio(case: str) -> None:
     robot = CASES[case]
-    assert reframed(robot) is not None
+    assert reframe_robot(robot) is not None
     rng = np.random.default_rng(3)
     for _ in range(5):
         state, force = random_state(robot, rng), rng.normal(size=robot.dofs)
@@ -159,7 +159,7 @@ def test_a_free_motion_is_that_with_modes_of_zero(case: str) -> None:
 
 
 def test_an_arm_with_a_table_of_its_own_keeps_its_frames() -> None:
-    assert reframed(catalogue.load("cai2023")) is None
+    assert reframe_robot(catalogue.load("cai2023")) is None
 
 
 def test_a_body_moved_there_and_back_is_the_same() -> None:

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import lsq_linear
-from tests.mission.test_failures import CONTACT
+from tests.mission.test_failures import CONTACT, LATE
 from tests.support.brute_force import momentum_about_base, rotation_of
 from tests.support.missions import EXAMPLES, SHORT, flown
 from tests.support.numpy_kinematics import body_poses
 
 from spacearm.errors import InputError
-from spacearm.mission.clearance import apart
-from spacearm.mission.encounter import TargetTable
-from spacearm.mission.laws import Crew
-from spacearm.mission.scenario import Mission
+from spacearm.mission.clearance import compute_gaps
+from spacearm.mission.encounter import MissionTargetTable
+from spacearm.mission.laws import Actuators
+from spacearm.mission.scenario import MissionFindings
 from spacearm.model import catalogue
 from spacearm.simulate import Track
 from spacearm.typing import Array
@@ -37,7 +37,7 @@ def pose_of(state: Array) -> Array:
 def test_the_target_drifts_as_hill_says() -> None:
     """Its mass centre from the start on, by the closed form of Clohessy and Wiltshire, up to the touch."""
     mission = flown(**SHORT, orbit=RATE, target__drift=[0.0, 0.01, -0.005], approach__duration=60.0)
-    assert mission.succeeded
+    assert mission.is_successful
     assert mission.run.sound
     track = next(each for each in mission.run.tracks if each.name == "target")
     com = track.robot.bodies[0].inertia.com
@@ -58,8 +58,8 @@ def test_the_target_drifts_as_hill_says() -> None:
 
 def test_a_contact_pushes_before_the_latch_closes() -> None:
     """Until then the plate has taken just what the target's momentum lost; without it, the target flies on freely."""
-    mission = flown(**SHORT, touch__contact=[CONTACT], touch__distance=0.048)
-    assert mission.succeeded
+    mission = flown(**SHORT, touch__contact=[CONTACT], approach__period=0.1, **LATE)
+    assert mission.is_successful
     assert mission.run.sound
     kinds = [event.kind for event in mission.run.events]
     assert kinds.index("touch") < kinds.index("function") < kinds.index("change")
@@ -79,12 +79,12 @@ def test_wrong_sides_of_a_contact_are_told_with_their_place() -> None:
         flown(**SHORT, touch__contact=[CONTACT | {"first": {**CONTACT["first"], "frame": "arm/hand"}}])
 
 
-def gap(mission: Mission, track: Track, row: int, target: Array) -> float:
+def gap(mission: MissionFindings, track: Track, row: int, target: Array) -> float:
     """Least distance of the target's box from the line in link 4, less that link's radius: by least squares."""
     robot, state = track.robot, track.states[row]
     link = body_poses(robot, state[7 : 7 + robot.n], pose_of(state))["link4"]
     box = target.copy()
-    box[:3, 3] += box[:3, :3] @ mission.flight.table.made.bodies[0].inertia.com
+    box[:3, 3] += box[:3, :3] @ mission.flight.table.reference_robot.bodies[0].inertia.com
     ends = [(link @ [0.0, y, 0.0, 1.0])[:3] for y in (-0.7, 0.0)]
     matrix = np.column_stack([box[:3, :3], ends[0] - ends[1]])
     half = 0.5 * np.array([1.2, 1.0, 0.8])
@@ -138,22 +138,22 @@ def momentum(track: Track, row: int) -> Array:
     return np.array([*linear, *angular + np.cross(state[:3], linear)])
 
 
-def firings(mission: Mission) -> list[tuple[str, float, float, float]]:
+def firings(mission: MissionFindings) -> list[tuple[str, float, float, float]]:
     """Thruster, from, until, level: what laws commanded, and what the file fires while the target is weighed."""
     found = []
     for log in mission.run.commands:
         edges = np.append(log.times, log.end)
         for name in (name for name in log.names if name.startswith("thruster")):
             found += [(name, a, b, level) for a, b, level in zip(edges, edges[1:], log[name], strict=False) if level]
-    begin = next((each.begin for each in mission.outcomes if each.stage == "weigh"), 0.0)
-    for fired in mission.flight.file.weigh.thruster if mission.flight.file.weigh else ():
+    begin = next((each.begin for each in mission.outcomes if each.stage == "identify"), 0.0)
+    for fired in mission.flight.file.identify.thruster if mission.flight.file.identify else ():
         found += [(fired.name, begin + a, begin + b, 1.0) for a, b in fired.on or ()]
     return found
 
 
 def test_momentum_of_all_with_exhaust_and_wheels() -> None:
     """From the states alone: bodies and wheels hold what they had at the start and what thrusters have pushed since."""
-    mission = flown(sample=0.01, weigh__sensors={"sample": 0.05, "seed": 1})
+    mission = flown(sample=0.01, identify__sensors={"sample": 0.05, "seed": 1}, detumble__actuator="thrusters")
     tracks = [each for each in mission.run.tracks if each.name == "servicer"]
     times = np.concatenate([each.times for each in tracks])
     poses = np.concatenate([each.states[:, :7] for each in tracks])
@@ -171,7 +171,7 @@ def test_momentum_of_all_with_exhaust_and_wheels() -> None:
     def pushed(until: float) -> Array:
         total = np.zeros(6)
         for name, begin, end, level in fired:
-            part = mission.flight.crew.robot.thruster(name)
+            part = mission.flight.actuators.robot.thruster(name)
             cuts = np.unique(np.clip([begin, *times[(times > begin) & (times < end)], end], None, until))
             at = (0.5 * np.diff(cuts)[:, None] * (nodes + 1) + cuts[:-1, None]).ravel()
             force = level * part.force * axes(at) @ part.direction
@@ -197,14 +197,14 @@ def test_a_target_with_collision_shapes_keeps_away_by_these() -> None:
     """A ball on a boom, off the mass centre: its centre from the nearest point of the bus's box, by hand."""
     document = tomllib.loads((EXAMPLES / "mission.toml").read_text())["target"]
     ball = {"shape": "sphere", "size": [0.2], "origin": {"xyz": [0.0, 3.0, 0.0]}}
-    table = TargetTable.model_validate(document | {"collision": [ball, {"shape": "ring", "size": [0.3, 0.01]}]})
+    table = MissionTargetTable.model_validate(document | {"collision": [ball, {"shape": "ring", "size": [0.3, 0.01]}]})
     robot = catalogue.load("servicer")
-    crew = Crew(robot, "hand", (), ())
+    crew = Actuators(robot, "hand", (), ())
     rest = np.zeros((2, 13 + 2 * robot.n))
     rest[:, 3] = 1.0
     half = math.sqrt(0.5)  # a quarter turn about z: the boom points along -x
     target = np.array([[9.0, 0.0, 0.0, half, 0.0, 0.0, half], [9.0, 0.5, 0.0, 1.0, 0.0, 0.0, 0.0]])
-    found, names = apart(crew, table, 0.0, rest, target)
+    found, names = compute_gaps(crew, table, 0.0, rest, target)
     assert names[0] == robot.bodies[0].name
     # the bus has edges of 1.0, 1.0 and 1.2 m about the origin; the ball is at (6, 0, 0) and at (9, 3.5, 0)
     np.testing.assert_allclose(found[:, 0], [6.0 - 0.5 - 0.2, math.hypot(8.5, 3.0) - 0.2], atol=1e-12)

@@ -199,7 +199,7 @@ def test_zhang_geometry_and_laws():
     robot = catalogue.load("zhang2020")
     assert robot.mass == 216.0
     assert robot.n == 8
-    axes = ("slide_z", "turn_x", "turn_y", "turn_z")
+    axes = ("slide_z", "rotation_x", "rotation_y", "rotation_z")
     assert robot.joint_names == tuple(f"joint{k}.{axis}" for k in (1, 2) for axis in axes)
     poses = body_poses(robot, np.zeros(8))
     assert [poses[robot.body_index(f"segment{k}")][1].tolist() for k in (1, 2)] == [[0, 0, 0.55], [0, 0, 1.3]]
@@ -230,7 +230,7 @@ def test_zhang_z_modes_do_not_depend_on_the_geometry():
     """Along z and about z the arm is three masses on two springs: a check of masses, inertias and stiffness."""
     robot = catalogue.load("zhang2020")
     matrix = mass_matrix(robot, np.zeros(8))
-    for base, name, values in ((2, "slide_z", (200.0, 8.0, 8.0)), (5, "turn_z", (66.7, 2.5, 2.5))):
+    for base, name, values in ((2, "slide_z", (200.0, 8.0, 8.0)), (5, "rotation_z", (66.7, 2.5, 2.5))):
         index = [base, *(6 + robot.joint_index(f"joint{k}.{name}") for k in (1, 2))]
         modes = np.linalg.eigvals(np.linalg.solve(matrix[np.ix_(index, index)], np.diag([0.0, 40.0, 40.0])))
         stiffness = 40.0 * np.array([[1, -1, 0], [-1, 2, -1], [0, -1, 1]])

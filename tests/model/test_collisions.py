@@ -16,8 +16,8 @@ from spacearm.model import Body, CollisionShape, Frame, Inertia, Joint, Pose, Ro
 from spacearm.model.notices import LossyConversion
 from spacearm.model.parts import COLLISIONS
 from spacearm.model.rotations import rotation_matrices
-from spacearm.scene.shapes import looks
-from spacearm.simulate import On, World
+from spacearm.scene.shapes import body_shapes
+from spacearm.simulate import ShapeOnFrame, World
 from support.random_robots import random_rotation
 
 SIZES = {"cone": [0.1, 0.3, 0.25], "hole": [0.02, 0.1], "ring": [0.4, 0.05], "box": [0.4, 0.6, 0.9]}
@@ -124,14 +124,14 @@ def test_edits_take_shapes_along_and_contacts_take_them_from_the_robot() -> None
     np.testing.assert_allclose(caught.bodies[0].collisions[2].placement.translation, [0, 0, 3.0])
     tip = Frame("tip", "base", Pose(np.eye(3), np.array([0.0, 0.5, 0.0])))
     world = World({"a": caught.replace(frames=(*caught.frames, tip))})
-    sides = On.collision(world, "tip")
+    sides = ShapeOnFrame.from_collision_shapes(world, "tip")
     assert [type(side.shape) for side in sides] == [Box, Box, Capsule]
     np.testing.assert_allclose(sides[2].placement.translation, [0, -0.5, 3.0])
-    assert not On.drawn(world, "tip")
+    assert not ShapeOnFrame.from_visuals(world, "tip")
     bodies = (replace(robot.bodies[0], collisions=CollisionShape("sphere", np.array([0.2]))), *robot.bodies[1:])
-    (ball,) = On.collision(World({"a": robot.replace(bodies=bodies)}), "base")
+    (ball,) = ShapeOnFrame.from_collision_shapes(World({"a": robot.replace(bodies=bodies)}), "base")
     assert ball.shape == Sphere(0.2)
-    (_, drawn), *_ = looks(robot)[0].shapes  # where there is no visual
+    (_, drawn), *_ = body_shapes(robot)[0].shapes  # where there is no visual
     np.testing.assert_allclose(drawn.size, SIZES["box"])
     with pytest.raises(ModelError, match="shape"):
         CollisionShape("ellipsoid", np.ones(3))

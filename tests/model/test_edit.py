@@ -256,7 +256,7 @@ def test_split_joint_at_rest_is_the_old_robot(where, seed):
     for frame in old:
         np.testing.assert_allclose(now[frame], old[frame], atol=1e-12)
     same_properties(mass_properties(new, q_new), mass_properties(robot, q))
-    soft = new.joint(f"{name}.turn_y")
+    soft = new.joint(f"{name}.rotation_y")
     assert (soft.spring, soft.damping, soft.limits) == (Spring(5.0, 0.1), 0.2, Limits(-1, 1))
     if where != "instead":
         kept = [*range(6), *(6 + new.joint_index(joint) for joint in robot.joint_names)]
@@ -307,7 +307,7 @@ def test_a_joint_can_be_split_again():
     robot = Robot("r", (Body("a", inertia), Body("b", inertia)), (Joint("j", "revolute", "a", "b"),))
     soft = [edit.Axis("x", "prismatic", Spring(5.0)), edit.Axis("y", "revolute", Spring(2.0))]
     twice = edit.split_joint(edit.split_joint(robot, "j", soft), "j", soft)
-    assert twice.joint_names == ("j", "j.slide_x2", "j.turn_y2", "j.slide_x", "j.turn_y")
+    assert twice.joint_names == ("j", "j.slide_x2", "j.rotation_y2", "j.slide_x", "j.rotation_y")
     assert twice.body_names == ("a", "j.body2", "j.slide_x2.body", "j.body", "j.slide_x.body", "b")
     thrice = edit.split_joint(twice, "j", soft[:1], where="before")
     assert thrice.joint_names[:2] == ("j.slide_x3", "j")
@@ -323,7 +323,7 @@ def test_flexible_joint():
         (Joint("j", "revolute", "a", "b", rotor=Rotor(1e-3, 100)),),
         configurations={"home": [0.4]},
     )
-    new = edit.flexible(robot, "j", 50.0, 0.3)
+    new = edit.make_flexible(robot, "j", 50.0, 0.3)
     assert new.joint_names == ("j", "j.motor")
     assert new.joint("j").rotor is None
     assert new.joint("j.motor").rotor == Rotor(1e-3, 100)
@@ -335,9 +335,9 @@ def test_flexible_joint():
         select.T @ mass_matrix(new, [0.3, 0.3]) @ select, mass_matrix(robot, [0.3]), rtol=1e-13, atol=1e-13
     )
     with pytest.raises(ModelError, match="needs a rotor"):
-        edit.flexible(edit.flexible(robot, "j", 1.0), "j", 1.0)
+        edit.make_flexible(edit.make_flexible(robot, "j", 1.0), "j", 1.0)
     with pytest.raises(ModelError, match=r"joint 'j.*stiffness is -1"):
-        edit.flexible(robot, "j", -1.0)
+        edit.make_flexible(robot, "j", -1.0)
 
 
 def test_rename_and_prefix():
@@ -350,7 +350,7 @@ def test_rename_and_prefix():
         edit.rename(robot, {"bas": "x"})
     with pytest.raises(ModelError, match="two are called"):
         edit.rename(robot, {"base": "body0"})
-    front = edit.prefixed(robot, "p.")
+    front = edit.prefix_names(robot, "p.")
     assert all(part.name.startswith("p.") for part in (*front.bodies, *front.joints, *front.frames, *front.thrusters))
     close_robots(edit.rename(front, {p.name: p.name[2:] for p in (*front.bodies, *front.joints, *front.frames)}), robot)
 

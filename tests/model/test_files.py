@@ -16,7 +16,7 @@ from spacearm.model import (
 )
 from spacearm.model.document import find_robot
 from spacearm.model.files import file_format, robot_text
-from spacearm.model.intake import Reading
+from spacearm.model.robot_import import Reading
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text
 from support.robot_files import ARM, BASE, ELBOW

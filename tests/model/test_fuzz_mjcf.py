@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from spacearm.errors import ModelError
 from spacearm.model import Robot
-from spacearm.model.intake import Reading
 from spacearm.model.mjcf_read import robot_from_mjcf
-from spacearm.model.notices import LossyConversion, Repaired
+from spacearm.model.notices import LossyConversion, RepairWarning
+from spacearm.model.robot_import import Reading
 from support.xml_damage import NASTY as ANY_NASTY
 from support.xml_damage import damaged_text, damaged_tree
 
@@ -88,7 +88,7 @@ def robot_or_error(text, reading):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", LossyConversion)
-        warnings.simplefilter("ignore", Repaired)
+        warnings.simplefilter("ignore", RepairWarning)
         try:
             robot = robot_from_mjcf(text, "fuzz.xml", reading)
         except ModelError as error:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spacearm.errors import ModelError
 from spacearm.model import Robot
-from spacearm.model.intake import Reading
-from spacearm.model.notices import LossyConversion, Repaired
+from spacearm.model.notices import LossyConversion, RepairWarning
+from spacearm.model.robot_import import Reading
 from spacearm.model.urdf_read import robot_from_urdf
 from spacearm.model.urdf_write import urdf_text
 from support.urdf_text import ARM
@@ -33,7 +33,7 @@ def repaired_or_error(text):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", LossyConversion)
-        warnings.simplefilter("ignore", Repaired)
+        warnings.simplefilter("ignore", RepairWarning)
         try:
             return robot_from_urdf(text, file="fuzz.urdf", reading=Reading(repair=True))
         except ModelError as error:

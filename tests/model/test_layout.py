@@ -24,7 +24,7 @@ def test_the_parts_cover_the_state_once(n: int, start: int) -> None:
 
 def test_it_is_the_order_of_a_state() -> None:
     state = State([1, 2, 3], [0.5, 0.5, 0.5, 0.5], [4, 5], np.arange(6, 14))
-    at = Layout.of_size(state.vector.size)
+    at = Layout.from_size(state.vector.size)
     assert at.n == 2
     for name in ("position", "quaternion", "joints", "velocity", "rates"):
         np.testing.assert_array_equal(state.vector[getattr(at, name)], getattr(state, name))
@@ -33,4 +33,4 @@ def test_it_is_the_order_of_a_state() -> None:
 @pytest.mark.parametrize("size", [0, 12, 14])
 def test_no_robot_has_such_a_state(size: int) -> None:
     with pytest.raises(InputError, match="13 \\+ 2 n"):
-        Layout.of_size(size)
+        Layout.from_size(size)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from spacearm.errors import ModelError
-from spacearm.model.intake import Reading
 from spacearm.model.mjcf_read import MAX_PARTS, read_mjcf, robot_from_mjcf
 from spacearm.model.notices import LossyConversion
+from spacearm.model.robot_import import Reading
 from spacearm.model.safexml import Bounds
 
 INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'

@@ -17,10 +17,10 @@ from spacearm.model import (
     Robot,
     Spring,
 )
-from spacearm.model.intake import Reading
 from spacearm.model.mjcf_read import robot_from_mjcf
 from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.notices import LossyConversion, NotExpressible
+from spacearm.model.robot_import import Reading
 from support.mjcf import (
     dof_map,
     full_mass_matrix,

@@ -13,9 +13,9 @@ import pytest
 
 from spacearm.errors import ModelError
 from spacearm.model import load
-from spacearm.model.intake import Reading
 from spacearm.model.mjcf_read import mjcf_bases, read_mjcf, robot_from_mjcf
 from spacearm.model.notices import LossyConversion, NotExpressible
+from spacearm.model.robot_import import Reading
 from support import ROOT
 from support.mjcf import random_state
 from support.numpy_kinematics import mass_matrix

@@ -102,8 +102,8 @@ def test_rotors_beyond_expression_are_told(ratio):
 
 @pytest.mark.parametrize("ratio", [1.0, 100.0])
 def test_flexible_joints_are_exact(ratio):
-    robot = edit.flexible(two_links(), "j", 500.0, 2.0, Rotor(1e-3, ratio))
-    robot = edit.flexible(robot, "k", 300.0, 1.0, Rotor(2e-4, ratio))
+    robot = edit.make_flexible(two_links(), "j", 500.0, 2.0, Rotor(1e-3, ratio))
+    robot = edit.make_flexible(robot, "k", 300.0, 1.0, Rotor(2e-4, ratio))
     model, _ = loaded(robot, strict=True)
     assert model.nv == robot.dofs
     assert_same_motion(robot, model, 5)
@@ -111,12 +111,12 @@ def test_flexible_joints_are_exact(ratio):
 
 def test_flexible_joint_beyond_expression_is_told():
     """The drive still loads, as an armature on a body that weighs next to nothing."""
-    robot = edit.flexible(two_links(), "j", 1.0, rotor=Rotor(1e-3, 0.5))
+    robot = edit.make_flexible(two_links(), "j", 1.0, rotor=Rotor(1e-3, 0.5))
     with pytest.warns(LossyConversion, match=r"joint 'j\.motor'.*gear ratio is between 0 and 1"):
         model, _ = loaded(robot)
     assert model.nv == robot.dofs
     assert model.dof_armature[model.joint("j.motor").dofadr[0]] == pytest.approx(2.5e-4)
-    heavy = edit.flexible(two_links(), "j", 1.0, rotor=Rotor(100.0, 1.0))
+    heavy = edit.make_flexible(two_links(), "j", 1.0, rotor=Rotor(100.0, 1.0))
     with pytest.raises(NotExpressible, match=r"joint 'j\.motor'.*body 'base' is too light"):
         mjcf_text(heavy, strict=True)
 
@@ -236,7 +236,7 @@ def test_states_convert_there_and_back():
 
 def test_a_free_flight_goes_the_same_way():
     """Momentum-driven motion of a flexible, geared robot: MuJoCo's acceleration solves this robot's equations."""
-    robot = edit.flexible(two_links(), "j", 500.0, 2.0, Rotor(1e-3, 50.0))
+    robot = edit.make_flexible(two_links(), "j", 500.0, 2.0, Rotor(1e-3, 50.0))
     robot = edit.attach(
         robot, "b", Body("target", Inertia(3.0, tensor=np.eye(3))), random_pose(np.random.default_rng(0))
     )

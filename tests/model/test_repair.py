@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 
 from spacearm.errors import ModelError
 from spacearm.model import Inertia, Pose
-from spacearm.model.intake import Intake, Reading
-from spacearm.model.notices import Repaired
-from spacearm.model.repair import LARGEST_GYRATION, ball, nearest_tensor
+from spacearm.model.notices import RepairWarning
+from spacearm.model.repair import LARGEST_GYRATION, nearest_tensor, water_ball
+from spacearm.model.robot_import import Reading, RobotImport
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.urdf_read import read_urdf, robot_from_urdf
 
@@ -26,7 +26,7 @@ def repaired(text, **options):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         robot = robot_from_urdf(text, reading=Reading(repair=True, **options))
-    return robot, [warning.message for warning in told if isinstance(warning.message, Repaired)]
+    return robot, [warning.message for warning in told if isinstance(warning.message, RepairWarning)]
 
 
 def inertial(mass=2.0, moments=(1.0, 1.0, 1.0), products=(0.0, 0.0, 0.0)):
@@ -55,7 +55,7 @@ def test_a_robot_without_a_name_gets_the_files(name, tmp_path):
     file.write_text(arm(inertial()).replace('name="arm"', name))
     with pytest.raises(ModelError, match=r"some arm\.urdf: robot: <robot> has no 'name' .*--repair"):
         read_urdf(file)
-    with pytest.warns(Repaired, match="is called 'some arm'"):
+    with pytest.warns(RepairWarning, match="is called 'some arm'"):
         assert read_urdf(file, REPAIR).name == "some arm"
 
 
@@ -224,7 +224,7 @@ def test_noise_instead_of_zero_is_no_moment():
 def test_a_robot_without_masses_gets_stand_ins():
     robot, told = repaired(arm("", "", ""))
     assert [body.inertia.mass for body in robot.bodies] == [1.0, 1e-3, 1e-3]
-    assert robot.bodies[0].inertia == ball(1.0)
+    assert robot.bodies[0].inertia == water_ball(1.0)
     assert ["base_mass" in str(each) for each in told] == [True, False]
     radius = (1e-3 / (4.0 / 3.0 * np.pi * 1000.0)) ** (1.0 / 3.0)
     np.testing.assert_allclose(robot.body("l1").inertia.tensor, 0.4e-3 * radius**2 * np.eye(3))
@@ -232,7 +232,7 @@ def test_a_robot_without_masses_gets_stand_ins():
 
 def test_a_base_that_stands_in_is_as_heavy_as_the_rest():
     robot, told = repaired(arm("", inertial(mass=3.0), inertial(mass=4.0)))
-    assert robot.bodies[0].inertia == ball(7.0)
+    assert robot.bodies[0].inertia == water_ball(7.0)
     assert "link 'l0': 0 -> 7 kg" in str(told[0])
 
 
@@ -246,7 +246,7 @@ def test_a_massless_body_between_stays_massless():
 def test_base_mass(repair):
     text = arm("", inertial())
     robot = robot_from_urdf(text, reading=Reading(repair=repair, base_mass=40.0))
-    assert robot.bodies[0].inertia == ball(40.0)
+    assert robot.bodies[0].inertia == water_ball(40.0)
     kept = arm(inertial(mass=0.0), inertial())
     if repair:
         heavy, _ = repaired(kept, base_mass=40.0)
@@ -301,9 +301,9 @@ def test_what_cannot_be_repaired_is_still_an_error():
 
 
 def test_an_intake_serves_any_format():
-    intake = Intake("file", REPAIR)
+    intake = RobotImport("file", REPAIR)
     base = intake.body("hub", 3.0, np.diag([1.0, 1.0, 3.0]), Pose(translation=np.array([0.0, 0.0, 1.0])))
-    with pytest.warns(Repaired, match="file: repaired: .*body 'hub': principal moments"):
+    with pytest.warns(RepairWarning, match="file: repaired: .*body 'hub': principal moments"):
         robot = intake.robot("r", [base])
     np.testing.assert_array_equal(robot.bodies[0].inertia.com, [0, 0, 1])
 
@@ -362,3 +362,18 @@ def test_a_joint_that_mimics_nothing_is_free():
         robot, told = repaired(wheels().replace('mimic joint="a"', f'mimic joint="{leader}"'))
         assert robot.couplings == ()
         assert f"no joint {leader!r} to follow" in str(told[0])
+
+
+def test_one_rule_for_a_base_without_mass_whether_the_file_gives_it_an_inertia_or_not():
+    """An inertia of 0.05, 0.06, 0.03 kg m2 gave 0.06 kg to a base, and none gave it the mass of the rest."""
+    rest = (inertial(mass=3.0), inertial(mass=4.0))
+    bare, _ = repaired(arm("", *rest))
+    robot, told = repaired(arm(inertial(mass=0.0, moments=(0.05, 0.06, 0.03)), *rest))
+    assert bare.bodies[0].inertia.mass == robot.bodies[0].inertia.mass == 7.0
+    np.testing.assert_allclose(robot.bodies[0].inertia.tensor, np.diag([0.05, 0.06, 0.03]))
+    assert [each.change for warning in told for each in warning.repairs] == ["0 -> 7 kg"]
+
+
+def test_a_light_base_with_a_mass_of_its_own_keeps_it():
+    robot, _ = repaired(arm(inertial(mass=0.5), inertial(mass=0.0, moments=(1.0, 2.0, 2.0))))
+    assert robot.bodies[0].inertia.mass == 0.5

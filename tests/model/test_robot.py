@@ -25,9 +25,9 @@ from spacearm.model import (
     Thruster,
     catalogue,
 )
+from spacearm.model.massless import check_massless, massless_dofs
 from spacearm.model.parts import unit_vector
 from spacearm.model.rotations import rotation_about, rotation_from_rpy
-from spacearm.model.weightless import check_weightless, weightless_dofs
 from support.numpy_kinematics import mass_matrix, random_robot
 
 BALL = Inertia(2.0, np.zeros(3), 0.1 * np.eye(3))
@@ -100,7 +100,7 @@ def test_inertia_parameters_move_and_add_up():
     for part in by_point[1:]:
         whole = whole + part
     about_origin = sum(m * (p @ p * np.eye(3) - np.outer(p, p)) for m, p in zip(masses, points, strict=True))
-    np.testing.assert_allclose(whole.about_origin, about_origin, atol=1e-12)
+    np.testing.assert_allclose(whole.tensor_about_origin, about_origin, atol=1e-12)
     np.testing.assert_allclose(whole.parameters, sum(part.parameters for part in by_point), atol=1e-12)
     np.testing.assert_allclose(Inertia.from_parameters(whole.parameters).tensor, whole.tensor, atol=1e-12)
     pose = Pose(rotation_from_rpy([0.3, 0.4, 0.5]), np.array([1, 2, 3]))
@@ -110,7 +110,7 @@ def test_inertia_parameters_move_and_add_up():
     together = moved[0]
     for part in moved[1:]:
         together = together + part
-    np.testing.assert_allclose(whole.moved(pose).parameters, together.parameters, atol=1e-11)
+    np.testing.assert_allclose(whole.transform(pose).parameters, together.parameters, atol=1e-11)
 
 
 def test_poses_compose_and_invert():
@@ -185,6 +185,21 @@ def test_unit_vectors_are_stable():
 )
 def test_impossible_parts(make, said):
     assert said in refused(make)
+
+
+def test_robots_are_compared_by_their_hashes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes are kept: neither a robot and itself, nor robots that differ, are compared array by array."""
+
+    def robot(mass: float) -> Robot:
+        return Robot("one", (Body("base", Inertia(mass, tensor=np.eye(3))),))
+
+    first, same, other = robot(1.0), robot(1.0), robot(2.0)
+    assert first == same
+    assert len({first, same, other}) == 2
+    monkeypatch.setattr(np, "array_equal", lambda *_: pytest.fail("compared by arrays"))
+    assert first == first  # noqa: PLR0124
+    assert first != other
+    assert first.bodies[0].inertia == first.bodies[0].inertia
 
 
 def test_equal_parts_have_equal_hashes():
@@ -391,7 +406,7 @@ BASE_TURNS = ("base_wx", "base_wy", "base_wz")
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_catalogue_robots_have_inertia_everywhere(name):
-    assert weightless_dofs(catalogue.load(name)) == ()
+    assert massless_dofs(catalogue.load(name)) == ()
 
 
 @pytest.mark.parametrize(
@@ -408,24 +423,24 @@ def test_catalogue_robots_have_inertia_everywhere(name):
 def test_a_joint_that_turns_nothing_is_found(end, axis, expected):
     placement = Pose(rotation_from_rpy([0.3, 0.4, 0.5]), [1, 2, 3])
     robot = Robot("r", [body("a"), body("b", end)], [hinge("j", "a", "b", axis=axis, placement=placement)])
-    assert weightless_dofs(robot) == expected
-    assert weightless_dofs(robot, driven=["j"]) == ()
+    assert massless_dofs(robot) == expected
+    assert massless_dofs(robot, driven=["j"]) == ()
     driven = robot.replace(joints=[hinge("j", "a", "b", axis=axis, rotor=Rotor(1e-6, 100))])
-    assert weightless_dofs(driven) == ()  # a rotor counts
+    assert massless_dofs(driven) == ()  # a rotor counts
     sliding = robot.replace(joints=[Joint("j", "prismatic", "a", "b", axis=axis)])
-    assert weightless_dofs(sliding) == ()
+    assert massless_dofs(sliding) == ()
 
 
 def test_a_base_that_is_a_point_is_found():
-    assert weightless_dofs(Robot("r", [body("a", POINT)])) == BASE_TURNS
+    assert massless_dofs(Robot("r", [body("a", POINT)])) == BASE_TURNS
     away = Inertia(1.0, [0, 0, 2.0])  # turns about its own mass centre in any direction: the base's origin moves along
-    assert set(BASE_TURNS) <= set(weightless_dofs(Robot("r", [body("a", away)])))
+    assert set(BASE_TURNS) <= set(massless_dofs(Robot("r", [body("a", away)])))
     # The joint can turn one way and the base the other: only together they move nothing.
     arm = Robot("r", [body("a", POINT), body("b")], [hinge("j", "a", "b", axis=[1, 0, 0])])
-    assert weightless_dofs(arm) == ("base_wx", "j")
-    assert weightless_dofs(arm, driven=["j"]) == ()
+    assert massless_dofs(arm) == ("base_wx", "j")
+    assert massless_dofs(arm, driven=["j"]) == ()
     with pytest.raises(ModelError, match="nothing resists 'base_wx', 'j'"):
-        check_weightless(arm)
+        check_massless(arm)
 
 
 def test_robots_with_a_regular_mass_matrix_have_none():
@@ -434,7 +449,7 @@ def test_robots_with_a_regular_mass_matrix_have_none():
         robot = random_robot(rng, 1 + count % 8)
         values = np.linalg.eigvalsh(mass_matrix(robot, rng.uniform(-1, 1, robot.n)))
         assert values[0] > 1e-9 * values[-1]
-        assert weightless_dofs(robot) == ()
+        assert massless_dofs(robot) == ()
 
 
 def test_something_must_resist_every_joint():

@@ -29,7 +29,8 @@ from spacearm.model import (
     save,
     toml_schema,
 )
-from spacearm.model.robot import BASE_DOFS, BASE_POSITION, RATE_ENDING
+from spacearm.model.base import BASE_DOFS
+from spacearm.model.robot import BASE_POSITION, RATE_ENDING
 from spacearm.model.rotations import rotation_from_quaternion, rotation_from_rpy
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text

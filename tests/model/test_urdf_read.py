@@ -25,8 +25,8 @@ from spacearm.model import (
     Thruster,
     load,
 )
-from spacearm.model.intake import Reading
 from spacearm.model.notices import LossyConversion, NotExpressible
+from spacearm.model.robot_import import Reading
 from spacearm.model.urdf_read import read_urdf, robot_from_urdf
 from spacearm.model.urdf_write import urdf_text
 from support.numpy_kinematics import close_robots, frame_poses, mass_matrix, mass_properties, random_robot, turn

@@ -163,7 +163,7 @@ def test_editing_carries_shapes_along() -> None:
     tool = Body("tool", Inertia(1.0), (box,))
     caught = edit.attach(arm, "link", tool, Pose(translation=np.array([0.0, 0.0, 2.0])))
     np.testing.assert_allclose(caught.body("link").visuals[1].placement.translation, [0.0, 0.0, 2.0])
-    rest, part = edit.detach(edit.prefixed(arm, "a."), "a.turn")
+    rest, part = edit.detach(edit.prefix_names(arm, "a."), "a.turn")
     assert (rest.bodies[0].visuals, part.bodies[0].visuals) == ((box,), (box,))
     assert arm.with_inertia_parameters(2.0 * arm.inertia_parameters).bodies[1].visuals == (box,)
     assert edit.replace_inertias(arm, {"link": Inertia(3.0)}).bodies[1].visuals == (box,)

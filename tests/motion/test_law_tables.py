@@ -30,7 +30,7 @@ def test_the_example_stops_the_tumble_and_moves_the_arm() -> None:
     rows = {row.quantity: row.value for row in result.rows}
     assert result.certificate.sound
     robot = catalogue.load("xu2017")
-    start = State.moving(robot, "normal", base_angular_velocity=np.deg2rad([1.0, -2.0, 3.0]))
+    start = State.from_velocities(robot, "normal", base_angular_velocity=np.deg2rad([1.0, -2.0, 3.0]))
     momentum = Mechanics(robot).momentum(start.joints, start.velocity, base=start.pose, about="com")[3:]
     # One newton metre takes the angular momentum away in so many seconds; the servo lasts ten.
     assert rows["end.time"] == pytest.approx(np.linalg.norm(momentum) + 10.0, abs=1e-6)
@@ -78,7 +78,7 @@ def test_hand_laws_and_sensors_from_a_file() -> None:
         ({"kind": "resolved_rate", "frame": "claw"}, [], "claw"),
         ({"kind": "resolved_rate", "frame": "hand", "reference": {"w": PATH}}, [], "reference: .*axis 'w'"),
         ({"kind": "impedance", "frame": "hand", "stiffness": 1.0, "damping": 1.0}, [], "'mass' is missing"),
-        ({"kind": "resolved_rate", "frame": "hand", "turn": PATH, "attitude": "free"}, [], "'turn' needs"),
+        ({"kind": "resolved_rate", "frame": "hand", "rotation": PATH, "attitude": "free"}, [], "'rotation' needs"),
         (
             {"kind": "coordinated", "frame": "hand", "stiffness": 1.0, "damping": 1.0},
             [],
@@ -202,10 +202,10 @@ def wrong(plant):
 def test_a_law_of_ones_own_from_a_python_file(tmp_path: Path) -> None:
     """It is the law of the library, and that code is run is said."""
     (tmp_path / "law.py").write_text(CODE, encoding="utf-8")
-    law = {"python": "law.py:servo", "period": 0.02, "reference": {"shoulder": 0.1}, "numbers": {"kp": 4.0}}
+    law = {"python": "law.py:servo", "period": 0.02, "reference": {"shoulder": 0.1}, "constants": {"kp": 4.0}}
     given = servo(**law)
     given["phase"][0]["free"] = ["joint3"]
-    with pytest.warns(UserWarning, match=r"runs the Python code of law\.py"):
+    with pytest.warns(UserWarning, match=r"executes the Python code of law\.py"):
         own = run_document(given, folder=tmp_path)
     known = servo(**PID, reference={"joint2": 0.1})
     known["phase"][0]["free"] = ["joint3"]
@@ -223,7 +223,7 @@ def test_a_law_of_ones_own_from_a_python_file(tmp_path: Path) -> None:
         ("law.py", "file.py:function"),
         ("other.py:servo", "no file 'other.py'"),
         ("../law.py:servo", "outside the scenario's folder"),
-        ("broken.py:servo", "broken.py ends with SyntaxError in line 1"),
+        ("broken.py:servo", "broken.py failed: SyntaxError in line 1"),
     ],
 )
 def test_code_that_cannot_be_a_law(tmp_path: Path, name: str, message: str) -> None:

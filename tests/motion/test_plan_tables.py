@@ -63,9 +63,9 @@ def test_a_plan_gives_up_its_locked_joints_and_its_duration_may_be_shorter() -> 
         ({}, {"duration": 2.0}, r"phase\[0\]: duration: lasts 2 s, plan 'swing' 5 s"),
         ({"duration": None}, {}, r"plan\[0\] 'swing': .*shortest duration"),
         (
-            {"clear": [{"first": {"frame": "hand"} | BALL, "second": BALL, "least": 0.1}]},
+            {"clearance": [{"first": {"frame": "hand"} | BALL, "second": BALL, "minimum_gap": 0.1}]},
             {},
-            r"plan\[0\] 'swing': clear\[0\]: plan: 'hand' and 'sphere' come within -\d.* m at \d.* s",
+            r"plan\[0\] 'swing': clearance\[0\]: plan: 'hand' and 'sphere' come within -\d.* m at \d.* s",
         ),
     ],
 )
@@ -77,7 +77,7 @@ def test_what_is_wrong_with_a_plan_is_told(plan: dict[str, Any], phase: dict[str
         run_document(wrong, folder=EXAMPLE.parent)
 
 
-LINE = {"name": "line", "kind": "hand_line", "duration": 10.0, "frame": "hand", "way": [-0.1, 0.05, 0.1]}
+LINE = {"name": "line", "kind": "hand_line", "duration": 10.0, "frame": "hand", "displacement": [-0.1, 0.05, 0.1]}
 HAND = {"frame": "hand", "plan": "line", "period": 0.02}
 
 
@@ -106,7 +106,7 @@ def test_laws_at_the_hand_follow_a_plan(law: dict[str, Any]) -> None:
             )
         np.testing.assert_allclose(ends[name, "servoed"], ends[name, "driven"], atol=3e-4)
     first = Mechanics(robot).frame_pose("hand", robot.configurations["normal"])[0]
-    np.testing.assert_allclose(ends["line", "servoed"][:3] - first, LINE["way"], atol=3e-4)
+    np.testing.assert_allclose(ends["line", "servoed"][:3] - first, LINE["displacement"], atol=3e-4)
     assert np.linalg.norm(ends["swing", "servoed"][:3] - first) > 0.1
 
 

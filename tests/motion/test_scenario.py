@@ -50,7 +50,7 @@ def test_a_thruster_pair_gives_the_momentum_of_its_impulse(tmp_path: Path) -> No
     data = result.data
     assert data is not None
     from spacearm.model import catalogue
-    from spacearm.simulate.bodies import momentum, move
+    from spacearm.simulate.bodies import evaluate_bodies, momentum
 
     robot = catalogue.load("xu2017")
     states = np.concatenate(
@@ -71,7 +71,7 @@ def test_a_thruster_pair_gives_the_momentum_of_its_impulse(tmp_path: Path) -> No
     )
     states[:, 13:16] = np.einsum("jit,tj->ti", rotation, data.base_velocity)
     states[:, 16:19] = np.einsum("jit,tj->ti", rotation, data.base_angular_velocity)
-    found = momentum(robot, move(robot, states), states, robot.inertia_parameters, np.zeros(0))
+    found = momentum(robot, evaluate_bodies(robot, states), states, robot.inertia_parameters, np.zeros(0))
     np.testing.assert_allclose(found.linear[-1], [2.0, 0.0, 0.0], atol=5e-3)
 
 
@@ -136,11 +136,11 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         # thrust that would add up, or that no thruster gives
         (
             HEAD + 'thruster = [{ name = "thruster7", on = [[0.5, 1.5], [0, 1]] }]',
-            r"thruster\[0\]: on: fires from 0.5 s on, but already fires until 1 s",
+            r"thruster\[0\]: on: fires from 0.5 s on, but is still firing until 1 s",
         ),
         (
             HEAD + 'thruster = [{ name = "thruster7", on = [[0, 1]] }, { name = "thruster7" }]',
-            r"thruster\[1\]: thruster\[0\] is also for 'thruster7'",
+            r"thruster\[1\]: thruster\[0\] already fires 'thruster7'",
         ),
         (HEAD + 'thruster = [{ name = "thruster7", level = 1.5 }]', r"thruster\[0\]: level: level reaches 1.5"),
         (HEAD + 'thruster = [{ name = "thruster7", level = -0.1 }]', r"level reaches -0.1 \(expected 0 \(off\)"),
@@ -157,18 +157,18 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         ),
         (
             HEAD + 'thruster = [{ name = "thruster7", level = { kind = "constant", value_deg = 1.0 } }]',
-            r"thruster\[0\]: level: 'value_deg' is given, but a level is a share.*use 'value'",
+            r"thruster\[0\]: level: 'value_deg' is given, but a level is a fraction.*use 'value'",
         ),
         # degrees where there is no angle
         (
             HEAD + '[phase.forces.joint2]\nkind = "constant"\nvalue_deg = 1.0',
-            r"phase\[0\]: forces.joint2: 'value_deg' is given, but a force has no degrees \(use 'value'",
+            r"phase\[0\]: forces.joint2: 'value_deg' is given, but a force cannot be given in degrees \(use 'value'",
         ),
         (
             HEAD
             + 'load = [{ frame = "hand", direction = [1, 0, 0], '
             + 'moment = { kind = "table", times = [0, 1], values_deg = [1, 2] } }]',
-            r"load\[0\]: moment: 'values_deg' is given, but a moment has no degrees \(use 'values'",
+            r"load\[0\]: moment: 'values_deg' is given, but a moment cannot be given in degrees \(use 'values'",
         ),
         (
             HEAD + 'until = [{ quantity = "base_x", value_deg = 1.0 }]',
@@ -177,7 +177,7 @@ def test_forces_loads_events_and_rk4(tmp_path: Path) -> None:
         (HEAD + 'record = [{ quantity = "base_vx", value_deg = 1 }]', r"record\[0\]: 'value_deg' is given"),
         (
             HEAD + '[phase.accelerations.base_vx]\nkind = "constant"\nvalue_deg = 1.0',
-            "accelerations.base_vx: 'value_deg' is given, but 'base_vx' is along an axis",
+            "accelerations.base_vx: 'value_deg' is given, but 'base_vx' is a translation",
         ),
         # keys that the chosen kind does not use
         (
@@ -244,13 +244,16 @@ child = "cart"
     [
         (
             '[phase.driven.rail]\nkind = "table"\ntimes = [0, 1]\nvalues_deg = [0, 1]',
-            "driven.rail: 'values_deg'.*slides",
+            "driven.rail: 'values_deg'.*prismatic",
         ),
         (
             'until = [{ quantity = "rail", value_deg = 1.0 }]',
-            r"until\[0\]: 'value_deg' is given, but joint 'rail' slides",
+            r"until\[0\]: 'value_deg' is given, but joint 'rail' is prismatic",
         ),
-        ('until = [{ quantity = "rail.rate", value_deg = 1.0 }]', "'value_deg' is given, but joint 'rail' slides"),
+        (
+            'until = [{ quantity = "rail.rate", value_deg = 1.0 }]',
+            "'value_deg' is given, but joint 'rail' is prismatic",
+        ),
         ('[phase.accelerations.rail]\nkind = "constant"\nvalue_deg = 1.0', "accelerations.rail: 'value_deg' is given"),
     ],
 )
@@ -317,7 +320,7 @@ def test_why_a_run_ended_early_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr().err
     assert "phase[0]: the run ended at t = " in told
     assert "more steps than allowed, 3" in told
-    assert "set method.max_steps" in told
+    assert "raise method.max_steps" in told
     assert not (tmp_path / "out").exists()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from spacearm.optimise.boxed import minimise_boxed
+from spacearm.optimise.box_constrained import minimise_in_box
 from spacearm.typing import Array
 
 
@@ -19,7 +19,7 @@ def rosenbrock(x: Array) -> tuple[Array, Array]:
 def test_a_curved_valley_from_many_starts() -> None:
     starts = np.random.default_rng(0).uniform(-2, 2, (40, 2))
     wide = np.full(2, np.inf)
-    found = minimise_boxed(rosenbrock, starts, -wide, wide)
+    found = minimise_in_box(rosenbrock, starts, -wide, wide)
     np.testing.assert_allclose(found.points, 1.0, atol=1e-6)
     assert found.rounds < 400
 
@@ -28,7 +28,7 @@ def test_a_curved_valley_from_many_starts() -> None:
 def test_bounds_hold_and_the_minimum_is_scipys(lower: tuple[float, float], upper: tuple[float, float]) -> None:
     low, high = np.array(lower, dtype=float), np.array(upper, dtype=float)
     starts = np.random.default_rng(1).uniform(low, high, (20, 2))
-    found = minimise_boxed(rosenbrock, starts, low, high)
+    found = minimise_in_box(rosenbrock, starts, low, high)
     assert np.all(found.points >= low)
     assert np.all(found.points <= high)
     other = min(
@@ -51,7 +51,7 @@ def test_an_ill_conditioned_bowl_with_half_its_variables_at_bounds() -> None:
         return 0.5 * np.einsum("...i,...i->...", gap, slope), slope
 
     low, high = np.full(8, -1.0), np.full(8, 1.0)
-    found = minimise_boxed(bowl, rng.uniform(low, high, (10, 8)), low, high)
+    found = minimise_in_box(bowl, rng.uniform(low, high, (10, 8)), low, high)
     # A convex problem has one minimum, and there the projected gradient vanishes.
     np.testing.assert_allclose(found.points, np.broadcast_to(found.points[0], (10, 8)), atol=1e-4)
     assert np.abs(found.slopes).max() < 1e-8
@@ -61,9 +61,9 @@ def test_an_ill_conditioned_bowl_with_half_its_variables_at_bounds() -> None:
 def test_a_search_does_not_depend_on_its_neighbours() -> None:
     starts = np.random.default_rng(3).uniform(-2, 2, (6, 2))
     low, high = np.array([-2.0, -2.0]), np.array([2.0, 0.8])
-    every = minimise_boxed(rosenbrock, starts, low, high)
+    every = minimise_in_box(rosenbrock, starts, low, high)
     for i in range(6):
-        alone = minimise_boxed(rosenbrock, starts[i : i + 1], low, high)
+        alone = minimise_in_box(rosenbrock, starts[i : i + 1], low, high)
         np.testing.assert_allclose(every.points[i], alone.points[0], atol=1e-9)
 
 
@@ -77,6 +77,6 @@ def test_a_search_that_falls_into_a_pole_ends_and_leaves_the_others_alone() -> N
         return value, np.where(deep, 1.0 / safe**2, 2.0 * (a + 2.0))[..., None]
 
     wide = np.full(1, np.inf)
-    found = minimise_boxed(pole, np.array([[1.0], [-1.5], [0.3], [-3.0]]), -wide, wide)
+    found = minimise_in_box(pole, np.array([[1.0], [-1.5], [0.3], [-3.0]]), -wide, wide)
     assert np.all(found.values[[0, 2]] < -1e6)
     np.testing.assert_allclose(found.points[[1, 3], 0], -2.0, atol=1e-9)

@@ -55,7 +55,7 @@ def test_noise_stated_too_large_or_too_small_is_not_sound() -> None:
 
 def test_a_value_on_its_bound_is_told() -> None:
     found = diagnose(LeastSquares().solve(line(3, lower=-1.0, upper=0.9)))
-    assert found.on_bounds == ("start",)
+    assert found.parameters_on_bounds == ("start",)
     assert not found.certificate()["on_bounds"].sound
 
 
@@ -84,7 +84,7 @@ def test_combinations_that_the_data_leave_open_are_named() -> None:
     rows = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
     block = Block(lambda x: rows @ x, lambda x: rows, 1.0)
     problem = Problem([Parameter(name, 1.0) for name in "abc"], block)
-    information = Information.of(problem, np.ones(3))
+    information = Information.from_problem(problem, np.ones(3))
     assert information.rank == 2
     worst = information.weakest(problem.names, 2)
     assert worst[0].deviation == np.inf

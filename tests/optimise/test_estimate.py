@@ -7,8 +7,8 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem
-from spacearm.optimise.estimate import Reason
-from spacearm.optimise.information import Information, eliminate, solve_scaled, without
+from spacearm.optimise.estimate import StopReason
+from spacearm.optimise.information import Information, eliminate, remove_directions, solve_scaled
 
 T = np.linspace(0.0, 3.0, 60)
 TRUE = np.array([2.0, 0.7])
@@ -64,7 +64,7 @@ def test_differences_replace_a_jacobian() -> None:
     given = problem(NOISE, 2, NOISE)
     x = np.array([1.7, 0.4])
     without = Problem(given.parameters, Block(given.blocks[0].residual, sigma=NOISE))
-    assert np.allclose(without.weighted_jacobian(x), given.weighted_jacobian(x), rtol=1e-6, atol=1e-6)
+    assert np.allclose(without.residual_jacobian(x), given.residual_jacobian(x), rtol=1e-6, atol=1e-6)
 
 
 def test_blind_directions_have_infinite_deviation() -> None:
@@ -93,7 +93,7 @@ def test_swarm_leaves_local_minima() -> None:
 
     wavy = Problem([Parameter(f"x{i}", 3.0, lower=-5.0, upper=5.0) for i in range(3)], cost=rastrigin)
     found = ParticleSwarm(particles=80, iterations=400, neighbours=2, target=1e-8).solve(wavy)
-    assert found.reason is Reason.SMALL_COST
+    assert found.reason is StopReason.SMALL_COST
     assert NelderMead().solve(wavy).cost > 1.0
 
 
@@ -126,4 +126,4 @@ def test_information_that_is_empty_singular_or_not_finite() -> None:
     # the two unknowns that are eliminated are the same: together they are one
     same = np.array([[2.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
     np.testing.assert_allclose(eliminate(same, 1), [[1.0]], atol=1e-12)
-    assert np.isfinite(without(np.diag([1.0, 0.0, 0.0]), np.eye(3)[:, :1], np.ones(3))).all()
+    assert np.isfinite(remove_directions(np.diag([1.0, 0.0, 0.0]), np.eye(3)[:, :1], np.ones(3))).all()

@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from scipy.stats import chi2, f, kstest
 
 from spacearm.identify.inertia.output_error import Score
-from spacearm.optimise.overconfidence import _mean_tail, scatter, square_sum_tail
+from spacearm.optimise.overconfidence import _mean_tail, interval_factors, scatter, square_sum_tail
 from spacearm.typing import Array
 
 RNG = np.random.default_rng(5)
@@ -83,3 +83,29 @@ def test_a_variance_that_is_an_estimate_is_counted() -> None:
     assert _mean_tail(level, weights, doubt) == pytest.approx(0.01, rel=0.25)
     assert _mean_tail(level, weights, 0.0) < 0.9 * _mean_tail(level, weights, doubt)
     assert Score("a", 9.0, 3, doubt=doubt).p_value == pytest.approx(f.sf(3.0, 3, free))
+
+
+def test_intervals_of_coloured_residuals_cover() -> None:
+    """The mean of noise with a memory of ten samples: its white-noise interval is 4.4 times too small."""
+    flat, own = np.ones((600, 1)), np.array([[1.0 / 600.0]])
+    inside = []
+    for _ in range(300):
+        noise = lfilter([np.sqrt(0.19)], [1.0, -0.9], RNG.normal(size=800))[200:]
+        factor = interval_factors(noise - noise.mean(), flat, own)[0]
+        inside.append([abs(noise.mean()) < 1.96 * np.sqrt(own[0, 0]) * wide for wide in (1.0, factor)])
+    before, now = np.mean(inside, axis=0)
+    assert before < 0.45
+    assert now > 0.85
+
+
+def test_intervals_of_white_residuals_hardly_grow() -> None:
+    """Deviations by twelve intervals are themselves known to a fifth; no parameter is claimed to be better known."""
+    factors = []
+    for _ in range(100):
+        noise = RNG.normal(size=600)
+        residual = noise - COLUMNS @ (COVARIANCE @ (COLUMNS.T @ noise))
+        factors.append(interval_factors(residual, COLUMNS, COVARIANCE))
+    assert np.min(factors) >= 1.0
+    assert np.mean(factors) < 1.15
+    undetermined = interval_factors(np.ones(600), COLUMNS, np.diag([np.inf, *np.diag(COVARIANCE)[1:]]))
+    assert undetermined[0] == 1.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from spacearm.optimise import pareto_search
-from spacearm.optimise.pareto import crowding, not_dominated
+from spacearm.optimise.pareto import neighbour_distance, not_dominated
 
 
 def test_not_dominated_by_brute_force() -> None:
@@ -17,7 +17,7 @@ def test_not_dominated_by_brute_force() -> None:
         assert (i in kept) <= (not beaten)
         if not beaten and not twin and np.sum(np.all(values == row, axis=1)) == 1:
             assert i in kept
-    spread = crowding(values[sorted(kept)])
+    spread = neighbour_distance(values[sorted(kept)])
     assert np.isinf(spread).sum() >= 2
 
 

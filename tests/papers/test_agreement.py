@@ -12,7 +12,7 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.papers import PAPERS, agreement
-from spacearm.papers.agreement import Claim, find, row_of
+from spacearm.papers.agreement import Claim, build_finding, row_of
 from spacearm.result import Row, Verdict
 
 CLAIMS = {
@@ -35,7 +35,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def row(claim: str, value: object = None, **options: object) -> Row:
-    return row_of("made-up", find(claim, value, **options))  # type: ignore[arg-type]
+    return row_of("made-up", build_finding(claim, value, **options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_every_figure_of_a_paper_is_accounted_for(paper: str) -> None:
         assert printed.shows
         assert printed.here or printed.why
     assert sorted(set(numbers)) == list(range(1, counts[paper] + 1))
-    captions = agreement.printed(paper, "page")["captions"]
+    captions = agreement.read_printed(paper, "page")["captions"]
     assert {name for printed in own for name in printed.here} <= set(captions)
 
 
@@ -136,7 +136,7 @@ def test_the_other_sign_is_no_fit_however_near() -> None:
 
 def test_every_claim_needs_a_finding_and_every_finding_a_claim() -> None:
     with pytest.raises(InputError, match=r"nothing was found for arithmetic, between, exact.*"):
-        agreement.agreement("made-up", [find("ours", 1.0)])
+        agreement.agreement("made-up", [build_finding("ours", 1.0)])
     with pytest.raises(InputError, match=r"no claim 'oars'.*did you mean 'ours'"):
         row("oars", 1.0)
 
@@ -148,5 +148,5 @@ def test_claims_of_the_papers_are_well_formed(paper: str) -> None:
     texts = tomllib.loads((folder / "claims.toml").read_text(encoding="utf-8"))
     assert texts
     for name, claim in agreement.claims(paper).items():
-        assert claim.met in Verdict, name
+        assert claim.verdict_if_met in Verdict, name
         assert claim.printed is None or claim.source, name

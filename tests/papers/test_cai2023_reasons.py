@@ -9,32 +9,32 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Ejection, Rig, eject, eject_batch, equivalent_mass, segmented
+from spacearm.ejection import Ejection, Rig, eject, eject_batch, equivalent_mass, run_segmented
 from spacearm.ejection.tumble import moment_of_momentum
 from spacearm.engine import Mechanics
 from spacearm.model import Friction
 from spacearm.papers.agreement import claims, row_of
 from spacearm.papers.cai2023 import claims as cai2023_claims
 from spacearm.papers.cai2023 import runs as cai2023_runs
-from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, in_paper_signs, measured
+from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, convert_to_paper_signs, measured_value
 from spacearm.result import Verdict
 
 CLAIMS = claims("cai2023")
 
 
 @pytest.fixture(scope="module")
-def rough(rig: Rig) -> cai2023_runs.Rough:
+def rough(rig: Rig) -> cai2023_runs.RoughRail:
     return cai2023_runs.rough_rail(rig)
 
 
 def test_within_tolerance_is_fitted_only_with_the_papers_sign(runs: dict[int, Ejection]) -> None:
     claim = replace(CLAIMS["{name}.{kind}.joint4"], printed=0.28)
-    assert claim.met is Verdict.FITTED
+    assert claim.verdict_if_met is Verdict.FITTED
     assert claim.holds(0.3)
     assert not claim.holds(1.0)
     assert not claim.holds(0.0)
     assert not claim.holds(-0.1)
-    still = in_paper_signs(runs[5]) | {"joint4": 0.0}
+    still = convert_to_paper_signs(runs[5]) | {"joint4": 0.0}
     rows = [row_of("cai2023", finding) for finding in cai2023_claims.columns(still, 5, "attitude5", "full")]
     (row,) = [row for row in rows if row.quantity.endswith("joint4")]
     assert row.verdict is Verdict.DIFFERS
@@ -44,23 +44,23 @@ def test_within_tolerance_is_fitted_only_with_the_papers_sign(runs: dict[int, Ej
 def test_tolerances_of_the_tests_are_the_papers_largest_errors() -> None:
     for key, (absolute, relative) in cai2023_claims.TEST_TOLERANCES.items():
         theory = np.array([getattr(TABLE[number], key)[0] for number in ATTITUDES])
-        test = np.array([measured(number, key) for number in ATTITUDES])
+        test = np.array([measured_value(number, key) for number in ATTITUDES])
         gap = np.abs(theory - test) / (np.abs(theory) if relative else 1.0)
         assert gap.max() == pytest.approx(relative or absolute, abs=6e-4)
 
 
 def test_one_friction_of_the_rail_takes_the_velocities_to_the_tests_but_not_the_joints(
-    rig: Rig, runs: dict[int, Ejection], rough: cai2023_runs.Rough
+    rig: Rig, runs: dict[int, Ejection], rough: cai2023_runs.RoughRail
 ) -> None:
     assert rough.friction == pytest.approx(9.24, abs=0.05)
     least = cai2023_runs.spread(rough.values, ("velocity",))
     for other in (rough.friction - 1.0, rough.friction + 1.0):
-        assert cai2023_runs.spread(cai2023_runs._on_a_rough_rail(rig, other), ("velocity",)) > least
-    smooth = {number: in_paper_signs(run) for number, run in runs.items()}
+        assert cai2023_runs.spread(cai2023_runs._run_on_rough_rail(rig, other), ("velocity",)) > least
+    smooth = {number: convert_to_paper_signs(run) for number, run in runs.items()}
     assert least < 0.3 * cai2023_runs.spread(smooth, ("velocity",))
     joints = ("joint2", "joint4")
     assert cai2023_runs.spread(rough.values, joints) > 0.99 * cai2023_runs.spread(smooth, joints)
-    single = in_paper_signs(eject(Rig(rig.arm, _rough(rig, rough.friction), "y"), "attitude4", flight=0.01))
+    single = convert_to_paper_signs(eject(Rig(rig.arm, _rough(rig, rough.friction), "y"), "attitude4", flight=0.01))
     for key, value in rough.values[4].items():
         assert value == pytest.approx(single[key], rel=1e-6)
 
@@ -69,7 +69,7 @@ def _rough(rig: Rig, friction: float) -> object:
     return replace(rig.device, friction=Friction(friction, friction))
 
 
-def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: cai2023_runs.Rough) -> None:
+def test_rows_beside_the_tests(runs: dict[int, Ejection], rough: cai2023_runs.RoughRail) -> None:
     found = [row_of("cai2023", finding) for finding in cai2023_claims.tests(runs, rough)]
     rows = {row.quantity: row for row in found}
     assert not any(row.verdict is Verdict.AGREES for row in rows.values())
@@ -85,7 +85,7 @@ def test_another_attitude_meets_all_of_table_three(rig: Rig, number: int) -> Non
     run = eject(rig, np.radians(ELSEWHERE[number]))
     name = f"attitude{number}"
     findings = [*cai2023_claims.masses(run, number, name)]
-    findings += cai2023_claims.columns(in_paper_signs(run), number, name, "full")
+    findings += cai2023_claims.columns(convert_to_paper_signs(run), number, name, "full")
     found = [row_of("cai2023", finding) for finding in findings]
     assert [row.quantity for row in found if row.verdict is not Verdict.FITTED] == []
     assert len(found) == 7
@@ -109,13 +109,13 @@ def test_the_straight_arms_elbow_holds_by_one_percent(rig: Rig, runs: dict[int, 
     assert held == pytest.approx(load, abs=0.006)
     assert 0.98 < held / 4.0 < 0.99
     loose = eject(rig.with_joints(friction=Friction(3.9, 2.0)), "attitude5", flight=1.0)
-    assert in_paper_signs(loose)["joint4"] == pytest.approx(turned, abs=0.005)
-    assert np.sign(in_paper_signs(loose)["joint4"]) == np.sign(TABLE[5].joint4[1])
+    assert convert_to_paper_signs(loose)["joint4"] == pytest.approx(turned, abs=0.005)
+    assert np.sign(convert_to_paper_signs(loose)["joint4"]) == np.sign(TABLE[5].joint4[1])
 
 
 def test_what_the_segmented_algorithm_leaves_out_in_attitude_two(rig: Rig, runs: dict[int, Ejection]) -> None:
     """Between both methods: constant friction, inertias and spring force as they are, but no velocity terms."""
-    run, parts, mechanics = runs[2], segmented(rig, "attitude2"), Mechanics(rig.arm)
+    run, parts, mechanics = runs[2], run_segmented(rig, "attitude2"), Mechanics(rig.arm)
     moving, signs = [2, 6, 7], np.sign(run.variation[:2])  # rail, joints 2 and 4; joint 6 holds
     stiffness, stroke = rig.device.total_stiffness, rig.device.stroke
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.figures import curve, panels, same_scale
+from spacearm.figures import add_curve, panels, share_y_range
 from spacearm.papers import PAPERS
 from spacearm.report.page import render_result
 from spacearm.result import Figure, PrintedFigure, Result
-from spacearm.words import mathematics
+from spacearm.text_format import mathematics_html
 
 
 def test_a_page_says_which_figure_of_the_paper_is_which() -> None:
@@ -28,15 +28,17 @@ def test_a_page_says_which_figure_of_the_paper_is_which() -> None:
 def test_panels_that_compare_have_one_scale() -> None:
     plot = panels(("a", "b", "c"))
     for column, size in enumerate((1.0, 10.0, 100.0), 1):
-        curve(plot, [0.0, 1.0], [-size, size], "x", row=1, col=column)
-    same_scale(plot, [(1, 1), (1, 2)])
+        add_curve(plot, [0.0, 1.0], [-size, size], "x", row=1, col=column)
+    share_y_range(plot, [(1, 1), (1, 2)])
     ranges = [axis.range for axis in (plot.layout.yaxis, plot.layout.yaxis2, plot.layout.yaxis3)]
     assert ranges == [(-11.0, 11.0), (-11.0, 11.0), None]
 
 
 def test_symbols_with_subscripts_are_set_as_such() -> None:
-    assert mathematics("h² ≤ H Σ m_i, a < J_A.") == "h² ≤ H Σ <i>m</i><sub>i</sub>, a &lt; <i>J</i><sub>A</sub>."
-    assert mathematics("joint1.turn_y: bias.rigid_torque.x_y.z") == "joint1.turn_y: bias.rigid_torque.x_y.z"
+    assert mathematics_html("h² ≤ H Σ m_i, a < J_A.") == "h² ≤ H Σ <i>m</i><sub>i</sub>, a &lt; <i>J</i><sub>A</sub>."
+    assert (
+        mathematics_html("joint1.rotation_y: bias.rigid_torque.x_y.z") == "joint1.rotation_y: bias.rigid_torque.x_y.z"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -49,12 +49,12 @@ def test_verdicts_are_honest(result: Result) -> None:
     found = {row.quantity: row for row in result.rows}
     names = ("motor_inertia", "stiffness", "damping")
     inputs = [found[f"test{n}.{name}"] for n in range(1, 6) for name in names]
-    assert all(row.verdict is Verdict.NO_EVIDENCE and "put into the twin" in row.note for row in inputs)
+    assert all(row.verdict is Verdict.NO_EVIDENCE and "put into the simulation" in row.note for row in inputs)
     assert found["test2.offset"].verdict is Verdict.NO_EVIDENCE
     assert found["test1.offset"].verdict is Verdict.NOT_RECOVERABLE
     assert found["test2.offset"].paper == 2.8
     assert found["hessian.J"].verdict is Verdict.AGREES
-    assert "twins" in result.summary
+    assert "simulated" in result.summary
 
 
 def test_claims_have_verdicts(result: Result) -> None:

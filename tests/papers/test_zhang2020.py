@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from spacearm.capture import cushion, modes
+from spacearm.capture import modes, simulate_capture
 from spacearm.model import catalogue
 from spacearm.papers import PAPERS, zhang2020
 from spacearm.papers.agreement import row_of
@@ -208,7 +208,7 @@ def test_a_case_has_one_colour_and_panels_of_one_unit_one_scale(result):
     for case in ("spring without damping", "damping 1", "damping 5"):
         traces = [t for name in ("fig12", "fig13", "fig14", "fig15") for t in plots[name].data if t.name == case]
         assert len({trace.line.color for trace in traces}) == 1
-    for axis in ("turn_x", "slide_z"):
+    for axis in ("rotation_x", "slide_z"):
         first, second = (next(t for t in plots["fig10"].data if t.name == f"joint{k}.{axis}") for k in (1, 2))
         assert first.line.color == second.line.color
         assert (first.line.dash, second.line.dash) == ("solid", "dash")
@@ -221,11 +221,13 @@ def test_a_case_has_one_colour_and_panels_of_one_unit_one_scale(result):
 def test_axial_facts_depend_on_no_length():
     """Modes and transmitted axial loads are those of any lengths; bending modes are not."""
     other = zhang2020.robot(0.8, 1.1, 0.3)
-    for axis in ("slide_z", "turn_z"):
-        np.testing.assert_allclose(modes(other).of(axis), modes(ARM).of(axis), rtol=1e-12)
+    for axis in ("slide_z", "rotation_z"):
+        np.testing.assert_allclose(
+            modes(other).select_frequencies(axis), modes(ARM).select_frequencies(axis), rtol=1e-12
+        )
     assert abs(modes(other).frequency[1] - modes(ARM).frequency[1]) > 0.02
     hit = [zhang2020.single_hit("mz")]
-    mine, theirs = (cushion(arm, State.at_rest(arm), hit, duration=5.0) for arm in (ARM, other))
+    mine, theirs = (simulate_capture(arm, State.at_rest(arm), hit, duration=5.0) for arm in (ARM, other))
     np.testing.assert_allclose(mine.base_wrench[:, 5], theirs.base_wrench[:, 5], atol=1e-10)
 
 
@@ -238,7 +240,9 @@ def test_bending_stretches_the_slide_to_second_order_only(hit):
     half = replace(whole, wrench=tuple(0.5 * entry for entry in whole.wrench))
     slides = []
     for blow in (whole, half):
-        cross = zhang2020.forbidden(cushion(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit])
+        cross = zhang2020.largest_cross_deformation(
+            simulate_capture(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit]
+        )
         slides.append(cross.pop("slide_z"))
         assert max(cross.values()) == 0.0
     assert slides[0] > 1e-5

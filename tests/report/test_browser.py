@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spacearm.figures import curve, new_figure
+from spacearm.figures import add_curve, new_figure
 from spacearm.report import write_index, write_result
 from spacearm.report.folder import publish
-from spacearm.report.write import PLOTLY, Entry, share_script, write_files
+from spacearm.report.write import PLOTLY, IndexEntry, share_script, write_files
 from spacearm.result import Figure, Result
 from spacearm.study import run_scenario
 from support import ROOT
@@ -21,7 +21,7 @@ def test_a_run_and_an_index(tmp_path: Path) -> None:
     with publish(tmp_path / "all" / "one", "motion") as staging:
         write_files(result, staging, plotly=f"../{PLOTLY}")
     share_script(tmp_path / "all")
-    entries = [Entry("one", "One", result, "one/index.html"), Entry("two", "Two", missing="failed")]
+    entries = [IndexEntry("one", "One", result, "one/index.html"), IndexEntry("two", "Two", missing="failed")]
     index = write_index(entries, tmp_path / "all")
     with chromium(tmp_path / "profile") as browser:
         look_at(browser, index)
@@ -33,7 +33,7 @@ def test_a_run_and_an_index(tmp_path: Path) -> None:
 
 def test_titles_that_stand_on_one_another_are_found(tmp_path: Path) -> None:
     plot = new_figure(x="time", x_unit="s", y="force", y_unit="N", title="Forces at the hand")
-    curve(plot, [0.0, 1.0], [0.0, 1.0], "a name in the legend", showlegend=True)
+    add_curve(plot, [0.0, 1.0], [0.0, 1.0], "a name in the legend", showlegend=True)
     file = write_result(Result("demo", figures=[Figure("forces", plot)]), tmp_path / "out")
     with chromium(tmp_path / "profile") as browser:
         page = Page(browser, file)

@@ -10,16 +10,16 @@ import pytest
 
 from spacearm.cli.app import run_app
 from spacearm.errors import InputError
-from spacearm.figures import curve, new_figure
+from spacearm.figures import add_curve, new_figure
 from spacearm.report import compare_results, write_comparison, write_result
-from spacearm.report.compare import difference
-from spacearm.report.write import plots_of
+from spacearm.report.compare import relative_difference
+from spacearm.report.write import read_plots
 from spacearm.result import Certificate, Check, Figure, Limit, Result, Row
 
 
 def write(folder: Path, peak: float, used: float = 0.5, **more: object) -> Path:
     figure = new_figure(x="time", x_unit="s", y="rate", y_unit="deg/s")
-    curve(figure, [0.0, 1.0], [0.0, peak], "x")
+    add_curve(figure, [0.0, 1.0], [0.0, peak], "x")
     rows = [Row("rate.peak", peak, "deg/s"), Row("mass", 3.0, "kg"), Row("noise", 1e-17), Row("binding", "rate limit")]
     fields: dict[str, object] = {
         "rows": rows,
@@ -55,7 +55,7 @@ def test_rows_that_differ_come_with_their_relative_difference(tmp_path: Path) ->
     ],
 )
 def test_differences_of_values(first: object, second: object, relative: float) -> None:
-    assert difference(first, second) == relative
+    assert relative_difference(first, second) == relative
 
 
 def test_terminal_prints_verdicts_and_fails_only_where_that_is_asked_for(
@@ -81,7 +81,7 @@ def test_page_has_the_curves_of_both_over_one_another(tmp_path: Path) -> None:
     unsound = Certificate({"momentum": Check(1.0, 1e-9)})
     folders = write(tmp_path / "a", 2.0), write(tmp_path / "b", 3.0, certificate=unsound)
     page = write_comparison(compare_results(*folders), tmp_path / "out")
-    plot = json.loads(plots_of(page)["rates"])
+    plot = json.loads(read_plots(page)["rates"])
     assert [(trace["line"]["dash"], trace.get("name")) for trace in plot["data"]] == [
         ("solid", "x"),
         ("dash", "x"),

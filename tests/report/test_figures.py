@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.figures import MOST_CURVES, curve, new_figure
+from spacearm.figures import MOST_CURVES, add_curve, new_figure
 from spacearm.result import MORE_CURVES, Figure
 from spacearm.study import run_scenario
 from support import ROOT
@@ -28,7 +28,7 @@ def test_figures_of_an_example(name: str) -> None:
 def test_curves_behind_the_eighth_are_in_the_legend_alone() -> None:
     plot = new_figure(x="time", x_unit="s", y="force", y_unit="N")
     for k in range(11):
-        curve(plot, [0.0, 1.0], [0.0, 1.0 + k], f"joint{k}")
+        add_curve(plot, [0.0, 1.0], [0.0, 1.0 + k], f"joint{k}")
     figure = Figure("many", plot, "Forces.")
     assert sum(trace.visible is None for trace in plot.data) == MOST_CURVES
     assert [trace.visible for trace in plot.data][MOST_CURVES:] == ["legendonly"] * 3
@@ -38,12 +38,12 @@ def test_curves_behind_the_eighth_are_in_the_legend_alone() -> None:
 
 def test_rounding_is_drawn_as_zero() -> None:
     plot = new_figure(x="time", x_unit="s", y="force", y_unit="N")
-    curve(plot, [0.0, 1.0], [3e-15, 1e-17], "noise")
+    add_curve(plot, [0.0, 1.0], [3e-15, 1e-17], "noise")
     assert figure_faults(plot) == ["y: 'noise' is rounding: 3e-15"]
     Figure("noise", plot)
     assert np.all(np.asarray(plot.data[0].y) == 0.0)
     small = new_figure(x="time", x_unit="s", y="slide", y_unit="m")
-    curve(small, [0.0, 1.0], [0.0, 2e-9], "small")  # small, but no rounding
+    add_curve(small, [0.0, 1.0], [0.0, 2e-9], "small")  # small, but no rounding
     Figure("small", small)
     assert small.data[0].y[1] == 2e-9
 
@@ -59,6 +59,6 @@ def test_rounding_is_drawn_as_zero() -> None:
 )
 def test_faults_are_found(label: str, unit: str, fault: str, tmp_path: Path) -> None:
     plot = new_figure(x="time", x_unit="s")
-    curve(plot, [0.0, 1.0], [0.0, 1.0], "one")
+    add_curve(plot, [0.0, 1.0], [0.0, 1.0], "one")
     plot.update_yaxes(title_text=f"{label} [{unit}]" if unit else label)
     assert any(fault in found for found in figure_faults(plot))

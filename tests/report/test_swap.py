@@ -67,7 +67,7 @@ def test_a_file_that_comes_just_before_the_exchange_is_kept(tmp_path: Path, monk
     out = tmp_path / "out"
     write(out, OLD)
     exchanged = []
-    only = swap._only
+    only = swap._holds_only
 
     def late(folder: Path, listed: list[str]) -> bool:
         found = only(folder, listed)
@@ -75,7 +75,7 @@ def test_a_file_that_comes_just_before_the_exchange_is_kept(tmp_path: Path, monk
         exchanged.append(found)
         return found
 
-    monkeypatch.setattr(swap, "_only", late)
+    monkeypatch.setattr(swap, "_holds_only", late)
     write(out, NEW)
     assert exchanged == [True]
     assert names(tmp_path) == ["out", "out/late.txt", "out/new.txt", "out/results.json"]
@@ -150,7 +150,7 @@ def test_a_finished_run_that_finds_no_place_is_kept_for_the_next_call(
 
     with monkeypatch.context() as patch:
         patch.setattr(swap, "_exchange", fail)
-        with pytest.raises(SpacearmError, match=r"the results are complete in .*; the next run into this folder puts"):
+        with pytest.raises(SpacearmError, match=r"the results are complete in .*; the next run into this folder moves"):
             write(out, NEW)
     assert names(out) == ["old.txt", "results.json"]
     with pytest.raises(RuntimeError), publish(out, "demo"):
@@ -192,7 +192,7 @@ def test_what_cannot_be_replaced_is_told_before_the_run(name: str, what: str, tm
         (tmp_path / name).mkdir()
     else:
         (tmp_path / name).symlink_to(tmp_path)
-    with pytest.raises(InputError, match=f"{name} is there and is not {what}"), publish(tmp_path):
+    with pytest.raises(InputError, match=f"{name} exists and is not {what}"), publish(tmp_path):
         raise AssertionError
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

@@ -13,16 +13,23 @@ import pytest
 import xarray as xr
 
 from spacearm.errors import InputError
-from spacearm.figures import COLOURS, curve, label, lines, new_figure
+from spacearm.figures import COLOURS, add_curve, label, lines, new_figure
 from spacearm.model import catalogue
-from spacearm.report import kept_result, write_index, write_result
+from spacearm.report import reusable_result, write_index, write_result
 from spacearm.report.folder import publish
-from spacearm.report.kept import made_from
-from spacearm.report.write import PLOTLY, Entry, plot_json, share_script, write_files
+from spacearm.report.reuse import input_digest
+from spacearm.report.write import PLOTLY, IndexEntry, plot_json, share_script, write_files
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 from spacearm.scene import scene_of
-from spacearm.words import in_words, quantity, setting, show, uncertain, unit
-from spacearm.words import result as result_text
+from spacearm.text_format import (
+    format_quantity,
+    format_uncertain,
+    format_unit,
+    format_value,
+    humanise_name,
+    label_setting,
+)
+from spacearm.text_format import format_result as result_text
 
 HOSTILE = "</script><script>alert(1)</script> & <b>"
 
@@ -248,7 +255,7 @@ def test_publish_keeps_other_files_and_the_old_ones_on_error(tmp_path: Path) -> 
 def test_publish_refuses_a_folder_with_a_page_of_another_origin(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("mine")
     with (
-        pytest.raises(InputError, match=r"index\.html is there, and spacearm did not write it"),
+        pytest.raises(InputError, match=r"index\.html exists, and spacearm did not write it"),
         publish(tmp_path) as staging,
     ):
         (staging / "index.html").write_text("new")
@@ -269,8 +276,8 @@ def test_index_over_several_studies(tmp_path: Path) -> None:
     done = result()
     write_result(done, tmp_path / "demo")
     entries = [
-        Entry("demo", "Title of demo", done, "demo/index.html"),
-        Entry("cai2023", "Ejection", missing="not part of this version"),
+        IndexEntry("demo", "Title of demo", done, "demo/index.html"),
+        IndexEntry("cai2023", "Ejection", missing="not part of this version"),
     ]
     page = Page(write_index(entries, tmp_path))
     assert [link for link in page.links() if link != "data:,"] == ["plotly.min.js", "demo/index.html"]
@@ -287,7 +294,7 @@ def test_index_over_several_studies(tmp_path: Path) -> None:
 def test_kept_results_say_the_same_as_new_ones(tmp_path: Path) -> None:
     with publish(tmp_path / "out", "demo") as staging:
         write_files(result(), staging, made_from="this")
-    kept = kept_result(tmp_path / "out", "this")
+    kept = reusable_result(tmp_path / "out", "this")
     assert kept is not None
     assert kept.to_json() == result().to_json()
     assert (kept.title, kept.counts(), kept.sound) == ("A demonstration", result().counts(), True)
@@ -295,22 +302,22 @@ def test_kept_results_say_the_same_as_new_ones(tmp_path: Path) -> None:
 
 def test_what_was_made_from_something_else_or_is_damaged_or_not_sound_is_not_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert kept_result(out, "") is None
+    assert reusable_result(out, "") is None
     for certificate, made, wanted in (({}, "this", "that"), ({"energy": Check(1.0, 1e-9)}, "this", "this")):
         with publish(out, "demo") as staging:
             write_files(result(certificate=certificate), staging, made_from=made)
-        assert kept_result(out, wanted) is None
+        assert reusable_result(out, wanted) is None
     write_result(result(), out)
-    assert kept_result(out, "") is not None
+    assert reusable_result(out, "") is not None
     (out / "data.nc").unlink()
-    assert kept_result(out, "") is None
+    assert reusable_result(out, "") is None
     for text in ('{"made_from": "", "files": [], "rows": [1], "certificate": {}, "settings": {}}', "[]", '{"rows": 1}'):
         (out / "results.json").write_text(text)
-        assert kept_result(out, "") is None
+        assert reusable_result(out, "") is None
 
 
 def test_settings_count_for_what_a_result_is_made_from() -> None:
-    assert made_from("a", "b") == made_from("a", "b") != made_from("ab")
+    assert input_digest("a", "b") == input_digest("a", "b") != input_digest("ab")
 
 
 def test_lines_have_labels_units_and_one_curve_for_each_name() -> None:
@@ -353,7 +360,7 @@ def test_labels() -> None:
     ],
 )
 def test_show(value: object, text: str) -> None:
-    assert show(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize(
@@ -364,11 +371,11 @@ def test_show(value: object, text: str) -> None:
         (8012.3, 34.0, "8012 ± 34"),
         (123456.0, 3400.0, "123456 ± 3400"),
         (2.0, float("inf"), "2"),
-        (1e-9, 2e-11, f"{show(1e-9)} ± {show(2e-11)}"),
+        (1e-9, 2e-11, f"{format_value(1e-9)} ± {format_value(2e-11)}"),
     ],
 )
 def test_a_value_with_its_deviation(value: float, deviation: float, text: str) -> None:
-    assert uncertain(value, deviation) == text
+    assert format_uncertain(value, deviation) == text
 
 
 @pytest.mark.parametrize(
@@ -382,7 +389,8 @@ def test_a_value_with_its_deviation(value: float, deviation: float, text: str) -
 )
 def test_names_in_words(name: str, text: str) -> None:
     assert (
-        in_words(name, {"contact.free": "contact, free joints", "e0": "plastic", "end.time": "time at the end"}) == text
+        humanise_name(name, {"contact.free": "contact, free joints", "e0": "plastic", "end.time": "time at the end"})
+        == text
     )
 
 
@@ -396,12 +404,12 @@ def test_names_in_words(name: str, text: str) -> None:
     ],
 )
 def test_settings_with_units(name: str, words: tuple[str, str]) -> None:
-    assert setting(name) == words
+    assert label_setting(name) == words
 
 
 def test_rounding_about_zero_is_zero_and_units_are_raised() -> None:
     assert [result_text(value) for value in (5e-15, -1e-13, 1e-9, 0)] == ["0", "0", "1\N{MULTIPLICATION SIGN}10⁻⁹", "0"]
-    assert [unit(text) for text in ("kg m2", "rad/s2", "1", "N m s/rad")] == ["kg m²", "rad/s²", "", "N m s/rad"]
+    assert [format_unit(text) for text in ("kg m2", "rad/s2", "1", "N m s/rad")] == ["kg m²", "rad/s²", "", "N m s/rad"]
 
 
 def test_tables_show_ten_rows_and_fold_the_rest(tmp_path: Path) -> None:
@@ -433,7 +441,7 @@ def test_what_never_happens_is_never_and_not_infinite_seconds(tmp_path: Path) ->
     assert "never" in page.text
     assert "unbounded" in page.text
     assert "inf" not in page.text.split()
-    assert quantity(1.0, "kg m2") == ("1", "kg m²")
+    assert format_quantity(1.0, "kg m2") == ("1", "kg m²")
 
 
 def test_labels_of_axes_are_short_and_have_one_unit() -> None:
@@ -463,7 +471,7 @@ def test_labels_of_axes_are_short_and_have_one_unit() -> None:
 
 def test_rounding_is_drawn_as_zero() -> None:
     figure = new_figure()
-    curve(figure, [0.0, 1.0], [3e-13, -2e-13], scale=1.0)
-    curve(figure, [0.0, 1.0], [1.0, 1e-14], scale=0.0)
-    curve(figure, [0.0, 1.0], [3e-13, -2e-13], scale=0.0)
+    add_curve(figure, [0.0, 1.0], [3e-13, -2e-13], scale=1.0)
+    add_curve(figure, [0.0, 1.0], [1.0, 1e-14], scale=0.0)
+    add_curve(figure, [0.0, 1.0], [3e-13, -2e-13], scale=0.0)
     assert [list(trace.y) for trace in figure.data] == [[0.0, 0.0], [1.0, 0.0], [3e-13, -2e-13]]

@@ -10,8 +10,8 @@ from scipy.spatial.transform import Rotation
 from spacearm import Load, Phase, State, catalogue
 from spacearm.scene import scene_of
 from spacearm.simulate import Run, simulate
-from spacearm.simulate.bodies import move
-from spacearm.simulate.loads import firing
+from spacearm.simulate.bodies import evaluate_bodies
+from spacearm.simulate.loads import thruster_load
 from support.chromium import LOOK, Browser, Page, chromium
 
 
@@ -25,7 +25,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def run() -> Run:
     robot = catalogue.load("xu2017")
     push = Load.pulse("hand", force=[0.0, 40.0, 10.0], duration=0.5, start=0.2)
-    phases = [Phase(2.0, loads=[push, firing(robot, robot.thrusters[0].name)], name="push"), Phase(4.0, name="drift")]
+    phases = [
+        Phase(2.0, loads=[push, thruster_load(robot, robot.thrusters[0].name)], name="push"),
+        Phase(4.0, name="drift"),
+    ]
     return simulate(robot, State.at_rest(robot, "normal"), phases, sample=0.02)
 
 
@@ -134,7 +137,7 @@ def test_sliders_move_the_joints_as_spacearm_does(browser: Browser, tmp_path: Pa
         return {{ names: sliders.map((s) => s.dataset.joint), poses }}; }})()"""
     )
     assert found["names"] == list(robot.joint_names)
-    moved = move(robot, State.at_rest(robot, joints).vector[None])
+    moved = evaluate_bodies(robot, State.at_rest(robot, joints).vector[None])
     np.testing.assert_allclose([pose["p"] for pose in found["poses"]], moved.origin[0], atol=2e-6)
     turns = Rotation.from_quat([pose["q"] for pose in found["poses"]])
     np.testing.assert_allclose(turns.as_matrix(), moved.rotation[0], atol=2e-6)

@@ -67,7 +67,7 @@ def test_formats(tmp_path: Path, name: str, data: bytes) -> None:
     assert mesh.faces.shape == (4, 3)
     assert mesh.vertices.shape == (4, 3)  # shared corners are one vertex
     assert volume(mesh) == pytest.approx(1.0, rel=1e-6)  # 1 * 2 * 3 / 6, outside out
-    again = Mesh.of(mesh.data())
+    again = Mesh.from_data(mesh.data())
     np.testing.assert_allclose(again.vertices, mesh.vertices, atol=3.0 / 65535)
 
 
@@ -116,7 +116,7 @@ def test_a_fine_mesh_becomes_coarse_and_keeps_its_shape() -> None:
     i, j = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(n), indexing="ij"))
     a, b, c, d = i * n + j, (i + 1) * n + j, (i + 1) * n + (j + 1) % n, i * n + (j + 1) % n
     ball = Mesh(points, np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)]))
-    coarse = ball.coarser(3000)
+    coarse = ball.coarsen(3000)
     assert 800 < len(coarse.faces) <= 3000
     assert volume(coarse) == pytest.approx(4.0 * np.pi / 3.0, rel=0.02)
 

@@ -13,14 +13,14 @@ from spacearm import Body, Frame, Inertia, InputError, Joint, Load, Phase, Pose,
 from spacearm.mechanics.shapes import Cone, Sphere
 from spacearm.model import edit
 from spacearm.scene import Scene, scene_of, show
-from spacearm.scene.page import unpacked
+from spacearm.scene.contact_visuals import contact_shapes
+from spacearm.scene.page import unpack_numbers
 from spacearm.scene.shapes import equivalent_box
 from spacearm.scene.solids import triangles
-from spacearm.scene.touching import contact_shapes
 from spacearm.simulate import Run, simulate
 from spacearm.simulate.changes import Separate
-from spacearm.simulate.contact import Contact, On
-from spacearm.simulate.loads import firing
+from spacearm.simulate.contact import Contact, ShapeOnFrame
+from spacearm.simulate.loads import thruster_load
 from spacearm.simulate.world import World
 from support.numpy_kinematics import body_poses
 
@@ -31,7 +31,7 @@ def run() -> Run:
     robot = catalogue.load("xu2017")
     push = Load.pulse("hand", force=[0.0, 40.0, 10.0], duration=0.5, start=0.2, axes="frame")
     phases = [
-        Phase(1.0, loads=[push, firing(robot, "thruster7", 0.5)], name="push"),
+        Phase(1.0, loads=[push, thruster_load(robot, "thruster7", 0.5)], name="push"),
         Separate("joint1", "arm"),
         Phase(1.0, name="apart"),
     ]
@@ -86,7 +86,7 @@ def test_a_long_run_of_ten_bodies_is_below_two_megabytes() -> None:
     place = Pose(translation=np.array([0.4, 0.0, 0.0]))
     joints = [Joint(f"j{k}", "revolute", f"b{k}", f"b{k + 1}", place) for k in range(9)]
     robot = Robot("chain", tuple(bodies), tuple(joints))
-    start = State.moving(robot, rates=np.linspace(0.1, 0.5, 9))
+    start = State.from_velocities(robot, rates=np.linspace(0.1, 0.5, 9))
     scene = scene_of(simulate(robot, start, 60.0, sample=0.01))  # 6000 samples
     page = scene.html()
     assert len(scene.views[0].actors[0].times) <= 602
@@ -196,18 +196,20 @@ def test_show(run: Run) -> None:
     assert "<iframe" in show(run)._repr_html_()
     robot = run.tracks[0].robot
     actor = show(robot, configuration="normal").data()["scenes"][0]["actors"][0]
-    poses = unpacked(actor["poses"], 1, len(robot.bodies), 7)
+    poses = unpack_numbers(actor["poses"], 1, len(robot.bodies), 7)
     expected = body_poses(robot, robot.configuration("normal"))[robot.body_names[-1]]
     np.testing.assert_allclose(poses[0, -1, :3], expected[:3, 3], atol=1e-6)
 
 
 def test_a_nozzle_of_a_contact_is_drawn_where_it_is() -> None:
     """The wall of a cone: its radius at the throat and at the mouth, along z of its frame."""
-    nozzle = On("target/rim", Cone(0.1, 0.3, 0.4), Pose(translation=np.array([1.0, 0.0, 0.0])))
+    nozzle = ShapeOnFrame("target/rim", Cone(0.1, 0.3, 0.4), Pose(translation=np.array([1.0, 0.0, 0.0])))
     place = Pose(translation=np.array([0.0, 0.0, 2.0]))
     target = Robot("target", (Body("target", Inertia(1.0, tensor=np.eye(3))),), frames=(Frame("rim", "target", place),))
     probe = Robot("probe", (Body("probe", Inertia(1.0, tensor=np.eye(3))),))
-    world = World({"probe": probe, "target": target}, elements=(Contact(On("probe/probe", Sphere(0.05)), nozzle, 1e4),))
+    world = World(
+        {"probe": probe, "target": target}, elements=(Contact(ShapeOnFrame("probe/probe", Sphere(0.05)), nozzle, 1e4),)
+    )
     wall = contact_shapes(world, "target", target)["target"]
     points = np.concatenate([triangles(visual)[0].reshape(-1, 3) for visual in wall]) - [1.0, 0.0, 2.0]
     radius = np.hypot(points[:, 0], points[:, 1])

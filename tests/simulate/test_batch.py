@@ -31,7 +31,7 @@ from spacearm.simulate import (
     simulate,
     simulate_batch,
 )
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_motion
 from support.arms import BASE_LOCKED, arm, slider, tumbling
 from support.worlds import sliding_block, two
 
@@ -147,7 +147,7 @@ def test_each_sample_of_a_batch_may_have_its_own_phases() -> None:
     starts = np.stack([State.at_rest(robot).vector] * 5)
 
     def phases(i: int) -> Phase:
-        return Phase(1.0, loads=[Load.along("block", [1, 0, 0], pulse(2.0 * i, 0.1, 0.5))], locked=BASE_LOCKED)
+        return Phase(1.0, loads=[Load.from_direction("block", [1, 0, 0], pulse(2.0 * i, 0.1, 0.5))], locked=BASE_LOCKED)
 
     batch = simulate_batch(robot, starts, phases)
     np.testing.assert_allclose(batch.end[:, -1], 0.5 * np.arange(5), atol=1e-13)
@@ -210,7 +210,7 @@ def test_settings_that_could_not_be_run_are_told() -> None:
         assert simulate(robot, start, duration).end_time == float(duration)
     entries = Load("block", [1.0, 0, 0, 0, 0, 0])  # type: ignore[arg-type]
     assert simulate(robot, start, Phase(0.1, loads=[entries])).sound
-    assert motion(robot, [entries.place], False) is motion(robot, (entries.place,), False)
+    assert robot_motion(robot, [entries.place], False) is robot_motion(robot, (entries.place,), False)
 
 
 def test_what_nothing_resists_is_told_before_a_run() -> None:
@@ -237,7 +237,7 @@ def test_what_nothing_resists_is_told_before_a_run() -> None:
 def test_many_runs_across_changes() -> None:
     robot = sliding_block(Spring(50.0))
     chain = [Phase(0.3), Lock("x"), Phase(0.2), Release("x"), Switch(damping={"x": 2.0}), Phase(0.4)]
-    starts = np.array([State.moving(robot, [0.1 * k], [0.5]).vector for k in range(5)])
+    starts = np.array([State.from_velocities(robot, [0.1 * k], [0.5]).vector for k in range(5)])
     times = np.linspace(0.0, 0.9, 10)
     batch = simulate_batch(robot, starts, chain, sample=times, ledger=True, max_events=50)
     for k, start in enumerate(starts):
@@ -262,17 +262,21 @@ def test_many_runs_in_which_systems_separate_and_join() -> None:
         Attach("block", "stub"),
         Phase(0.2),
     ]
-    starts = np.array([State.moving(robot, [0.0], [0.1 * k], base_velocity=[0.0, 0.1 * k, 0.0]).vector for k in (0, 1)])
+    starts = np.array(
+        [State.from_velocities(robot, [0.0], [0.1 * k], base_velocity=[0.0, 0.1 * k, 0.0]).vector for k in (0, 1)]
+    )
     times = np.linspace(0.0, 0.6, 7)
     batch = simulate_batch(robot, starts, chain, sample=times, ledger=True, max_events=50)
     assert batch.systems == ("slider", "block")
     for k, start in enumerate(starts):
         run = simulate(robot, State.from_vector(start), chain, sample=times)
         assert run.ends is not None
-        np.testing.assert_allclose(batch.of("slider")[1][k], run.ends["slider"].vector, rtol=0, atol=1e-9)
-        flown = ~np.isnan(batch.of("block")[0][k, :, 0])
-        at = np.searchsorted(run.of("block").times, times[flown])
-        np.testing.assert_allclose(batch.of("block")[0][k, flown], run.of("block").states[at], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(batch.system_states("slider")[1][k], run.ends["slider"].vector, rtol=0, atol=1e-9)
+        flown = ~np.isnan(batch.system_states("block")[0][k, :, 0])
+        at = np.searchsorted(run.last_track("block").times, times[flown])
+        np.testing.assert_allclose(
+            batch.system_states("block")[0][k, flown], run.last_track("block").states[at], rtol=0, atol=1e-9
+        )
         assert flown.sum() in (2, 3)
     assert np.all(batch.energy_residual < 1e-9)
     with pytest.raises(InputError, match=r"several systems took part .of.system.: slider, block"):
@@ -287,10 +291,10 @@ def test_many_runs_of_a_world() -> None:
     for k, start in enumerate(starts):
         run = simulate(world, world.states(start), 0.3, sample=[0.1])
         for name in world.systems:
-            kept, end = batch.of(name)
-            np.testing.assert_allclose(kept[k, 0], run.of(name).states[0], rtol=0, atol=1e-9)
-            np.testing.assert_allclose(end[k], run.of(name).end.vector, rtol=0, atol=1e-9)
+            kept, end = batch.system_states(name)
+            np.testing.assert_allclose(kept[k, 0], run.last_track(name).states[0], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(end[k], run.last_track(name).end.vector, rtol=0, atol=1e-9)
     with pytest.raises(InputError, match="starts has shape"):
         simulate_batch(world, starts[:, 1:], 0.3)
     with pytest.raises(InputError, match="no system 'chase'"):
-        batch.of("chase")
+        batch.system_states("chase")

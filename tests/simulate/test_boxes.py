@@ -10,13 +10,13 @@ from scipy.spatial.transform import Rotation
 from spacearm.mechanics.shapes import Box, Capsule, separation
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import Contact, Gravity, On, Run, State, World, simulate
+from spacearm.simulate import Contact, Gravity, Run, ShapeOnFrame, State, World, simulate
 from spacearm.typing import Array
 
 G, STIFFNESS, MASS, SIDE = 9.80665, 1e5, 2.0, 0.2
 CUBE = Box(SIDE, SIDE, SIDE)
 #: A table with its top at z = 0 and an edge at x = 0.
-TABLE = On(Pose(translation=np.array([-0.5, 0.0, -0.05])), Box(1.0, 1.0, 0.1))
+TABLE = ShapeOnFrame(Pose(translation=np.array([-0.5, 0.0, -0.05])), Box(1.0, 1.0, 0.1))
 
 
 def cube(name: str) -> Robot:
@@ -29,18 +29,18 @@ def placed(position: npt.ArrayLike, rotation: npt.ArrayLike = (0, 0, 0), velocit
 
 
 def _end(run: Run, name: str) -> tuple[Array, Array]:
-    state = run.of(name).states[-1]
+    state = run.last_track(name).states[-1]
     return rotation_from_quaternion(state[3:7]), state[:3]
 
 
 def test_a_cube_that_drops_on_an_edge_of_a_table_lies_there_or_tips_over() -> None:
-    table = Contact(On("cube/body", CUBE), TABLE, STIFFNESS, 0.3, 0.5, name="table")
+    table = Contact(ShapeOnFrame("cube/body", CUBE), TABLE, STIFFNESS, 0.3, 0.5, name="table")
     world = World({"cube": cube("cube")}, elements=(Gravity(), table))
     run = simulate(world, {"cube": placed([-0.04, 0.1, 0.107], (0.01, 0.02, 0.4))}, 0.25)
     assert run.sound
     assert run.stats.steps < 3000
     rotation, origin = _end(run, "cube")
-    assert np.abs(run.of("cube").states[-1, 7:13]).max() < 1e-3  # m/s, rad/s
+    assert np.abs(run.last_track("cube").states[-1, 7:13]).max() < 1e-3  # m/s, rad/s
     gaps, points, normals = separation(CUBE, (rotation, origin), TABLE.shape, (np.eye(3), TABLE.frame.translation))  # type: ignore[union-attr]
     push = -STIFFNESS * np.maximum(-gaps, 0.0)[:, None] * normals
     assert push[:, 2].sum() == pytest.approx(MASS * G, rel=1e-6)
@@ -58,9 +58,9 @@ def test_a_cube_that_drops_on_an_edge_of_a_table_lies_there_or_tips_over() -> No
 
 def test_three_cubes_stand_on_each_other_as_deep_as_their_weight_presses_them() -> None:
     names = "abc"
-    below = [TABLE] + [On(f"{name}/body", CUBE) for name in names]
+    below = [TABLE] + [ShapeOnFrame(f"{name}/body", CUBE) for name in names]
     elements = [
-        Contact(On(f"{name}/body", CUBE), under, STIFFNESS, 0.2, name=f"under {name}")
+        Contact(ShapeOnFrame(f"{name}/body", CUBE), under, STIFFNESS, 0.2, name=f"under {name}")
         for name, under in zip(names, below, strict=False)
     ]
     world = World({name: cube(name) for name in names}, elements=(Gravity(), *elements))
@@ -78,7 +78,7 @@ def test_three_cubes_stand_on_each_other_as_deep_as_their_weight_presses_them() 
 
 
 def test_two_free_cubes_that_hit_keep_their_momentum() -> None:
-    hit = Contact(On("a/body", CUBE), On("b/body", CUBE), STIFFNESS, 0.5, 0.3, name="hit")
+    hit = Contact(ShapeOnFrame("a/body", CUBE), ShapeOnFrame("b/body", CUBE), STIFFNESS, 0.5, 0.3, name="hit")
     world = World({name: cube(name) for name in "ab"}, elements=(hit,))
     start = {"a": placed([0.05, 0.03, 0.26], (0.3, 0.2, 0.4), (0, 0, -0.3, 0.1, 0.2, 0.1)), "b": placed([0, 0, 0])}
     run = simulate(world, start, 0.3)
@@ -87,14 +87,14 @@ def test_two_free_cubes_that_hit_keep_their_momentum() -> None:
     assert run.stats.steps < 3000
     momenta = []
     for row in (0, -1):
-        states = [run.of(name).states[row] for name in "ab"]
+        states = [run.last_track(name).states[row] for name in "ab"]
         momenta.append(sum(MASS * rotation_from_quaternion(state[3:7]) @ state[7:10] for state in states))
     np.testing.assert_allclose(momenta[1], momenta[0], atol=1e-9)
 
 
 def test_a_capsule_lies_along_a_table() -> None:
     rod = Robot("rod", (Body("body", Inertia(1.0, tensor=np.diag([0.01, 0.01, 0.001]))),), ())
-    table = Contact(On("rod/body", Capsule(0.05, 0.3)), TABLE, STIFFNESS, 0.2, name="table")
+    table = Contact(ShapeOnFrame("rod/body", Capsule(0.05, 0.3)), TABLE, STIFFNESS, 0.2, name="table")
     world = World({"rod": rod}, elements=(Gravity(), table))
     run = simulate(world, {"rod": placed([-0.5, 0.0, 0.0515], (0, np.pi / 2 + 0.005, 0))}, 0.3)
     assert run.sound

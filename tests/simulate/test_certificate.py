@@ -16,21 +16,21 @@ from spacearm.simulate import (
     RK4,
     CertificateWarning,
     Dopri853,
+    EndReason,
     Load,
     Phase,
-    Reason,
     Run,
     State,
-    firing,
     half_sine,
     pulse,
     simulate,
     simulate_batch,
     spline,
+    thruster_load,
     triangle,
 )
-from spacearm.simulate.bodies import centred, momentum, move
-from spacearm.simulate.motion import motion
+from spacearm.simulate.bodies import centre_motion, evaluate_bodies, momentum
+from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.certificate import balance_checks
 from spacearm.simulate.run.ledger import Balance
@@ -59,8 +59,10 @@ def mixed_run(seed: int) -> Run:
     start = State(state.position, state.quaternion, state.joints, velocity)
     here = start.joints[robot.joint_index(driven)]
     frame = robot.frames[0].name
-    load = Load.along(frame, rng.normal(size=3), half_sine(20.0 * rng.normal(), 0.1, 0.2))
-    twist = Load.along(frame, rng.normal(size=3), pulse(2.0 * rng.normal(), 0.3, 0.3), axes="frame", moment=True)
+    load = Load.from_direction(frame, rng.normal(size=3), half_sine(20.0 * rng.normal(), 0.1, 0.2))
+    twist = Load.from_direction(
+        frame, rng.normal(size=3), pulse(2.0 * rng.normal(), 0.3, 0.3), axes="frame", moment=True
+    )
     path = spline([0.0, 0.6, 1.0], [here, here + 0.3, here - 0.1])
     phases = [
         Phase(1.0, locked=[locked], driven={driven: path}, loads=[load, twist]),
@@ -87,7 +89,7 @@ def test_a_wrong_inertia_would_be_noticed() -> None:
     state = random_state(robot, np.random.default_rng(3), speed=0.5)
     start = State(state.position, state.quaternion, state.joints, state.velocity)
     run = simulate(robot, start, 5.0)
-    model = motion(robot, (), True)
+    model = robot_motion(robot, (), True)
     parameters = model.parameters()
     inputs, y = run.track.inputs, run.track.integrated
     assert all(check.sound for check in balance_checks(model, parameters, run.times, y, inputs).values())
@@ -106,7 +108,7 @@ def test_a_wrong_position_would_be_noticed(pushed: bool, far: float, monkeypatch
     """A base that creeps by a micrometre a second from where its velocity takes it, at 7000 km from the origin too."""
     robot = rail(0.0)
     start = turning(robot, base_velocity=[0.1, 0.0, 0.2], position=[far, 0.0, -far])
-    phase = Phase(5.0, loads=firing(robot, "main", pulse(1.0, 1.0, 2.0)) if pushed else ())
+    phase = Phase(5.0, loads=thruster_load(robot, "main", pulse(1.0, 1.0, 2.0)) if pushed else ())
     run = simulate(robot, start, phase)
     assert run.sound
     assert run.certificate is not None
@@ -138,7 +140,7 @@ BALANCES = ("linear_momentum", "mass_centre", "angular_momentum", "energy")
 def turning(robot: Robot, **base: object) -> State:
     rng = np.random.default_rng(5)
     spin = {"base_angular_velocity": [0.05, 0.1, -0.1], **base}
-    return State.moving(robot, 0.3 * rng.normal(size=robot.n), 0.1 * rng.normal(size=robot.n), **spin)  # type: ignore[arg-type]
+    return State.from_velocities(robot, 0.3 * rng.normal(size=robot.n), 0.1 * rng.normal(size=robot.n), **spin)  # type: ignore[arg-type]
 
 
 def rail(friction: float) -> Robot:
@@ -155,7 +157,7 @@ def test_a_wrong_run_with_late_samples_is_judged_from_its_start(sample: list[flo
     robot = catalogue.load("xu2017")
     with pytest.warns(CertificateWarning, match="EXCEEDS"):
         run = simulate(robot, turning(robot), 100.0, method=RK4(1.0), sample=sample)
-    assert run.reason == Reason.FINISHED
+    assert run.reason == EndReason.FINISHED
     assert not run.sound
     assert run.certificate is not None
     for name in BALANCES:
@@ -164,7 +166,7 @@ def test_a_wrong_run_with_late_samples_is_judged_from_its_start(sample: list[flo
 
 def test_a_right_run_with_late_samples_is_certified() -> None:
     robot = rail(0.0)
-    phase = Phase(20.0, loads=[firing(robot, "main", pulse(1.0, 0.5, 3.0))])
+    phase = Phase(20.0, loads=[thruster_load(robot, "main", pulse(1.0, 0.5, 3.0))])
     run = simulate(robot, turning(robot), phase, sample=[5.0, 10.0, 20.0])
     assert run.sound, str(run.certificate)
     assert run.times.tolist() == [5.0, 10.0, 20.0]
@@ -177,10 +179,10 @@ def test_what_is_seen_from_the_mass_centre_does_not_know_how_fast_it_moves() -> 
     states = np.stack([State(s.position, s.quaternion, s.joints, s.velocity).vector for s in moves])
     n = robot.n
     own = robot_parameters(robot)
-    seen = centred(robot, states, own["inertia"], own["rotor"])
+    seen = centre_motion(robot, states, own["inertia"], own["rotor"])
     assert own["rotor"].size > 0
     # by the textbook, from sums about the world's origin
-    bodies = move(robot, states)
+    bodies = evaluate_bodies(robot, states)
     sums = momentum(robot, bodies, states, own["inertia"], own["rotor"])
     rows = own["inertia"].reshape(-1, 10)
     centre = (
@@ -200,7 +202,7 @@ def test_what_is_seen_from_the_mass_centre_does_not_know_how_fast_it_moves() -> 
     far = states.copy()
     far[:, :3] += [7e6, -1e5, 3.0]
     far[:, 7 + n : 10 + n] += [7500.0, 100.0, -20.0]
-    again = centred(robot, far, own["inertia"], own["rotor"])
+    again = centre_motion(robot, far, own["inertia"], own["rotor"])
     np.testing.assert_array_equal(again.sums.angular, seen.sums.angular)
     np.testing.assert_array_equal(again.sums.kinetic, seen.sums.kinetic)
 
@@ -221,10 +223,14 @@ def test_an_orbital_speed_hides_no_error() -> None:
 
 def test_balance_close_at_moderate_speed_whatever_pushes_the_base() -> None:
     robot = rail(0.0)
-    hit = Load.along("tip", [1.0, 0.5, 0.2], half_sine(30.0, 0.2, 0.1))
+    hit = Load.from_direction("tip", [1.0, 0.5, 0.2], half_sine(30.0, 0.2, 0.1))
     spun = Load("tip", (0.0, 1.0, 0.0, 0.2, 0.0, 0.1), "frame")
     phases = [
-        Phase(1.0, loads=[hit, spun, firing(robot, "main", pulse(1.0, 0.1, 0.4))], forces={"base_wz": 2.0, "x": 1.0}),
+        Phase(
+            1.0,
+            loads=[hit, spun, thruster_load(robot, "main", pulse(1.0, 0.1, 0.4))],
+            forces={"base_wz": 2.0, "x": 1.0},
+        ),
         Phase(1.0, accelerations={"base_vx": 0.3, "base_wy": -0.2}, forces={"base_vy": 4.0, "x": -2.0}),
     ]
     damping = {"damping": [0.5, 0.3, 0.2, 0.1, 0.1, 0.2, 0.4]}
@@ -250,7 +256,7 @@ def test_hardly_any_motion_is_no_false_alarm(over: float, shape: object, locked:
 def test_a_body_that_hardly_turns_in_flight_is_no_false_alarm(spin: float) -> None:
     """Its angular momentum and its energy about the mass centre are rounding; there is nothing to drift."""
     robot = rail(0.0)
-    start = State.moving(
+    start = State.from_velocities(
         robot,
         [0.7],
         quaternion=[0.8, 0.0, 0.6, 0.0],
@@ -284,7 +290,7 @@ def test_what_was_not_computed_is_not_shown_as_a_check_that_passed() -> None:
 def test_a_check_applies_once_there_is_something_to_look_at() -> None:
     robot = rail(0.0)
     run = simulate(robot, turning(robot, base_velocity=[0.1, 0.0, 0.2]), 1.0)
-    still = State.moving(robot, [0.3], base_angular_velocity=[0.05, 0.1, -0.1])
+    still = State.from_velocities(robot, [0.3], base_angular_velocity=[0.05, 0.1, -0.1])
     held = simulate(robot, still, Phase(1.0, locked=["x"]))
     assert run.certificate is not None
     assert held.certificate is not None
@@ -301,7 +307,7 @@ from spacearm import RK4, Phase, State, catalogue
 from spacearm.simulate import simulate
 
 robot = catalogue.load("xu2017")
-start = State.moving(robot, base_angular_velocity=[0.01, 0.02, 0.03])
+start = State.from_velocities(robot, base_angular_velocity=[0.01, 0.02, 0.03])
 peaks = []
 for steps in (1000, {steps}):
     phase = Phase(1e-3 * steps, forces={{"base_wz": 0.1, robot.joint_names[0]: 0.01}}, limits="ignore")

@@ -24,9 +24,9 @@ from spacearm.simulate import (
     World,
     simulate,
 )
-from spacearm.simulate.changes import Changed
+from spacearm.simulate.changes import ChangeResult
 from spacearm.simulate.check.crosscheck import MujocoTerms, cross_check
-from spacearm.simulate.check.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from support.random_robots import random_robot
 from support.worlds import BASE, TIGHT, block, momentum, random_state, sliding_block, sound, two
 
@@ -42,8 +42,8 @@ def test_attach_of_two_rigid_bodies_is_the_plastic_impact_of_the_textbook() -> N
     start = {name: random_state(world.robot(name), rng, speed=0.4) for name in "ab"}
     chain = [Phase(0.3), Attach("b", "a/grip", prefix="b."), Phase(0.4)]
     run = sound(simulate(world, start, chain, method=TIGHT))
-    before = {name: run.of(name).end if name == "b" else run.tracks[0].end for name in "ab"}
-    after = State.from_vector(run.of("a").states[0])
+    before = {name: run.last_track(name).end if name == "b" else run.tracks[0].end for name in "ab"}
+    after = State.from_vector(run.last_track("a").states[0])
     mass = {name: world.robot(name).mass for name in "ab"}
     total, energy, where, inertia = np.zeros(6), 0.0, np.zeros(3), np.zeros((3, 3))
     for name, state in before.items():
@@ -81,16 +81,16 @@ def test_attach_of_two_arms_keeps_momentum_and_agrees_with_mujoco() -> None:
     run = sound(simulate(world, states, [Phase(0.2), attach, Phase(0.3)], method=TIGHT))
     parts = [(world.robot(name), run.tracks[k].end) for k, name in enumerate(world.systems)]
     before = [momentum(*part) for part in parts]
-    after = momentum(run.of("chaser").robot, State.from_vector(run.of("chaser").states[0]))
+    after = momentum(run.last_track("chaser").robot, State.from_vector(run.last_track("chaser").states[0]))
     np.testing.assert_allclose(after[1], before[0][1] + before[1][1], rtol=0, atol=1e-12)
     (entry,) = run.changes
     assert entry.changed.lost == pytest.approx(before[0][0] + before[1][0] - after[0], rel=1e-11)
     # The joint that a stiff drive moves keeps its rate, all others give way.
-    rates = run.tracks[0].end.rates, State.from_vector(run.of("chaser").states[0]).rates
+    rates = run.tracks[0].end.rates, State.from_vector(run.last_track("chaser").states[0]).rates
     assert rates[1][0] == rates[0][0]
     assert np.all(rates[1][1:3] != rates[0][1:3])
     assert entry.changed.impulse[world.dof(held)[1]] != 0.0
-    assert run.of("chaser").robot.n == 5
+    assert run.last_track("chaser").robot.n == 5
     assert cross_check(run).largest < 1e-9
 
 
@@ -101,13 +101,13 @@ def test_separate_goes_on_as_mujoco_sees_both_parts() -> None:
     run = sound(simulate(robot, start, [Phase(0.3), Separate(cut, "away"), Phase(0.3)], method=TIGHT))
     assert cross_check(run).largest < 1e-9
     before = run.tracks[0].end
-    parts = {name: State.from_vector(run.of(name).states[0]) for name in (robot.name, "away")}
+    parts = {name: State.from_vector(run.last_track(name).states[0]) for name in (robot.name, "away")}
     whole = momentum(robot, before)
-    found = [momentum(run.of(name).robot, state) for name, state in parts.items()]
+    found = [momentum(run.last_track(name).robot, state) for name, state in parts.items()]
     np.testing.assert_allclose(found[0][1] + found[1][1], whole[1], rtol=0, atol=1e-12)
     assert found[0][0] + found[1][0] == pytest.approx(whole[0], rel=1e-13)
     # The new base is where MuJoCo has the body, and moves as it does.
-    twin = MujocoTwin(robot)
+    twin = MujocoModel(robot)
     twin.set_state(before.position, before.quaternion, before.joints, before.velocity)
     child = robot.joint(cut).child
     pose, twist = twin.frame_pose(child), twin.frame_jacobian(child) @ before.velocity
@@ -135,7 +135,7 @@ def test_the_rotor_of_a_cut_joint_comes_to_rest_in_its_parent() -> None:
     )
     joint = Joint("z", "revolute", "base", "wheel", axis=np.array([0.0, 0, 1]), rotor=Rotor(spinning, ratio))
     robot = Robot("motor", tuple(bodies), (joint,))
-    start = State.moving(robot, [0.3], [0.8], base_angular_velocity=[0.0, 0.0, 0.2])
+    start = State.from_velocities(robot, [0.3], [0.8], base_angular_velocity=[0.0, 0.0, 0.2])
     run = sound(simulate(robot, start, [Separate("z", "wheel"), Phase(0.5)]))
     assert run.ends is not None
     gained = spinning * ratio * 0.8 / (base + spinning)
@@ -184,7 +184,7 @@ def test_attach_undoes_separate() -> None:
 
 def test_lock_is_an_inelastic_impact_and_release_lets_go() -> None:
     robot = sliding_block()
-    start = State.moving(robot, [0.1], [0.8])
+    start = State.from_velocities(robot, [0.1], [0.8])
     chain = [Phase(0.5), Lock("x"), Phase(0.5), Release("x"), Phase(0.5, forces={"x": 3.0})]
     run = sound(simulate(robot, start, chain, sample=0.05))
     entry = run.changes[0]
@@ -232,7 +232,7 @@ class Wrong(Change):
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def apply(self, world: World, states: Mapping[str, State], terms: object = None) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: object = None) -> ChangeResult:
         del terms
         (name, state) = next(iter(states.items()))
         position, velocity = state.position.copy(), state.velocity.copy()
@@ -241,7 +241,7 @@ class Wrong(Change):
         if self.kind == "mass":
             position[1] += 1e-7
         moved = State(position, state.quaternion, state.joints, velocity)
-        return Changed(world, {name: moved}, "wrong", lost=1e-5 if self.kind == "energy" else 0.0)
+        return ChangeResult(world, {name: moved}, "wrong", lost=1e-5 if self.kind == "energy" else 0.0)
 
 
 @pytest.mark.parametrize("kind", ["momentum", "mass", "energy"])
@@ -268,7 +268,7 @@ def test_changes_that_cannot_be_made() -> None:
         with pytest.raises(InputError, match=told):
             simulate(world, start, [Phase(0.1), change, Phase(0.1)])
     held = World(world.systems, locked=["b/base_vx"])
-    with pytest.raises(InputError, match="the base of 'b' is held from outside"):
+    with pytest.raises(InputError, match="the base of 'b' is held externally"):
         simulate(held, start, [Attach("b", "a/grip", prefix="b."), Phase(0.1)])
     with pytest.raises(InputError, match="phases must be"):
         simulate(world, start, [Lock("a/base_vx")])

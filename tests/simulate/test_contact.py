@@ -20,18 +20,18 @@ from spacearm.simulate import (
     Contact,
     Dopri853,
     Gravity,
-    Here,
     JointStops,
-    On,
     Orbit,
     Phase,
     Run,
+    RunContext,
+    ShapeOnFrame,
     State,
     World,
     clearance,
     gaps,
     gate,
-    nearest,
+    nearest_approach,
     simulate,
 )
 from spacearm.simulate.run.ledger import _sums
@@ -67,7 +67,9 @@ def total(run: Run) -> Array:
 @pytest.mark.parametrize("restitution", [0.0, 0.02, 0.3, 0.8, 1.0])
 def test_two_balls_part_with_the_restitution_asked_for(law: str, restitution: float) -> None:
     a, b, stiffness = ball("a", 2.0, 0.1), ball("b", 3.0, 0.15), 1e6 if law == "linear" else 1e8
-    contact = Contact(On("a/body", Sphere(0.1)), On("b/body", Sphere(0.15)), stiffness, restitution, law=law)  # type: ignore[arg-type]
+    contact = Contact(
+        ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame("b/body", Sphere(0.15)), stiffness, restitution, law=law
+    )  # type: ignore[arg-type]
     world = World({"a": a, "b": b}, elements=(contact,))
     line, drift = np.array([0.3, 0.06, -0.02]), np.array([0.2, -0.1, 0.3])
     start = {"a": moving((0, 0, 0), drift, (1, 2, 3)), "b": moving(line, drift - 4 * line, (0, 1, 0))}
@@ -92,7 +94,7 @@ def test_peak_force_and_indentation_of_an_elastic_blow_are_the_closed_forms() ->
     stiffness, speed, mass = 1e6, 1.0, 1.2
     a, b = ball("a", 2.0, 0.1), ball("b", 3.0, 0.1)
     start = {"a": moving((0, 0, 0)), "b": moving((0.3, 0, 0), (-speed, 0, 0))}
-    sides = On("a/body", Sphere(0.1)), On("b/body", Sphere(0.1))
+    sides = ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame("b/body", Sphere(0.1))
     (linear,) = simulate(World({"a": a, "b": b}, elements=(Contact(*sides, stiffness),)), start, 0.2).touches
     assert linear.indentation == pytest.approx(speed * np.sqrt(mass / stiffness), rel=1e-5)
     assert linear.peak_force == pytest.approx(speed * np.sqrt(mass * stiffness), rel=1e-5)
@@ -125,14 +127,20 @@ def on_slope(angle: float, friction: float, duration: float, **options: float) -
     radius, mass = 0.1, 1.0
     turn = slope(angle).rotation
     floor = Contact(
-        On("ball/body", Sphere(radius)), On(slope(angle), Plane()), 1e8, 0.3, friction, slowest=1e-3, name="floor"
+        ShapeOnFrame("ball/body", Sphere(radius)),
+        ShapeOnFrame(slope(angle), Plane()),
+        1e8,
+        0.3,
+        friction,
+        slowest=1e-3,
+        name="floor",
     )
     world = World({"ball": ball("ball", mass, radius)}, elements=(Gravity(), floor))
     start = {"ball": moving(turn @ np.array([0.0, 0.0, radius]))}
     run = simulate(world, start, duration, **options)  # type: ignore[arg-type]
     assert run.sound
-    velocity = run.of("ball").data["base_velocity"].values @ turn[:, 0]
-    spin = run.of("ball").data["base_angular_velocity"].values @ turn[:, 1]
+    velocity = run.last_track("ball").data["base_velocity"].values @ turn[:, 0]
+    spin = run.last_track("ball").data["base_angular_velocity"].values @ turn[:, 1]
     return run, velocity, spin
 
 
@@ -141,7 +149,7 @@ def test_a_ball_rolls_or_slides_at_the_angle_of_friction(share: float) -> None:
     angle = 0.5
     friction = np.tan(angle) / 3.5 / share  # a homogeneous ball needs 2/7 of the slope to roll
     run, velocity, spin = on_slope(angle, friction, 1.0)
-    times = run.of("ball").times
+    times = run.last_track("ball").times
     late = times > 0.5
     gained = np.polyfit(times[late], velocity[late], 1)[0]
     if share < 1.0:
@@ -158,25 +166,25 @@ def test_a_block_sticks_below_the_angle_of_friction_and_slides_above() -> None:
     block = Robot("block", (Body("body", Inertia(mass, tensor=mass * 0.04 / 6.0 * np.eye(3))),), ())
     for angle in (np.arctan(friction) - 0.02, np.arctan(friction) + 0.02):
         turn = slope(angle)
-        sides = On("block/body", Box(0.2, 0.2, 0.2)), On(turn, Plane())
+        sides = ShapeOnFrame("block/body", Box(0.2, 0.2, 0.2)), ShapeOnFrame(turn, Plane())
         floor = Contact(*sides, 1e6, 0.3, friction, slowest=0.01, name="floor")
         world = World({"block": block}, elements=(Gravity(), floor))
         state = State(turn.rotation @ [0, 0, half], quaternion_from_rotation(turn.rotation), np.zeros(0), np.zeros(6))
         run = simulate(world, {"block": state}, 0.5, method=TIGHT)
-        speed = run.of("block").data["base_velocity"].values @ turn.rotation[:, 0]
-        late = run.of("block").times > 0.3
+        speed = run.last_track("block").data["base_velocity"].values @ turn.rotation[:, 0]
+        late = run.last_track("block").times > 0.3
         assert run.sound
         if angle < np.arctan(friction):
             assert np.abs(speed[-1]) < 1e-9  # at rest, without creep
-            assert np.ptp(run.of("block").states[late, :3] @ turn.rotation[:, 0]) < 1e-9
+            assert np.ptp(run.last_track("block").states[late, :3] @ turn.rotation[:, 0]) < 1e-9
         else:
-            gained = np.polyfit(run.of("block").times[late], speed[late], 1)[0]
+            gained = np.polyfit(run.last_track("block").times[late], speed[late], 1)[0]
             assert gained == pytest.approx(G * (np.sin(angle) - friction * np.cos(angle)), rel=1e-6)
 
 
 def test_a_ball_that_slides_with_back_spin_rolls_when_the_closed_form_says() -> None:
     radius, mass, friction, speed, spin = 0.1, 1.0, 0.2, 0.3, -0.8
-    sides = On("ball/body", Sphere(radius)), On(Pose(), Plane())
+    sides = ShapeOnFrame("ball/body", Sphere(radius)), ShapeOnFrame(Pose(), Plane())
     floor = Contact(*sides, 1e8, 0.3, friction, slowest=1e-3, name="floor")
     world = World({"ball": ball("ball", mass, radius)}, elements=(Gravity(), floor))
     run = simulate(world, {"ball": moving((0, 0, radius), (speed, 0, 0), (0, spin, 0))}, 0.08)
@@ -184,13 +192,15 @@ def test_a_ball_that_slides_with_back_spin_rolls_when_the_closed_form_says() -> 
     slip = speed - spin * radius
     ends = [event.time for event in run.events_of("stick") if event.name == "floor"]
     assert ends[0] == pytest.approx(slip / (3.5 * friction * G), rel=1e-6)
-    final = run.of("ball").data["base_velocity"].values[-1, 0]
+    final = run.last_track("ball").data["base_velocity"].values[-1, 0]
     assert final == pytest.approx((5 * speed + 2 * spin * radius) / 7.0, rel=1e-5)
 
 
 def test_a_dropped_ball_bounces_by_its_restitution_and_comes_to_rest() -> None:
     radius, mass, e, height, stiffness = 0.1, 1.0, 0.6, 0.2, 1e8
-    floor = Contact(On("ball/body", Sphere(radius)), On(Pose(), Plane()), stiffness, e, name="floor")
+    floor = Contact(
+        ShapeOnFrame("ball/body", Sphere(radius)), ShapeOnFrame(Pose(), Plane()), stiffness, e, name="floor"
+    )
     world = World({"ball": ball("ball", mass, radius)}, elements=(Gravity(), floor))
     run = simulate(world, {"ball": moving((0, 0, radius + height))}, 2.0)
     assert run.sound
@@ -200,7 +210,7 @@ def test_a_dropped_ball_bounces_by_its_restitution_and_comes_to_rest() -> None:
     assert not run.touches[-1].released
     assert np.linalg.norm(run.ends["ball"].velocity) < 1e-9
     deep = mass * G / stiffness
-    assert radius - run.of("ball").states[-1, 2] == pytest.approx(deep, rel=1e-5)
+    assert radius - run.last_track("ball").states[-1, 2] == pytest.approx(deep, rel=1e-5)
     lost = sum(touch.dissipated for touch in run.touches)
     assert lost + 0.5 * mass * G * deep == pytest.approx(mass * G * (height + deep), rel=1e-8)
 
@@ -216,9 +226,9 @@ def hit(stiffness: float, restitution: float, friction: float = 0.0, across: flo
     """The hand of a 7-joint arm meets a ball; both states at touch."""
     robot, q = catalogue.load("cai2023"), np.array([0.3, 0.5, -0.4, -0.8, 0.2, -0.6, 0.1])
     arm, target = State.at_rest(robot, q), ball("target", 30.0, RADIUS)
-    hand = FloatingSystem.at(robot, "hand", arm).contact_point
+    hand = FloatingSystem.from_state(robot, "hand", arm).contact_point
     met = moving(hand + NORMAL * (RADIUS + TIP), -0.5 * NORMAL + across * np.array([0.8, 0.6, -0.2]))
-    sides = On("arm/hand", Sphere(TIP)), On("target/body", Sphere(RADIUS))
+    sides = ShapeOnFrame("arm/hand", Sphere(TIP)), ShapeOnFrame("target/body", Sphere(RADIUS))
     contact = Contact(*sides, stiffness, restitution, friction, name="touch")
     world = World({"arm": robot, "target": target}, elements=(contact,))
     run = simulate(world, {"arm": arm, "target": met}, 300.0 / np.sqrt(stiffness))
@@ -238,7 +248,7 @@ def test_an_arms_hand_meets_a_ball_with_the_restitution_asked_for(restitution: f
 def at_point(target: Robot, met: State) -> FloatingSystem:
     """The ball as struck at its contact point."""
     point = Frame("touch", "body", Pose(np.eye(3), -NORMAL * (RADIUS + TIP)))
-    return FloatingSystem.at(target.replace(frames=(point,)), "touch", met)
+    return FloatingSystem.from_state(target.replace(frames=(point,)), "touch", met)
 
 
 def order(errors: list[float]) -> float:
@@ -252,7 +262,7 @@ def test_impulses_of_stiff_contacts_tend_to_those_of_impact_as_their_duration(re
     errors = []
     for stiffness in (1e8, 1e10):
         run, arm, met = hit(stiffness, restitution)
-        first = FloatingSystem.at(run.world.systems["arm"], "hand", arm)
+        first = FloatingSystem.from_state(run.world.systems["arm"], "hand", arm)
         jump = collide(first, at_point(run.world.systems["target"], met), normal=-NORMAL, restitution=restitution)
         errors.append(np.abs(run.touches[0].impulse + jump.impulse[:3]).max() / np.abs(jump.impulse).max())
     assert order(errors) == pytest.approx(1.0, abs=0.1)
@@ -283,7 +293,7 @@ def pendulum(limit: float) -> Robot:
 def test_a_joint_bounces_off_its_stops() -> None:
     robot = pendulum(0.5)
     world = World({"robot": robot}, elements=(JointStops("j", 1e6, 0.4),))
-    start = State.moving(robot, [0.0], rates=[1.0])
+    start = State.from_velocities(robot, [0.0], rates=[1.0])
     run = simulate(world, start, 3.5)
     assert run.sound
     first, second = run.touches[:2]
@@ -303,7 +313,7 @@ class Lopsided(Contact):
 
 
 def test_a_force_without_its_reaction_is_found() -> None:
-    sides = On("a/body", Sphere(0.1)), On("b/body", Sphere(0.1))
+    sides = ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame("b/body", Sphere(0.1))
     world = World({"a": ball("a", 1.0, 0.1), "b": ball("b", 1.0, 0.1)}, elements=(Lopsided(*sides, 1e5),))
     start = {"a": moving((0, 0, 0)), "b": moving((0.25, 0, 0), (-1, 0, 0))}
     with pytest.warns(UserWarning, match="third_law"):
@@ -313,20 +323,20 @@ def test_a_force_without_its_reaction_is_found() -> None:
 
 def test_what_is_wrong_with_a_contact_is_told() -> None:
     robots = {"a": ball("a", 1.0, 0.1), "b": ball("b", 1.0, 0.1)}
-    sides = On("a/body", Sphere(0.1)), On("b/body", Sphere(0.1))
+    sides = ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame("b/body", Sphere(0.1))
     inside = World(robots, elements=(Contact(*sides, 1e5, name="nose"),))
-    with pytest.raises(InputError, match=r"nose: starts 0.05 m inside"):
+    with pytest.raises(InputError, match=r"nose: starts with a penetration of 0.05 m"):
         simulate(inside, {"a": moving((0, 0, 0)), "b": moving((0.15, 0, 0))}, 0.1)
     with pytest.raises(InputError, match=r"restitution"):
         Contact(*sides, 1e5, 1.5)
     with pytest.raises(InputError, match=r"tangential stiffness"):
         Contact(*sides, 1e5, friction=0.3, law="hertz")
     with pytest.raises(InputError, match=r"a box and a ring have no distance"):
-        Contact(On("a/body", Box(1, 1, 1)), On("b/body", Ring(1.0, 0.1)), 1e5)
+        Contact(ShapeOnFrame("a/body", Box(1, 1, 1)), ShapeOnFrame("b/body", Ring(1.0, 0.1)), 1e5)
     with pytest.raises(InputError, match=r"both shapes are fixed"):
-        Contact(On(Pose(), Sphere(0.1)), On(Pose(), Plane()), 1e5)
+        Contact(ShapeOnFrame(Pose(), Sphere(0.1)), ShapeOnFrame(Pose(), Plane()), 1e5)
     with pytest.raises(InputError, match=r"no frame 'c/body'"):
-        World(robots, elements=(Contact(sides[0], On("c/body", Sphere(0.1)), 1e5),))
+        World(robots, elements=(Contact(sides[0], ShapeOnFrame("c/body", Sphere(0.1)), 1e5),))
     with pytest.raises(InputError, match=r"has no limits"):
         World({"arm": catalogue.load("xu2017")}, elements=(JointStops(catalogue.load("xu2017").joint_names, 1e4),))
 
@@ -336,13 +346,20 @@ def test_what_is_wrong_with_a_contact_is_told() -> None:
 
 def test_a_probe_is_latched_within_its_gate_and_what_is_kept_is_certified() -> None:
     arm, target = catalogue.load("xu2017"), ball("target", 150.0, 0.5)
-    hand = FloatingSystem.at(arm, "hand", State.at_rest(arm)).contact_point
+    hand = FloatingSystem.from_state(arm, "hand", State.at_rest(arm)).contact_point
     start = {"arm": State.at_rest(arm), "target": moving(hand - [0.05, 0.0, 0.25], (0, 0, 0.05), (0, 0, 0.02))}
-    probe = Contact(On("arm/hand", Sphere(0.03)), On("target/body", Cone(0.05, 0.3, 0.25)), 1e5, 0.3, 0.2, name="probe")
+    probe = Contact(
+        ShapeOnFrame("arm/hand", Sphere(0.03)),
+        ShapeOnFrame("target/body", Cone(0.05, 0.3, 0.25)),
+        1e5,
+        0.3,
+        0.2,
+        name="probe",
+    )
     world = World({"arm": arm, "target": target}, elements=(probe, Orbit(1e-3)))
     caught = gate(world, "arm/hand", "target/body", 0.2, speed=0.03)
 
-    def mission(here: Here) -> Iterator[Phase | Attach]:
+    def mission(here: RunContext) -> Iterator[Phase | Attach]:
         yield Phase(8.0, event_function=caught)
         assert here.events[-1].name == "gate of arm/hand and target/body"
         yield Attach("target", "hand")
@@ -377,23 +394,23 @@ def test_a_shape_may_lie_elsewhere_in_its_frame() -> None:
     turn = rotation_about(np.array([0.0, 0.0, 1.0]), 0.3)
     nose = Pose(turn, np.array([0.1, 0.05, 0.0]))
     robots["a"] = robots["a"].replace(frames=(Frame("nose", "body", nose),))
-    shifted = On("a/body", Sphere(0.1), nose), On("b/body", Sphere(0.1))
-    framed = On("a/nose", Sphere(0.1)), On("b/body", Sphere(0.1))
+    shifted = ShapeOnFrame("a/body", Sphere(0.1), nose), ShapeOnFrame("b/body", Sphere(0.1))
+    framed = ShapeOnFrame("a/nose", Sphere(0.1)), ShapeOnFrame("b/body", Sphere(0.1))
     one, two = (
         simulate(World(robots, elements=(Contact(*sides, 1e5, 0.5, 0.3, name="c"),)), start, 0.6)
         for sides in (shifted, framed)
     )
     assert one.sound
     assert len(one.touches) == 1
-    np.testing.assert_allclose(one.of("b").states[-1], two.of("b").states[-1], atol=1e-9)
+    np.testing.assert_allclose(one.last_track("b").states[-1], two.last_track("b").states[-1], atol=1e-9)
 
 
 def test_drawn_shapes_and_clearances_are_events_without_force() -> None:
     visual = Visual("sphere", np.array([0.2]), Pose(np.eye(3), np.array([0.0, 0.3, 0.0])))
     drawn = Robot("a", (Body("body", Inertia(1.0, tensor=np.eye(3)), (visual,)),), ())
     world = World({"a": drawn, "b": ball("b", 1.0, 0.1)})
-    (side,) = On.drawn(world, "a/body")
-    near = clearance(world, side, On("b/body", Sphere(0.1)), 0.05)
+    (side,) = ShapeOnFrame.from_visuals(world, "a/body")
+    near = clearance(world, side, ShapeOnFrame("b/body", Sphere(0.1)), 0.05)
     start = {"a": moving((0, 0, 0)), "b": moving((1.0, 0.3, 0), (-0.5, 0, 0))}
     run = simulate(world, start, Phase(4.0, event_function=near))
     assert run.end_time == pytest.approx((1.0 - 0.35) / 0.5)
@@ -402,8 +419,11 @@ def test_drawn_shapes_and_clearances_are_events_without_force() -> None:
 
 def test_gaps_of_pairs_are_told_at_configurations_and_along_a_run() -> None:
     robot = pendulum(3.0)
-    tip, bus = On("link", Sphere(0.05), Pose(np.eye(3), np.array([1.0, 0.0, 0.0]))), On("base", Box(0.4, 0.4, 0.4))
-    rod = On(
+    tip, bus = (
+        ShapeOnFrame("link", Sphere(0.05), Pose(np.eye(3), np.array([1.0, 0.0, 0.0]))),
+        ShapeOnFrame("base", Box(0.4, 0.4, 0.4)),
+    )
+    rod = ShapeOnFrame(
         "link", Capsule(0.05, 0.6), Pose(rotation_about(np.array([0.0, 1.0, 0.0]), np.pi / 2), np.array([0.7, 0, 0]))
     )
     angles = np.linspace(-1.0, 1.0, 7)
@@ -413,11 +433,15 @@ def test_gaps_of_pairs_are_told_at_configurations_and_along_a_run() -> None:
     near = 0.4 * np.stack([np.cos(angles), np.abs(np.sin(angles))])
     np.testing.assert_allclose(found[:, 1], np.hypot(*np.maximum(near - 0.2, 0)) - 0.05, atol=1e-12)
     world = World({"arm": robot, "ball": ball("ball", 1.0, 0.1)})
-    start = {"arm": State.moving(robot, [0.0]), "ball": moving((2, 0, 0.5), (-1, 0, 0))}
+    start = {"arm": State.from_velocities(robot, [0.0]), "ball": moving((2, 0, 0.5), (-1, 0, 0))}
     run = simulate(world, start, 4.0, sample=0.01)
-    least = nearest(run, [(On("arm/link", tip.shape, tip.placement), On("ball/body", Sphere(0.1))), (bus, rod)])
+    least = nearest_approach(
+        run, [(ShapeOnFrame("arm/link", tip.shape, tip.placement), ShapeOnFrame("ball/body", Sphere(0.1))), (bus, rod)]
+    )
     assert (least.gap, least.time) == pytest.approx((0.15, 0.0))
-    least = nearest(run, [(On("arm/link", tip.shape, tip.placement), On("ball/body", Sphere(0.1)))])
+    least = nearest_approach(
+        run, [(ShapeOnFrame("arm/link", tip.shape, tip.placement), ShapeOnFrame("ball/body", Sphere(0.1)))]
+    )
     assert (least.gap, least.time) == pytest.approx((0.35, 1.0))
     with pytest.raises(InputError, match=r"expected \(T, 15\)"):
         gaps(robot, [(tip, bus)], np.zeros((3, 2)))

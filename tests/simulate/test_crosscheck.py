@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from spacearm.model import Body, Friction, Inertia, Joint, Limits, Pose, Robot, Spring
-from spacearm.simulate.check.crosscheck import CrossCheck, compare, cross_check
+from spacearm.simulate.check.crosscheck import CrossCheck, compare_states, cross_check
 from spacearm.simulate.loads import Load
 from spacearm.simulate.methods import RK4, Dopri853
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.overrides import with_parameters
 from spacearm.simulate.phase import Event, Phase
 from spacearm.simulate.run.run import Run, RunWarning, simulate
@@ -47,7 +47,7 @@ def both(
 def check(result: tuple[Run, CrossCheck], tolerance: float = 1e-9) -> None:
     run, checked = result
     assert run.sound
-    assert checked.expressed, checked.reason
+    assert checked.was_run, checked.reason
     assert checked.evaluations > 20
     assert set(checked.differences) >= {"position", "attitude", "velocity", "angular_velocity"}
     assert checked.largest < tolerance, str(checked)
@@ -77,10 +77,10 @@ def test_pulses_on_frames_and_torques() -> None:
     phase = Phase(
         2.0,
         loads=(
-            Load.along("frame1", [1.0, 2.0, -1.0], pulse(20.0, 0.31, 0.2)),
-            Load.along("frame1", [0.0, 1.0, 0.0], half_sine(9.0, 0.4, 0.5)),
-            Load.along("frame2", [0.0, 1.0, 1.0], triangle(15.0, 0.5, 0.7), axes="frame"),
-            Load.along("frame2", [1.0, 0.0, 0.0], 0.5, axes="frame", moment=True),
+            Load.from_direction("frame1", [1.0, 2.0, -1.0], pulse(20.0, 0.31, 0.2)),
+            Load.from_direction("frame1", [0.0, 1.0, 0.0], half_sine(9.0, 0.4, 0.5)),
+            Load.from_direction("frame2", [0.0, 1.0, 1.0], triangle(15.0, 0.5, 0.7), axes="frame"),
+            Load.from_direction("frame2", [1.0, 0.0, 0.0], 0.5, axes="frame", moment=True),
         ),
         forces={robot.joint_names[0]: 0.8, "base_wy": pulse(-2.0, 1.0, 0.25), "base_vx": 3.0},
     )
@@ -121,7 +121,7 @@ def test_several_phases_one_ended_by_an_event() -> None:
 
 def test_overrides() -> None:
     robot = random_robot(17, 3, passive=True, flexible=0.9, prismatic=0.0)
-    own = motion(robot).parameters()
+    own = robot_motion(robot).parameters()
     rng = np.random.default_rng(17)
     overrides = {
         name: own[name] * rng.uniform(0.8, 1.2)
@@ -160,7 +160,7 @@ def test_a_wrong_robot_is_seen() -> None:
     run = simulate(robot, start, 1.0, method=TIGHT)
     wrong = robot.inertia_parameters.copy()
     wrong[-1] *= 1.001
-    checked = cross_check(run, world=World.of(robot, {"inertia": wrong}))
+    checked = cross_check(run, world=World.from_robots(robot, {"inertia": wrong}))
     assert 1e-7 < checked.largest < 1e-1
 
 
@@ -175,7 +175,7 @@ def test_dry_friction_is_refused_with_a_reason() -> None:
     robot = slider(Friction(2.0, 1.5))
     start = State(np.zeros(3), np.array([1.0, 0, 0, 0]), np.zeros(1), np.array([0, 0, 0, 0, 0, 0, 1.0]))
     _, checked = both(robot, start, 0.5)
-    assert not checked.expressed
+    assert not checked.was_run
     assert "dry friction on slide" in checked.reason
     assert "not cross-checked" in str(checked)
     assert np.isnan(checked.largest)
@@ -194,7 +194,7 @@ def test_a_run_that_broke_down_is_told_and_a_very_short_phase_is_compared() -> N
     start = State(np.zeros(3), np.array([1.0, 0, 0, 0]), np.zeros(1), np.array([0, 0, 0, 0, 0, 0, 1.0]))
     with pytest.warns(RunWarning, match="infinite"):
         _, broken = both(robot, start, Phase(0.5, forces={"slide": 1e300}))
-    assert broken.reason.startswith("the run did not come to its end: the state or its rate became infinite")
+    assert broken.reason.startswith("the run did not finish: the state or its rate became infinite")
     limited = robot.replace(joints=(replace(robot.joints[0], limits=Limits(upper=0.1)),))
     run, stopped = both(limited, start, [Phase(0.5, limits="ignore"), Phase(0.5, limits="stop")])
     assert run.end_time - run.phase_starts[1] < 1e-12  # ended at once
@@ -207,8 +207,8 @@ def test_impossible_overrides_are_refused_with_a_reason() -> None:
     bad = robot.inertia_parameters.copy()
     bad[1, 4] = -0.5 * bad[1, 4]
     run = simulate(robot, start, 0.1, method=TIGHT)
-    checked = cross_check(run, world=World.of(robot, {"inertia": bad}))
-    assert "make no robot" in checked.reason
+    checked = cross_check(run, world=World.from_robots(robot, {"inertia": bad}))
+    assert "are not a valid robot" in checked.reason
 
 
 def test_closed_form_of_a_spring_between_two_masses() -> None:
@@ -229,11 +229,11 @@ def test_attitudes_are_compared_as_rotations() -> None:
     states[:, 3:7] /= np.linalg.norm(states[:, 3:7], axis=1, keepdims=True)
     flipped = states.copy()
     flipped[:, 3:7] *= -1.0
-    assert compare(2, flipped, states)[0]["attitude"] < 1e-15
+    assert compare_states(2, flipped, states)[0]["attitude"] < 1e-15
     w, x, y, z = states[:, 3:7].T
     turned = states.copy()
     turned[:, 3:7] += 0.5e-9 * np.stack([-z, y, -x, w], axis=1)  # times (1, 0, 0, 1e-9 / 2)
-    np.testing.assert_allclose(compare(2, turned, states)[0]["attitude"], 1e-9, rtol=1e-5)
+    np.testing.assert_allclose(compare_states(2, turned, states)[0]["attitude"], 1e-9, rtol=1e-5)
 
 
 def test_what_is_called_relative_is_relative() -> None:
@@ -245,7 +245,7 @@ def test_what_is_called_relative_is_relative() -> None:
     ours = theirs.copy()
     ours[1, 0] += 1e-3
     ours[2, 14] += 1e-6
-    differences, relative = compare(1, ours, theirs, theirs[0, :3])
+    differences, relative = compare_states(1, ours, theirs, theirs[0, :3])
     assert differences["rates"] == pytest.approx(1e-6, rel=1e-6)
     assert relative["rates"] == pytest.approx(5e-8, rel=1e-6)
     assert relative["position"] == pytest.approx(5e-4, rel=1e-4)
@@ -256,10 +256,10 @@ def test_what_is_called_relative_is_relative() -> None:
 
 def test_with_parameters_changes_what_it_should() -> None:
     robot = random_robot(27, 3, passive=True, flexible=1.0, prismatic=0.0)
-    own = motion(robot).parameters()
+    own = robot_motion(robot).parameters()
     changed = {name: 1.5 * value for name, value in own.items() if name != "inertia"}
     changed["inertia"] = 1.5 * own["inertia"]
-    again = motion(with_parameters(robot, changed)).parameters()
+    again = robot_motion(with_parameters(robot, changed)).parameters()
     for name, value in changed.items():
         active = np.ones(value.shape, dtype=bool) if name != "rest" else changed["stiffness"] > 0.0
         np.testing.assert_allclose(again[name][active], value[active], rtol=1e-12, atol=1e-12, err_msg=name)

@@ -25,7 +25,7 @@ def test_angles_are_the_attitude_and_go_on_through_ninety_degrees_and_full_turns
 
 def test_a_run_has_the_angles_of_its_quaternion() -> None:
     robot = catalogue.load("yoshida1992")
-    start = State.moving(robot, base_angular_velocity=[0.3, 0.5, -0.4])
+    start = State.from_velocities(robot, base_angular_velocity=[0.3, 0.5, -0.4])
     data = simulate(robot, start, 4.0, sample=0.1).data
     seen = Rotation.from_quat(data["base_quaternion"].values, scalar_first=True)
     told = Rotation.from_euler("ZYX", data["base_attitude"].sel(angle=["yaw", "pitch", "roll"]).values)

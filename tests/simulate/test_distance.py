@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.design import Limits, broken, design, usage
-from spacearm.identify.inertia.experiment import Experiment, Nodes, measure
+from spacearm.identify.inertia.design import ExperimentLimits, design, limit_excess, usage
+from spacearm.identify.inertia.experiment import Experiment, SplineNodes, measure
 from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, optimise_configuration
 from spacearm.measure import make_sensors
 from spacearm.mechanics.shapes import Box, Capsule, Sphere
 from spacearm.model import CollisionShape, Pose, Robot, catalogue
 from spacearm.model.rotations import rotation_about
-from spacearm.simulate import On, World, collision_pairs, gaps
-from spacearm.simulate.distance import Apart
+from spacearm.simulate import ShapeOnFrame, World, collision_pairs, gaps
+from spacearm.simulate.distance import ClearanceConstraint
 
 ALONG = Pose(rotation_about(np.array([0.0, 1.0, 0.0]), np.pi / 2), np.array([0.5, 0.0, 0.0]))  # z along a link's x
 
@@ -61,8 +61,8 @@ def test_the_softest_configuration_keeps_out_of_the_way() -> None:
         assert least * (1 - 2e-3) < best.value <= least * (1 + 1e-6)
         assert best.value > through.value
     wall = (
-        On(robot.body_names[2], Sphere(0.05), Pose(translation=np.array([1.0, 0.0, 0.0]))),
-        On(Pose(), Box(9, 9, 9)),
+        ShapeOnFrame(robot.body_names[2], Sphere(0.05), Pose(translation=np.array([1.0, 0.0, 0.0]))),
+        ShapeOnFrame(Pose(), Box(9, 9, 9)),
     )
     with pytest.raises(InputError, match="none of 64 configurations keeps all shapes 0 m apart"):
         optimise_configuration(robot, "hand", hit, samples=64, restarts=4, keep_out=[wall])
@@ -70,12 +70,12 @@ def test_the_softest_configuration_keeps_out_of_the_way() -> None:
 
 def test_the_shortfall_has_its_gradient() -> None:
     robot = chain()
-    apart = Apart(robot, collision_pairs(robot), 0.2)
+    apart = ClearanceConstraint(robot, collision_pairs(robot), 0.2)
     joints = np.array([[2.9, 0.3], [0.1, 0.2], [2.9, -2.2]])
     value, gradient = apart.shortfall(joints)
     short = np.maximum(0.2 - gaps(robot, apart.pairs, joints)[:, 0], 0.0)
     np.testing.assert_allclose(value, short**2, rtol=1e-12)
-    assert (value > 0.0).tolist() == (~apart.kept(joints)).tolist() == [True, False, True]
+    assert (value > 0.0).tolist() == (~apart.is_satisfied(joints)).tolist() == [True, False, True]
     for k in range(2):
         step = 1e-6 * np.eye(2)[k]
         rise = (apart.shortfall(joints + step)[0] - apart.shortfall(joints - step)[0]) / 2e-6
@@ -87,20 +87,20 @@ def test_an_experiment_that_passes_through_the_robot_is_not_allowed() -> None:
     times = np.linspace(0.0, 10.0, 5)
 
     def used(angle: float) -> dict[str, float]:
-        turns = {robot.joint_names[0]: Nodes(times, angle * np.array([0, 0.5, 1, 0.5, 0]))}
+        turns = {robot.joint_names[0]: SplineNodes(times, angle * np.array([0, 0.5, 1, 0.5, 0]))}
         experiment = Experiment("turns", configuration=np.zeros(robot.n), paths=turns, duration=10.0)
         record = measure(robot, experiment, make_sensors(noise={}), ledger=False)
         return usage(robot, [experiment], [record])
 
-    free = Limits(angle=9.0, rate=9.0, attitude=9.0)
+    free = ExperimentLimits(angle=9.0, rate=9.0, attitude=9.0)
     assert used(1.0)["margin"] > 0.5
-    assert not broken(used(1.0), free)
-    assert broken(used(3.1), free)["margin"] > 0.0
+    assert not limit_excess(used(1.0), free)
+    assert limit_excess(used(3.1), free)["margin"] > 0.0
 
 
 def test_a_designed_experiment_goes_round_what_the_unconstrained_one_passes_through() -> None:
     robot, bare = chain(), catalogue.load("yoshida1992")
-    limits = Limits(angle=3.1, rate=9.0, attitude=99.0)
+    limits = ExperimentLimits(angle=3.1, rate=9.0, attitude=99.0)
     options: dict[str, Any] = {"motions": 1, "duration": 10.0, "inner_nodes": 1, "candidates": 6, "refinements": 4}
     margin = {}
     for name, each in {"bare": bare, "solid": robot}.items():

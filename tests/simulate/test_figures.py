@@ -69,7 +69,7 @@ def test_headline_has_peaks_with_their_times() -> None:
     phases = [{"duration": 0.5, "forces": {"base_vx": 100.0}}, {"duration": 0.5, "forces": {"base_vx": -300.0}}]
     document = {"study": "motion", "robot": "arm", "phase": phases}
     result = run_document(document, folder=Path(), robots={"arm": arm(2)})
-    moved = re.search(r"moved by at most ([\d.]+) mm \(at ([\d.]+) s\)", result.headline)
+    moved = re.search(r"moves by at most ([\d.]+) mm \(at ([\d.]+) s\)", result.headline)
     assert moved
     data = 1e3 * np.linalg.norm(result.data["base_position"].values, axis=1)
     assert float(moved[1]) == pytest.approx(data.max(), rel=1e-2)

@@ -17,7 +17,7 @@ from spacearm.mechanics.contact import LEAST_RESTITUTION
 from spacearm.mechanics.shapes import Box, Capsule, Plane, Sphere
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot, catalogue
 from spacearm.model.rotations import rotation_about
-from spacearm.simulate import RK4, Attach, Contact, Dopri853, Gravity, On, Phase, Run, State, World, simulate
+from spacearm.simulate import RK4, Attach, Contact, Dopri853, Gravity, Phase, Run, ShapeOnFrame, State, World, simulate
 
 TIGHT = Dopri853(rtol=1e-12, atol=1e-14)
 G = 9.80665  # m/s2
@@ -36,8 +36,8 @@ def no_warnings() -> Iterator[None]:
 def puck(stiffness: float, velocity: np.ndarray, duration: float, **options: object) -> Run:
     """A puck on a patch; its mass centre lies in the floor's plane, so that friction does not tip it."""
     body = Robot("puck", (Body("body", Inertia(MASS, tensor=np.diag([5.0, 5.0, AXIAL]))),), ())
-    foot = On("puck/body", Sphere(RADIUS), Pose(translation=np.array([0.0, 0.0, RADIUS])))
-    floor = Contact(foot, On(Pose(), Plane()), stiffness, 0.3, MU, patch=PATCH, name="floor")
+    foot = ShapeOnFrame("puck/body", Sphere(RADIUS), Pose(translation=np.array([0.0, 0.0, RADIUS])))
+    floor = Contact(foot, ShapeOnFrame(Pose(), Plane()), stiffness, 0.3, MU, patch=PATCH, name="floor")
     world = World({"puck": body}, elements=(Gravity(), floor))
     return simulate(world, {"puck": State(np.zeros(3), UNIT, np.zeros(0), velocity)}, duration, **options)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def test_a_spinning_puck_slides_and_turns_until_the_closed_forms_say() -> None:
     assert sticks(run, "floor")[0] == pytest.approx(slide, rel=1e-6)
     assert run.ends is not None
     assert np.abs(run.ends["puck"].velocity).max() < 1e-6
-    end = run.of("puck").states[-1]
+    end = run.last_track("puck").states[-1]
     # While the puck sinks in by d it weighs less, and friction with it: it goes further by mu d.
     assert np.hypot(*end[:2]) == pytest.approx(0.5 * speed * slide + MU * MASS * G / 1e8, rel=1e-6)
     assert 2.0 * np.arcsin(end[6]) == pytest.approx(0.5 * spin * turn, rel=1e-5)
@@ -66,9 +66,11 @@ def test_a_spinning_puck_slides_and_turns_until_the_closed_forms_say() -> None:
 
 def test_a_twist_within_the_strength_of_a_patch_swings_as_on_a_spring() -> None:
     """Of a contact that is not damped the patch is a torsion spring of k_t r^2, where friction is high."""
-    stiffness, side = 1e6, On("b/body", Sphere(RADIUS))
+    stiffness, side = 1e6, ShapeOnFrame("b/body", Sphere(RADIUS))
     body = Robot("puck", (Body("body", Inertia(MASS, tensor=np.diag([AXIAL, 5.0, 5.0]))),), ())
-    press = Contact(On("a/body", Sphere(RADIUS)), side, stiffness, 1.0, 30.0, tangential=2e5, patch=PATCH, name="press")
+    press = Contact(
+        ShapeOnFrame("a/body", Sphere(RADIUS)), side, stiffness, 1.0, 30.0, tangential=2e5, patch=PATCH, name="press"
+    )
     world = World({"a": body, "b": body}, elements=(press,))
     slow = np.array([-1.0, 0, 0, 1e-3, 0, 0])  # a spin that the growing bound outruns
     start = {"a": State.at_rest(body), "b": State(np.array([2 * RADIUS, 0, 0]), UNIT, np.zeros(0), slow)}
@@ -76,14 +78,21 @@ def test_a_twist_within_the_strength_of_a_patch_swings_as_on_a_spring() -> None:
     assert run.sound
     swing = np.sqrt(2e5 * PATCH**2 / (0.5 * AXIAL))  # rad/s
     (touch,) = run.touches
-    spin = run.of("b").states[-1, 10] - run.of("a").states[-1, 10]
+    spin = run.last_track("b").states[-1, 10] - run.last_track("a").states[-1, 10]
     assert spin == pytest.approx(1e-3 * np.cos(swing * (touch.end - touch.start)), rel=1e-6)
 
 
 def test_a_block_slides_to_rest_on_its_corners() -> None:
     edge, speed, friction = 0.2, 0.5, 0.4
     block = Robot("block", (Body("body", Inertia(MASS, tensor=MASS * edge**2 / 6.0 * np.eye(3))),), ())
-    floor = Contact(On("block/body", Box(edge, edge, edge)), On(Pose(), Plane()), 1e7, 0.3, friction, name="floor")
+    floor = Contact(
+        ShapeOnFrame("block/body", Box(edge, edge, edge)),
+        ShapeOnFrame(Pose(), Plane()),
+        1e7,
+        0.3,
+        friction,
+        name="floor",
+    )
     world = World({"block": block}, elements=(Gravity(), floor))
     start = State(np.array([0, 0, edge / 2]), UNIT, np.zeros(0), np.array([speed, 0, 0, 0, 0, 0]))
     time = speed / (friction * G)
@@ -96,19 +105,19 @@ def test_a_block_slides_to_rest_on_its_corners() -> None:
     # that its mass centre was ahead by mu m g / 4 k.
     assert len(at_rest) < 100
     for after, moves in ((0.0, friction * MASS * G / 4e7), (5e-3, 1e-10)):
-        stopped = run.of("block").times > time + after
-        assert np.ptp(run.of("block").states[stopped, 0]) < moves
+        stopped = run.last_track("block").times > time + after
+        assert np.ptp(run.last_track("block").states[stopped, 0]) < moves
     assert run.ends is not None
     assert np.abs(run.ends["block"].velocity).max() < 1e-5
-    late = run.of("block").times > 1.1 * time
-    assert np.ptp(run.of("block").states[late, 0]) < 1e-6
-    assert run.of("block").states[-1, 0] == pytest.approx(0.5 * speed * time, rel=1e-4)
+    late = run.last_track("block").times > 1.1 * time
+    assert np.ptp(run.last_track("block").states[late, 0]) < 1e-6
+    assert run.last_track("block").states[-1, 0] == pytest.approx(0.5 * speed * time, rel=1e-4)
 
 
 def test_rk4_meets_a_contact_that_its_step_resolves() -> None:
     """Two balls of 1 kg: half a period of 22 ms; restitution converges with the fourth power of the step."""
     body = Robot("ball", (Body("body", Inertia(1.0, tensor=np.eye(3))),), ())
-    sides = On("a/body", Sphere(0.1)), On("b/body", Sphere(0.1))
+    sides = ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame("b/body", Sphere(0.1))
     world = World({"a": body, "b": body}, elements=(Contact(*sides, 1e4, 0.5, name="c"),))
     start = {
         "a": State.at_rest(body),
@@ -119,7 +128,7 @@ def test_rk4_meets_a_contact_that_its_step_resolves() -> None:
 
 
 def test_what_is_wrong_with_a_patch_is_told() -> None:
-    sides = On("a/body", Sphere(0.1)), On(Pose(), Plane())
+    sides = ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame(Pose(), Plane())
     with pytest.raises(InputError, match=r"a patch of 0.01 m without friction"):
         Contact(*sides, 1e5, patch=0.01)
     with pytest.raises(InputError, match="patch"):
@@ -139,15 +148,15 @@ def meets(stiffness: float, restitution: float, friction: float, across: float) 
     velocity = -0.5 * normal - across * np.array([0.8, 0.6, 0.16])
     ball = Robot("ball", (Body("body", Inertia(30.0, tensor=0.48 * np.eye(3))),), ())
     met = State(hand + normal * (radius + tip), UNIT, np.zeros(0), np.concatenate([velocity, np.zeros(3)]))
-    sides = On("arm/hand", Sphere(tip)), On("ball/body", Sphere(radius))
+    sides = ShapeOnFrame("arm/hand", Sphere(tip)), ShapeOnFrame("ball/body", Sphere(radius))
     world = World({"arm": robot, "ball": ball}, elements=(Contact(*sides, stiffness, restitution, friction, name="c"),))
     run = simulate(world, {"arm": arm, "ball": met}, 150.0 / np.sqrt(stiffness))
     assert run.sound
     own = robot.frame("hand")
     point = Frame("tip", own.body, own.placement @ Pose(np.eye(3), turn.T @ normal * tip))
-    first = FloatingSystem.at(robot.replace(frames=(*robot.frames, point)), "tip", arm)
+    first = FloatingSystem.from_state(robot.replace(frames=(*robot.frames, point)), "tip", arm)
     struck = Frame("touch", "body", Pose(np.eye(3), -normal * radius))
-    second = FloatingSystem.at(ball.replace(frames=(struck,)), "touch", met)
+    second = FloatingSystem.from_state(ball.replace(frames=(struck,)), "touch", met)
     e = max(restitution, LEAST_RESTITUTION)
     hit: dict[str, Any] = {"kind": "friction", "friction": friction, "hypothesis": "contact"} if friction else {}
     gain = collide(first, second, normal=-normal, restitution=e, **hit).impulse[:3]
@@ -187,16 +196,16 @@ def test_fingers_close_on_a_bar_hold_it_by_friction_and_latch() -> None:
     palm = Body("palm", Inertia(50.0, tensor=5.0 * np.eye(3)))
     hand = Robot("hand", (palm, Body("finger1", finger), Body("finger2", finger)), tuple(slides))
     bar = Robot("bar", (Body("bar", Inertia(20.0, tensor=np.diag([2.0, 0.5, 2.0]))),), ())
-    rod = On("target/bar", Capsule(0.02, 0.6), Pose(rotation_about(np.array([1.0, 0.0, 0.0]), -np.pi / 2)))
+    rod = ShapeOnFrame("target/bar", Capsule(0.02, 0.6), Pose(rotation_about(np.array([1.0, 0.0, 0.0]), -np.pi / 2)))
     pads = [
         Contact(
-            On(f"hand/finger{k}", Capsule(0.01, 0.1), Pose(translation=np.array([0.0, 0.0, 0.1]))),
+            ShapeOnFrame(f"hand/finger{k}", Capsule(0.01, 0.1), Pose(translation=np.array([0.0, 0.0, 0.1]))),
             rod, 2e5, 0.1, 0.5, patch=0.01, name=f"pad{k}",
         )
         for k in (1, 2)
     ]  # fmt: skip
     world = World({"hand": hand, "target": bar}, elements=tuple(pads))
-    drifting = State.moving(bar, position=[0.005, 0.02, 0.2], base_velocity=[0.0, 0.01, -0.005])
+    drifting = State.from_velocities(bar, position=[0.005, 0.02, 0.2], base_velocity=[0.0, 0.01, -0.005])
     close = Phase(1.0, forces={"hand/slide1": 20.0, "hand/slide2": 20.0})
     start = {"hand": State.at_rest(hand), "target": drifting}
     run = simulate(world, start, [close, Attach("target", "hand/palm"), Phase(0.2)])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.capture import Case, Settling
+from spacearm.capture import LoadCase, SettlingCriterion
 from spacearm.capture.evaluate import Evaluator
 from spacearm.control import Encoder, Gyro, computed_torque, joint_pid
 from spacearm.engine import Mechanics, NonFiniteWarning
@@ -390,9 +390,9 @@ def test_designs_of_soft_joints(law: Any, where: str) -> None:
 
     robot = catalogue.load("zhang2020")
     late = Load.pulse("hand", (5.0, -3.0, 8.0), (1.0, 2.0, -1.0), 0.3, 0.4, "half-sine", axes="world")
-    cases = [Case((six_hit(),)), Case((late, single_hit("mz")))]
+    cases = [LoadCase((six_hit(),)), LoadCase((late, single_hit("mz")))]
     rng = np.random.default_rng(0)
-    given: dict[str, Any] = {"duration": 2.0, "step": 0.02, "law": law, "settling": Settling(0.1)}
+    given: dict[str, Any] = {"duration": 2.0, "step": 0.02, "law": law, "settling": SettlingCriterion(0.1)}
     here, there = (Evaluator(robot, cases, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
     stiffness, damping = rng.uniform(10.0, 80.0, (9, here.axes.size)), rng.uniform(0.5, 5.0, (9, here.axes.size))
     expected, found = here(stiffness, damping), there(stiffness, damping)

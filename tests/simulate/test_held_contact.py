@@ -11,7 +11,7 @@ import pytest
 from spacearm.engine.solver import solve
 from spacearm.mechanics.shapes import Box, Plane
 from spacearm.model import Body, Friction, Inertia, Joint, Pose, Robot
-from spacearm.simulate import Contact, Gravity, On, Phase, Run, State, World, simulate, spline
+from spacearm.simulate import Contact, Gravity, Phase, Run, ShapeOnFrame, State, World, simulate, spline
 from spacearm.typing import Array
 
 G = 9.80665  # m/s2
@@ -37,15 +37,22 @@ def robot() -> Robot:
 
 def stand(phase: Phase, rates: Sequence[float] | None = None, elbow: float = ELBOW, stiffness: float = 1e6) -> Run:
     """The block is put flat onto a plane; ``elbow`` tilts the slide's rail by as much."""
-    floor = Contact(On("walker/block", Box(EDGE, EDGE, EDGE)), On(Pose(), Plane()), stiffness, 0.0, 0.8, name="floor")
+    floor = Contact(
+        ShapeOnFrame("walker/block", Box(EDGE, EDGE, EDGE)),
+        ShapeOnFrame(Pose(), Plane()),
+        stiffness,
+        0.0,
+        0.8,
+        name="floor",
+    )
     world = World({"walker": robot()}, elements=(Gravity(), floor))
-    start = State.moving(robot(), [0.2, elbow - 0.2, 0.0], rates, position=[0, 0, EDGE / 2])
+    start = State.from_velocities(robot(), [0.2, elbow - 0.2, 0.0], rates, position=[0, 0, EDGE / 2])
     return simulate(world, {"walker": start}, phase, sample=0.1)
 
 
 def push(run: Run) -> Array:
     """Force of the floor at samples (T, 3), N: of all that acts on the robot but its weight."""
-    track = run.of("walker")
+    track = run.last_track("walker")
     wrench = track.data["wrench"].values.reshape(run.times.size, -1, 6)
     assert wrench.shape[1] >= 1
     return np.asarray(wrench[:, :, :3].sum(axis=1) - [0, 0, -MASS * G])
@@ -56,7 +63,7 @@ def test_an_arm_of_locked_joints_rests_for_ten_seconds() -> None:
     run = stand(Phase(10.0, locked=["j0", "j1"]))
     assert run.sound, str(run.certificate)
     assert run.stats.steps < 5000
-    states, late = run.of("walker").states, run.times > 1.0
+    states, late = run.last_track("walker").states, run.times > 1.0
     np.testing.assert_array_equal(states[:, 7:10] - states[0, 7:10], 0.0)  # the slide holds: m g sin(0.5) < 6 N
     np.testing.assert_array_equal(states[:, 16:], 0.0)
     assert np.ptp(states[late, :3], axis=0).max() < 1e-9
@@ -75,10 +82,10 @@ def test_a_slide_with_friction_stops_on_its_rail_and_stays() -> None:
     brake = COULOMB / MASSES[-1] - G * np.sin(lean)
     (stop,) = [event for event in run.events_of("stick") if event.name == "j2"]
     assert stop.time == pytest.approx(speed / brake, rel=1e-5)
-    slide, late = run.of("walker").states[:, 9], run.times > stop.time
+    slide, late = run.last_track("walker").states[:, 9], run.times > stop.time
     gone = np.where(late, 0.5 * speed**2 / brake, speed * run.times - 0.5 * brake * run.times**2)
     np.testing.assert_allclose(slide, gone, atol=1e-5)
-    np.testing.assert_array_equal(run.of("walker").states[late, 18], 0.0)
+    np.testing.assert_array_equal(run.last_track("walker").states[late, 18], 0.0)
     rests = run.times > stop.time + 2.0
     np.testing.assert_allclose(push(run)[rests], np.tile([0, 0, MASS * G], (rests.sum(), 1)), atol=1e-6 * MASS * G)
 
@@ -93,7 +100,7 @@ def test_an_arm_that_follows_a_path_presses_with_weight_and_inertia() -> None:
     along = MASSES[-1] * path.derivative().derivative()(run.times)
     expected = np.stack([along, 0.0 * along, np.full(along.shape, MASS * G)], axis=1)
     np.testing.assert_allclose(push(run)[late], expected[late], atol=1e-4)
-    np.testing.assert_array_equal(run.of("walker").states[:, 9], path(run.times))
+    np.testing.assert_array_equal(run.last_track("walker").states[:, 9], path(run.times))
 
 
 def test_implicit_steps_agree_with_explicit_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +112,6 @@ def test_implicit_steps_agree_with_explicit_ones(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("spacearm.simulate.run.chain.solve", explicit)
     other = stand(phase, rates, 0.3)
     assert implicit.stats.steps < 0.5 * other.stats.steps
-    np.testing.assert_allclose(implicit.of("walker").states, other.of("walker").states, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        implicit.last_track("walker").states, other.last_track("walker").states, rtol=0, atol=1e-8
+    )

@@ -9,7 +9,7 @@ from spacearm.mechanics.contact import LEAST_RESTITUTION
 from spacearm.mechanics.shapes import Box, Plane, Sphere
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about
-from spacearm.simulate import Contact, Gravity, On, Run, State, World, simulate
+from spacearm.simulate import Contact, Gravity, Run, ShapeOnFrame, State, World, simulate
 from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.ledger import Balance
 from spacearm.typing import Array
@@ -30,7 +30,7 @@ def block_on_slope(
     """A cube of 2 kg that is put flat onto the slope, and moves down it."""
     block = Robot("block", (Body("body", Inertia(MASS, tensor=MASS * EDGE**2 / 6.0 * np.eye(3))),), ())
     place = slope(angle)
-    sides = On("block/body", Box(EDGE, EDGE, EDGE)), On(place, Plane())
+    sides = ShapeOnFrame("block/body", Box(EDGE, EDGE, EDGE)), ShapeOnFrame(place, Plane())
     floor = Contact(*sides, 1e6, restitution, friction, name="floor")
     world = World({"block": block}, elements=(Gravity(), floor))
     turn = place.rotation
@@ -44,7 +44,9 @@ def ball_on_slope(angle: float, duration: float, *, friction: float, speed: floa
     """A homogeneous ball of 1 kg that is put onto the slope without spin; restitution 0."""
     ball = Robot("ball", (Body("body", Inertia(1.0, tensor=0.4 * RADIUS**2 * np.eye(3))),), ())
     place = slope(angle)
-    floor = Contact(On("ball/body", Sphere(RADIUS)), On(place, Plane()), 1e7, 0.0, friction, name="floor")
+    floor = Contact(
+        ShapeOnFrame("ball/body", Sphere(RADIUS)), ShapeOnFrame(place, Plane()), 1e7, 0.0, friction, name="floor"
+    )
     world = World({"ball": ball}, elements=(Gravity(), floor))
     velocity = np.concatenate([place.rotation @ [speed, 0, 0], np.zeros(3)])
     start = State(place.rotation @ [0, 0, RADIUS], np.array([1.0, 0, 0, 0]), np.zeros(0), velocity)
@@ -54,7 +56,7 @@ def ball_on_slope(angle: float, duration: float, *, friction: float, speed: floa
 def way(run: Run, angle: float) -> Array:
     """Down the slope at samples, m."""
     (name,) = run.world.systems
-    return np.asarray(run.of(name).states[:, :3] @ slope(angle).rotation[:, 0])
+    return np.asarray(run.last_track(name).states[:, :3] @ slope(angle).rotation[:, 0])
 
 
 # -- rolling, resting, sliding --------------------------------------------------------------------------------------
@@ -78,8 +80,8 @@ def test_a_block_rests_on_a_slope_for_a_minute(restitution: float) -> None:
     assert run.stats.steps < 3000
     assert run.stats.events < 20
     late = run.times > 2.0
-    assert np.ptp(run.of("block").states[late, :3], axis=0).max() < 1e-9
-    push = run.of("block").data["wrench"].values[late]
+    assert np.ptp(run.last_track("block").states[late, :3], axis=0).max() < 1e-9
+    push = run.last_track("block").data["wrench"].values[late]
     floor = push.reshape(late.sum(), -1, 6)[:, :, :3].sum(axis=1) - [0, 0, -MASS * G]
     assert np.abs(floor - [0, 0, MASS * G]).max() < 1e-6 * MASS * G
 
@@ -102,7 +104,7 @@ def test_a_ball_that_slides_rolls_when_the_closed_form_says_and_goes_on() -> Non
     sticks = [event.time for event in run.events_of("stick")]
     assert sticks[0] == pytest.approx(2.0 * speed / (7.0 * friction * G), rel=1e-5)
     assert len(sticks) == 1
-    final = run.of("ball").data["base_velocity"].values[-1, 0]
+    final = run.last_track("ball").data["base_velocity"].values[-1, 0]
     assert final == pytest.approx(5.0 / 7.0 * speed, rel=1e-5)
 
 
@@ -117,10 +119,12 @@ def test_too_many_steps_are_put_down_to_the_contact() -> None:
 def test_a_contact_too_stiff_for_its_run_is_told_before() -> None:
     """A corner of a free cube moves as a quarter of its mass: 0.5 kg."""
     block = Robot("block", (Body("body", Inertia(MASS, tensor=MASS * EDGE**2 / 6.0 * np.eye(3))),), ())
-    sides = On("block/body", Box(EDGE, EDGE, EDGE)), On(Pose(), Plane())
+    sides = ShapeOnFrame("block/body", Box(EDGE, EDGE, EDGE)), ShapeOnFrame(Pose(), Plane())
     world = World({"block": block}, elements=(Contact(*sides, 1e15, name="floor"),))
     start = State(np.array([0, 0, 1.0]), np.array([1.0, 0, 0, 0]), np.zeros(0), np.zeros(6))
-    told = r"contact 'floor 1' \(stiffness 1e\+15 N/m on 0.5 kg: period 1.4e-07 s\) needs steps of 7.5e-09 s in a blow"
+    told = (
+        r"contact 'floor 1' \(stiffness 1e\+15 N/m on 0.5 kg: period 1.4e-07 s\) needs steps of 7.5e-09 s in an impact"
+    )
     with pytest.warns(UserWarning, match=told):
         simulate(world, {"block": start}, 1.0)
 
@@ -132,7 +136,12 @@ def tangential_error(stiffness: float, restitution: float, friction: float, acro
     """Of a ball that hits a plane at 0.5 m/s, against rigid bodies: relative to the whole impulse."""
     ball = Robot("ball", (Body("body", Inertia(1.0, tensor=0.4 * RADIUS**2 * np.eye(3))),), ())
     floor = Contact(
-        On(Pose(), Plane()), On("ball/body", Sphere(RADIUS)), stiffness, restitution, friction, name="floor"
+        ShapeOnFrame(Pose(), Plane()),
+        ShapeOnFrame("ball/body", Sphere(RADIUS)),
+        stiffness,
+        restitution,
+        friction,
+        name="floor",
     )
     velocity = np.array([across, 0.0, -0.5, 0.0, 0.0, 0.0])
     start = State(np.array([0.0, 0.0, RADIUS]), np.array([1.0, 0, 0, 0]), np.zeros(0), velocity)
@@ -167,8 +176,8 @@ def test_moments_of_corners_that_cancel_are_no_false_alarm() -> None:
     """A cube slides down without friction and does not turn: each corner's moment is 0.2 N m, their sum nothing."""
     angle = 0.1
     run = block_on_slope(angle, 0.3)
-    down = run.of("block").data["base_velocity"].values @ slope(angle).rotation[:, 0]
-    np.testing.assert_allclose(down, G * np.sin(angle) * run.of("block").times, atol=1e-9)
+    down = run.last_track("block").data["base_velocity"].values @ slope(angle).rotation[:, 0]
+    np.testing.assert_allclose(down, G * np.sin(angle) * run.last_track("block").times, atol=1e-9)
     assert run.certificate is not None
     assert run.sound, str(run.certificate)
 

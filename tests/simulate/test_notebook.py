@@ -91,7 +91,7 @@ def test_joints_are_given_by_name() -> None:
     robot = arm(3)
     first, _, last = robot.joint_names
     np.testing.assert_array_equal(State.at_rest(robot, {last: 0.3}).joints, [0.0, 0.0, 0.3])
-    np.testing.assert_array_equal(State.moving(robot, {first: 0.1}, {last: 0.2}).rates, [0.0, 0.0, 0.2])
+    np.testing.assert_array_equal(State.from_velocities(robot, {first: 0.1}, {last: 0.2}).rates, [0.0, 0.0, 0.2])
     with pytest.raises(InputError, match="has no joint 'elbow'"):
         State.at_rest(robot, {"elbow": 0.3})
     with pytest.raises(InputError, match=last):

@@ -85,9 +85,12 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "quaternion of a roll-out": (lambda: rollout(ARM, np.zeros(17), 0.1, 1), "rollout, sample 0: base quaternion has"),
     "count": (lambda: rollout(ARM, VECTOR, 0.1, 2.5), "rollout: count is 2.5 .expected a whole number"),  # type: ignore[arg-type]
     "step of a roll-out": (lambda: rollout(ARM, VECTOR, text, 2), "rollout: step is 'x'"),
-    "samples of a batch": (lambda: simulate_batch(ARM, VECTOR, 1.0, sample=[-1.0, 0.5]), "from zero on, and rise"),
+    "samples of a batch": (
+        lambda: simulate_batch(ARM, VECTOR, 1.0, sample=[-1.0, 0.5]),
+        "non-negative, and increasing",
+    ),
     "joints": (lambda: State([0] * 3, [1, 0, 0, 0], [text, 0], [0] * 8), "joint positions is not an array"),  # type: ignore[arg-type]
-    "direction": (lambda: Load.along("hand", text, 1.0), "direction of the load on 'hand' is not an array"),
+    "direction": (lambda: Load.from_direction("hand", text, 1.0), "direction of the load on 'hand' is not an array"),
     "ends": (lambda: spline([0, 1], [0, 1], ends="clmped"), "ends are 'clmped' .did you mean 'clamped'"),  # type: ignore[arg-type]
     "table": (lambda: table(text, [1.0, 2.0]), "times of the table is not an array of numbers"),
     "function": (
@@ -106,10 +109,10 @@ def test_refusal(case: str) -> None:
 
 def test_one_of_a_list_needs_no_list() -> None:
     crossing = Event("j1")
-    phase = Phase(0.1, locked="j0", events=crossing, until=crossing, loads=Load.along("hand", [1, 0, 0], 1.0))  # type: ignore[arg-type]
+    phase = Phase(0.1, locked="j0", events=crossing, until=crossing, loads=Load.from_direction("hand", [1, 0, 0], 1.0))  # type: ignore[arg-type]
     assert phase.locked == ("j0",)
     assert phase.events == (crossing,)
-    assert [c.ends for c in phase.watched] == ["phase", "nothing"]
+    assert [c.ends for c in phase.all_events] == ["phase", "nothing"]
     assert len(phase.loads) == 1
 
 

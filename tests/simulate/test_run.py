@@ -19,23 +19,23 @@ from spacearm.simulate import (
     RK4,
     CertificateWarning,
     Dopri853,
+    EndReason,
     Event,
     Load,
     Phase,
-    Reason,
     RunWarning,
     State,
-    firing,
     half_sine,
     pulse,
     simulate,
     spline,
     table,
+    thruster_load,
     triangle,
     warm_up,
 )
-from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.run.chain import Chain, Settings
+from spacearm.simulate.bodies import evaluate_bodies, momentum
+from spacearm.simulate.run.chain import ChainSettings, PhaseChain
 from spacearm.simulate.world import World
 from support.arms import BASE_LOCKED, arm, slider, tumbling
 
@@ -43,7 +43,7 @@ from support.arms import BASE_LOCKED, arm, slider, tumbling
 def test_a_tumbling_arm_keeps_momentum_and_energy_for_100_seconds() -> None:
     robot = arm()
     run = simulate(robot, tumbling(robot), 100.0)
-    assert run.reason == Reason.FINISHED
+    assert run.reason == EndReason.FINISHED
     assert run.certificate is not None
     assert run.certificate.sound
     for name in ("linear_momentum", "angular_momentum", "energy"):
@@ -59,7 +59,7 @@ def test_body_sums_agree_with_the_compiled_mechanics() -> None:
     rng = np.random.default_rng(4)
     states = rng.normal(size=(20, 23))
     states[:, 3:7] /= np.linalg.norm(states[:, 3:7], axis=1, keepdims=True)
-    sums = momentum(robot, move(robot, states), states, robot.inertia_parameters, np.array([0.002]))
+    sums = momentum(robot, evaluate_bodies(robot, states), states, robot.inertia_parameters, np.array([0.002]))
     mechanics = Mechanics(robot)
     expected = mechanics.momentum(states[:, 7:12], states[:, 12:], base=states[:, :7])
     np.testing.assert_allclose(np.hstack([sums.linear, sums.angular]), expected, rtol=1e-11, atol=1e-11)
@@ -73,9 +73,9 @@ def test_loads_thrusters_dampers_springs_and_forces_balance(method: object) -> N
         Phase(
             0.7,
             loads=[
-                Load.along("hand", [1.0, 2.0, 0.5], half_sine(15.0, 0.1, 0.2)),
+                Load.from_direction("hand", [1.0, 2.0, 0.5], half_sine(15.0, 0.1, 0.2)),
                 Load("hand", (1.0, 0, 0, 0, table([0.0, 0.5], [0.0, 2.0]), 0.3), "frame"),
-                firing(robot, "main", pulse(1.0, 0.25, 0.31)),
+                thruster_load(robot, "main", pulse(1.0, 0.25, 0.31)),
             ],
             forces={"j1": triangle(3.0, 0.0, 0.5), "base_wz": 0.7, "base_vx": pulse(5.0, 0.3, 0.1)},
         ),
@@ -93,9 +93,9 @@ def test_loads_thrusters_dampers_springs_and_forces_balance(method: object) -> N
 
 def test_a_thruster_gives_its_impulse() -> None:
     robot = arm(1)
-    run = simulate(robot, State.at_rest(robot), Phase(2.0, loads=[firing(robot, "main", pulse(1.0, 0.5, 0.01))]))
+    run = simulate(robot, State.at_rest(robot), Phase(2.0, loads=[thruster_load(robot, "main", pulse(1.0, 0.5, 0.01))]))
     states = run.states[-1:]
-    sums = momentum(robot, move(robot, states), states, robot.inertia_parameters, np.zeros(0))
+    sums = momentum(robot, evaluate_bodies(robot, states), states, robot.inertia_parameters, np.zeros(0))
     np.testing.assert_allclose(sums.linear[0], 0.01 * 12.0 * np.array([0.0, 0.6, 0.8]), atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(sums.linear[0]), 0.12, rtol=1e-4)
 
@@ -103,8 +103,8 @@ def test_a_thruster_gives_its_impulse() -> None:
 def test_a_thruster_turns_by_its_lever() -> None:
     """Its short impulse gives the angular momentum lever x impulse about the origin of the base."""
     robot = arm(1)
-    run = simulate(robot, State.at_rest(robot), Phase(1e-5, loads=firing(robot, "main")))
-    sums = momentum(robot, move(robot, run.states), run.states, robot.inertia_parameters, np.zeros(0))
+    run = simulate(robot, State.at_rest(robot), Phase(1e-5, loads=thruster_load(robot, "main")))
+    sums = momentum(robot, evaluate_bodies(robot, run.states), run.states, robot.inertia_parameters, np.zeros(0))
     impulse = 1e-5 * 12.0 * np.array([0.0, 0.6, 0.8])
     np.testing.assert_allclose(sums.angular[-1], np.cross([0.3, 0.1, -0.4], impulse), rtol=1e-8, atol=1e-12)
 
@@ -126,7 +126,10 @@ def test_a_robot_with_frozen_joints_moves_as_one_with_locked_joints(held: list[s
     reduced = State(start.position, start.quaternion, start.joints[free], velocity[[*range(6), *(6 + i for i in free)]])
 
     def push(on: Robot) -> list[Load]:
-        return [firing(on, "side", pulse(1.0, 0.1, 0.3)), Load.along("hand", [1, 2, 0], half_sine(3.0, 0.2, 0.2))]
+        return [
+            thruster_load(on, "side", pulse(1.0, 0.1, 0.3)),
+            Load.from_direction("hand", [1, 2, 0], half_sine(3.0, 0.2, 0.2)),
+        ]
 
     locked = simulate(robot, start, Phase(0.5, locked=held, loads=push(robot))).end
     welded = simulate(frozen, reduced, Phase(0.5, loads=push(frozen))).end
@@ -144,7 +147,7 @@ def test_a_robot_with_frozen_joints_moves_as_one_with_locked_joints(held: list[s
 def test_a_base_on_a_rail_is_held_by_reactions_that_balance() -> None:
     robot = arm(3)
     rail = [name for name in BASE_LOCKED if name != "base_vz"]
-    start = State.moving(robot, [0.3, -0.4, 0.5], [0.4, 0.2, -0.3])
+    start = State.from_velocities(robot, [0.3, -0.4, 0.5], [0.4, 0.2, -0.3])
     run = simulate(robot, start, Phase(3.0, locked=rail, accelerations={}, forces={"base_vz": pulse(20.0, 0.5, 0.5)}))
     assert run.certificate is not None
     assert run.certificate.sound, str(run.certificate)
@@ -238,7 +241,7 @@ def test_prescribed_acceleration() -> None:
 )
 def test_phases_that_cannot_be_run(phase: Phase, message: str) -> None:
     robot = arm(2)
-    start = State.moving(robot, [0.1, 0.0], [0.5, 0.0])
+    start = State.from_velocities(robot, [0.1, 0.0], [0.5, 0.0])
     with pytest.raises(InputError, match=message):
         simulate(robot, start, phase)
 
@@ -271,7 +274,7 @@ def test_states_and_settings_that_are_refused() -> None:
 
 def test_a_rigid_body_without_joints() -> None:
     robot = Robot("body", (Body("base", Inertia(3.0, [0.1, 0, 0], np.diag([1.0, 2.0, 2.5]))),))
-    start = State.moving(robot, base_angular_velocity=[0.1, 1.0, 0.05])
+    start = State.from_velocities(robot, base_angular_velocity=[0.1, 1.0, 0.05])
     run = simulate(robot, start, 20.0)
     assert run.sound
     assert run.certificate is not None
@@ -282,12 +285,14 @@ def test_a_run_that_breaks_down_gives_its_reason() -> None:
     robot = arm(2)
     with pytest.warns(RunWarning, match="more steps"):
         run = simulate(robot, tumbling(robot), 10.0, max_steps=5)
-    assert run.reason == Reason.TOO_MANY_STEPS
+    assert run.reason == EndReason.TOO_MANY_STEPS
     assert not run.sound
     assert 0 < run.end_time < 10
-    chain = Chain(World.of(robot), tumbling(robot).vector, 1.0, Settings(Dopri853(), np.zeros(0), False))
+    chain = PhaseChain(
+        World.from_robots(robot), tumbling(robot).vector, 1.0, ChainSettings(Dopri853(), np.zeros(0), False)
+    )
     stopped = chain.run(np.ones(1, dtype=np.uint8))
-    assert stopped.reason == Reason.INTERRUPTED
+    assert stopped.reason == EndReason.INTERRUPTED
     assert stopped.time == 0.0
 
 
@@ -295,7 +300,7 @@ def test_a_step_that_is_far_too_long_blows_up_with_a_reason() -> None:
     robot = slider(spring=Spring(1e12))
     with pytest.warns((RunWarning, CertificateWarning)) as told:
         run = simulate(robot, State.at_rest(robot, [0.1]), Phase(50.0, locked=BASE_LOCKED), method=RK4(0.1))
-    assert run.reason == Reason.NOT_FINITE
+    assert run.reason == EndReason.NOT_FINITE
     assert {RunWarning, CertificateWarning} == {warning.category for warning in told}
     assert run.end is not None  # the last state that was finite
 

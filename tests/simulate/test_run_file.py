@@ -20,8 +20,8 @@ from spacearm.simulate import Dopri853, Lock, Phase, Run, State, compare, load_r
 @pytest.fixture(scope="module")
 def run() -> Run:
     robot = sa.catalogue.load("yoshida1992")
-    push = sa.Load.along("hand", [1.0, 0.0, 0.0], sa.constant(1.0))
-    start = State.moving(robot, "L", base_angular_velocity=[0.0, 0.0, 0.2])
+    push = sa.Load.from_direction("hand", [1.0, 0.0, 0.0], sa.constant(1.0))
+    start = State.from_velocities(robot, "L", base_angular_velocity=[0.0, 0.0, 0.2])
     return sa.simulate(robot, start, [Phase(0.5, loads=[push]), Lock("joint1"), Phase(0.5)], sample=0.02)
 
 
@@ -73,13 +73,15 @@ def test_what_holds_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_runs_are_compared_where_they_differ_most() -> None:
     robot = sa.catalogue.load("yoshida1992")
-    a = sa.simulate(robot, State.moving(robot, base_velocity=[0.1, 0.0, 0.0]), 2.0, sample=0.1)
-    b = sa.simulate(robot, State.moving(robot, base_velocity=[0.0, 0.1, 0.0]), 1.0, sample=0.03)
+    a = sa.simulate(robot, State.from_velocities(robot, base_velocity=[0.1, 0.0, 0.0]), 2.0, sample=0.1)
+    b = sa.simulate(robot, State.from_velocities(robot, base_velocity=[0.0, 0.1, 0.0]), 1.0, sample=0.03)
     found = compare(a, b)
     assert found["base_velocity"].difference == pytest.approx(0.1 * np.sqrt(2.0), rel=1e-9)
     assert found["base_position"].difference == pytest.approx(0.1 * np.sqrt(2.0), rel=1e-6)
     assert found["base_position"].time == pytest.approx(1.0)  # where the shorter one ends
-    spun = sa.simulate(robot, State.moving(robot, base_angular_velocity=[0.0, 0.0, 0.5]), 1.0, method=Dopri853())
+    spun = sa.simulate(
+        robot, State.from_velocities(robot, base_angular_velocity=[0.0, 0.0, 0.5]), 1.0, method=Dopri853()
+    )
     still = sa.simulate(robot, State.at_rest(robot), 1.0)
     angle = 2 * np.arccos(abs(spun.states[-1, 3]))
     assert compare(spun, still)["base_attitude"].difference == pytest.approx(angle, abs=1e-9)

@@ -18,9 +18,9 @@ from spacearm.simulate import (
     Detach,
     Disconnect,
     Dopri853,
-    On,
     Phase,
     Run,
+    ShapeOnFrame,
     State,
     Switch,
     World,
@@ -51,11 +51,11 @@ def world_run() -> Run:
                     (Frame("knob", "body", Pose(translation=np.array(at))),))
         for name, at in (("a", [0.4, 0.1, 0.0]), ("b", [-0.3, 0.0, 0.1]))
     }  # fmt: skip
-    knobs = On("a/knob", Sphere(0.1)), On("b/knob", Sphere(0.1))
+    knobs = ShapeOnFrame("a/knob", Sphere(0.1)), ShapeOnFrame("b/knob", Sphere(0.1))
     world = World(robots, elements=(Contact(*knobs, 1e5, 0.6, 0.3, name="knobs"),))
     start = {
-        "a": State.moving(robots["a"], base_velocity=[0.1, 0.0, 0.05], base_angular_velocity=[0.0, 0.1, 0.0]),
-        "b": State.moving(robots["b"], position=[0.95, 0.1, 0.0], base_velocity=[-0.8, 0.2, 0.1]),
+        "a": State.from_velocities(robots["a"], base_velocity=[0.1, 0.0, 0.05], base_angular_velocity=[0.0, 0.1, 0.0]),
+        "b": State.from_velocities(robots["b"], position=[0.95, 0.1, 0.0], base_velocity=[-0.8, 0.2, 0.1]),
     }
     latch = Bushing("a/knob", "b/knob", STIFFNESS, DAMPING, name="latch")
     items = [
@@ -128,8 +128,8 @@ def bodies() -> tuple[World, dict[str, State]]:
     robots = {name: Robot(name, (Body("body", Inertia(MASS[name], tensor=TENSOR[name])),), ()) for name in MASS}
     quaternion = Rotation.from_rotvec([0.4, -0.8, 0.3]).as_quat(scalar_first=True)
     start = {
-        "a": State.moving(robots["a"], base_velocity=[0.1, 0.0, 0.05], base_angular_velocity=[0.2, 0.1, -0.3]),
-        "b": State.moving(robots["b"], position=[0.9, 0.2, -0.4], quaternion=quaternion,
+        "a": State.from_velocities(robots["a"], base_velocity=[0.1, 0.0, 0.05], base_angular_velocity=[0.2, 0.1, -0.3]),
+        "b": State.from_velocities(robots["b"], position=[0.9, 0.2, -0.4], quaternion=quaternion,
                           base_velocity=[-0.3, 0.2, 0.1], base_angular_velocity=[0.5, 0.0, 0.4]),
     }  # fmt: skip
     return World(robots), start

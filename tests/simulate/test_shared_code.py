@@ -14,17 +14,17 @@ from spacearm.engine import mechanics_of
 from spacearm.mechanics.law import LawProgram
 from spacearm.mechanics.shapes import Plane, Sphere
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
-from spacearm.simulate import Attach, Contact, On, Phase, Run, State, World, gate, simulate
+from spacearm.simulate import Attach, Contact, Phase, Run, ShapeOnFrame, State, World, gate, simulate
 from spacearm.simulate.law import Law
 
 ARM = catalogue.load("cai2023")
 START = State.at_rest(ARM, "attitude1")
 CACHED = {
     "engine.mechanics": ("_kernel", "mechanics_of"),
-    "simulate.motion": ("_kernel", "_motion", "_world_motion"),
+    "simulate.motion": ("_kernel", "_build_robot_motion", "_world_motion"),
     "simulate.elements": ("_elements",),
-    "simulate.law": ("_kept", "_program"),
-    "simulate.distance": ("_shared",),
+    "simulate.law": ("_build_program", "_program"),
+    "simulate.distance": ("_build_frame_event",),
 }
 
 
@@ -49,7 +49,9 @@ def capture(mass: float, stiffness: float) -> Run:
     origin, _ = mechanics_of(ARM).frame_pose("hand", START.joints, base=START.pose)
     away = State.at_rest(plate, position=origin - [0.0, 0.0, 0.3]).vector
     away[9] = 0.1  # m/s, towards the hand
-    ball = Contact(On("cai2023/hand", Sphere(0.03)), On("plate/face", Plane()), 1e4, 0.5, friction=0.1)
+    ball = Contact(
+        ShapeOnFrame("cai2023/hand", Sphere(0.03)), ShapeOnFrame("plate/face", Plane()), 1e4, 0.5, friction=0.1
+    )
     world = World({"cai2023": ARM, "plate": plate}, elements=(ball,))
     hold = [float(q) for q in START.joints]
     servo = control.joint_pid(hold, stiffness, 0.2, system="cai2023", period=0.01)

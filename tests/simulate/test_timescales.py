@@ -11,8 +11,8 @@ import scipy.linalg
 
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
-from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, RunWarning, State, simulate
-from spacearm.simulate.check.mujoco_twin import MujocoTwin
+from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, RunWarning, State, simulate
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import world_motion
 from spacearm.simulate.overrides import robot_parameters
@@ -37,7 +37,7 @@ def flywheel(damping: float = 0.0, stiffness: float = 0.0) -> Robot:
 
 
 def scales(robot: Robot, state: State | None = None, driven: tuple[int, ...] = ()) -> TimeScales:
-    model = world_motion(World.of(robot), {robot.name: ()})
+    model = world_motion(World.from_robots(robot), {robot.name: ()})
     return time_scales(model, [robot_parameters(robot)], (state or State.at_rest(robot)).vector, driven)
 
 
@@ -50,7 +50,7 @@ def test_a_wheel_on_a_free_base_and_on_a_held_one() -> None:
     assert held.spring.rate == pytest.approx(np.sqrt(50.0 / LINK), rel=1e-12)
     assert free.damper.owner == free.spring.owner == "joint 'spin'"
     assert scales(robot, driven=(6,)).damper.rate == 0.0
-    turning = scales(robot, State.moving(robot, None, [-7.0], base_angular_velocity=[0, 0, 2.0]))
+    turning = scales(robot, State.from_velocities(robot, None, [-7.0], base_angular_velocity=[0, 0, 2.0]))
     assert (turning.motion.rate, turning.motion.owner) == (7.0, "joint 'spin'")
 
 
@@ -79,7 +79,7 @@ def test_random_trees_against_mujocos_mass_matrix(seed: int) -> None:
     robot = random_robot(seed, 5, rotors=0.3, passive=True)
     drawn = random_state(robot, np.random.default_rng(seed), speed=0.3)
     state = State(drawn.position, drawn.quaternion, drawn.joints, drawn.velocity)
-    twin = MujocoTwin(robot)
+    twin = MujocoModel(robot)
     twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
     own = robot_parameters(robot)
     assert not robot.couplings
@@ -94,7 +94,7 @@ def test_random_trees_against_mujocos_mass_matrix(seed: int) -> None:
 def test_a_stiff_damper_is_told_before_the_run_with_its_cause_and_remedy() -> None:
     robot = flywheel(damping=4e5 * REDUCED)
     with pytest.warns(RunWarning) as told:
-        run = simulate(robot, State.moving(robot, None, [1.0]), 1.0)
+        run = simulate(robot, State.from_velocities(robot, None, [1.0]), 1.0)
     text = str(told[0].message)
     assert "phase[0]: the damper of joint 'spin' has a time constant of 2.5e-06 s" in text
     assert "may need 6.3e+04 steps for 1 s" in text
@@ -107,11 +107,11 @@ def test_a_stiff_damper_is_told_before_the_run_with_its_cause_and_remedy() -> No
 def test_a_step_with_which_rk4_blows_up_is_told(kind: str, limit: float) -> None:
     rate = 100.0  # 1/s
     robot = flywheel(damping=rate * REDUCED) if kind == "damper" else flywheel(stiffness=rate**2 * REDUCED)
-    start = State.moving(robot, None, [1.0])
+    start = State.from_velocities(robot, None, [1.0])
     with pytest.warns() as told, pytest.raises(SimulationError, match=r"joint 'spin' is at .*e\+09 rad"):
         simulate(robot, start, 200.0, method=RK4(1.02 * limit / rate))
     assert f"the {kind} of joint 'spin'" in str(told[0].message)
-    assert "blows up, it needs less than 0.028 s" in str(told[0].message)
+    assert "diverges, it needs less than 0.028 s" in str(told[0].message)
     with warnings.catch_warnings(record=True) as quiet:
         warnings.simplefilter("always")
         run = simulate(robot, start, 200.0, method=RK4(0.97 * limit / rate))
@@ -125,7 +125,7 @@ def test_ordinary_robots_are_not_called_stiff(name: str) -> None:
     robot = catalogue.load(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert simulate(robot, State.at_rest(robot), Phase(10.0, limits="ignore")).reason == Reason.FINISHED
+        assert simulate(robot, State.at_rest(robot), Phase(10.0, limits="ignore")).reason == EndReason.FINISHED
 
 
 @pytest.mark.parametrize(("force", "speed"), [(1e12, 0.0), (0.0, 1e8)])
@@ -133,31 +133,31 @@ def test_absurd_forces_and_speeds_end_with_a_reason(force: float, speed: float) 
     robot = catalogue.load("xu2017")
     phase = Phase(10.0, forces={"joint1": force}, limits="ignore")
     with pytest.warns((RunWarning, UserWarning)):
-        run = simulate(robot, State.moving(robot, None, [speed] * 6), phase)
-    assert run.reason == Reason.TOO_MANY_STEPS
+        run = simulate(robot, State.from_velocities(robot, None, [speed] * 6), phase)
+    assert run.reason == EndReason.TOO_MANY_STEPS
     assert run.stats.steps + run.stats.rejected <= 250_000
     assert 0.0 < run.end_time < 0.1
     assert run.why.startswith("more steps than allowed")
-    assert "turns at" in run.why
+    assert "rotates at" in run.why
 
 
 def test_a_step_far_too_short_is_refused_at_once() -> None:
     robot = flywheel()
-    start = State.moving(robot, None, [1.0])
+    start = State.from_velocities(robot, None, [1.0])
     began = time.perf_counter()
     with pytest.raises(InputError, match=r"RK4: steps of 1e-12 s make 1e\+13 steps in 10 s \(expected at most"):
         simulate(robot, start, 10.0, method=RK4(1e-12))
     assert time.perf_counter() - began < 5.0
     until = Phase(1e9, until=Event("spin", 0.5))  # an event may end it: only then is the number of steps not known
-    assert simulate(robot, start, until, method=RK4(1e-3)).reason == Reason.FINISHED
+    assert simulate(robot, start, until, method=RK4(1e-3)).reason == EndReason.FINISHED
 
 
 def test_long_runs_may_take_long() -> None:
     """The budget grows with the duration, and with springs and dampers."""
     robot = catalogue.load("xu2017")
-    start = State.moving(robot, base_angular_velocity=[0.1, 0.2, 0.3])
+    start = State.from_velocities(robot, base_angular_velocity=[0.1, 0.2, 0.3])
     run = simulate(robot, start, Phase(5000.0, limits="ignore"), method=Dopri853(rtol=1e-8), tolerance=1e-4)
-    assert run.reason == Reason.FINISHED
+    assert run.reason == EndReason.FINISHED
 
 
 @pytest.mark.parametrize(
@@ -176,44 +176,45 @@ def test_long_runs_may_take_long() -> None:
 def test_more_than_a_minute_of_work_is_refused_before_it_starts(robot, phase, options, message) -> None:
     began = time.perf_counter()
     with pytest.raises(InputError, match=rf"would take about .* steps, .* s of computing: .*{message}.*max_steps"):
-        simulate(robot, State.moving(robot, None, [1.0]), phase, **options)
+        simulate(robot, State.from_velocities(robot, None, [1.0]), phase, **options)
     assert time.perf_counter() - began < 5.0
     until = Phase(float(phase.duration), until=Event("spin", 1e-6))
-    assert simulate(flywheel(), State.moving(flywheel(), None, [1.0]), until).reason == Reason.FINISHED
+    assert simulate(flywheel(), State.from_velocities(flywheel(), None, [1.0]), until).reason == EndReason.FINISHED
 
 
 def test_max_steps_raises_the_budget_of_a_run() -> None:
     robot = flywheel(stiffness=1e14)
     with pytest.warns():
-        run = simulate(robot, State.moving(robot, None, [1.0]), Phase(100.0), max_steps=1000)
-    assert run.reason == Reason.TOO_MANY_STEPS
+        run = simulate(robot, State.from_velocities(robot, None, [1.0]), Phase(100.0), max_steps=1000)
+    assert run.reason == EndReason.TOO_MANY_STEPS
 
 
 def test_no_run_takes_longer_than_a_minute_unasked() -> None:
     """The steps that are allowed, at the time that they take, of a robot whose estimate is just below the bound."""
     robot = catalogue.load("xu2017")
-    start = State.moving(robot, base_angular_velocity=[0.1, 0.2, 0.3])
+    start = State.from_velocities(robot, base_angular_velocity=[0.1, 0.2, 0.3])
     simulate(robot, start, Phase(1.0, limits="ignore"))  # code is loaded here, not while the clock runs
     began = time.process_time()
     run = simulate(robot, start, Phase(200.0, limits="ignore"))
     spent = time.process_time() - began
-    model = world_motion(World.of(robot), {robot.name: ()})
+    model = world_motion(World.from_robots(robot), {robot.name: ()})
     assert step_time(model, Dopri853()) > 0.3 * spent / (run.stats.steps + run.stats.rejected)
 
 
 def test_a_start_faster_than_light_is_an_error() -> None:
     robot = flywheel()
     with pytest.raises(InputError, match=r"system 'flywheel' starts at 1e\+30 m/s, faster than light"):
-        simulate(robot, State.moving(robot, base_velocity=[0.0, -1e30, 0.0]), 10.0)
+        simulate(robot, State.from_velocities(robot, base_velocity=[0.0, -1e30, 0.0]), 10.0)
 
 
 def test_a_step_that_collapses_ends_the_run_soon() -> None:
     robot = flywheel()
-    start = State.moving(robot, base_velocity=[3e4, 0.0, 0.0], base_angular_velocity=[1e20, 1e19, 0.0])
+    start = State.from_velocities(robot, base_velocity=[3e4, 0.0, 0.0], base_angular_velocity=[1e20, 1e19, 0.0])
     told = (
-        r"the last 10000 advanced it by .* s, and 10 s are left: .* turns at 1e\+20 rad/s; .* 'flywheel' at 3e\+04 m/s"
+        r"the last 10000 advanced it by .* s, and 10 s are left: "
+        r".* rotates at 1e\+20 rad/s; .* 'flywheel' at 3e\+04 m/s"
     )
     with pytest.warns(RunWarning, match=told):
         run = simulate(robot, start, 10.0)
-    assert run.reason == Reason.TOO_MANY_STEPS
+    assert run.reason == EndReason.TOO_MANY_STEPS
     assert run.stats.steps + run.stats.rejected <= 10_000

@@ -13,9 +13,9 @@ from spacearm.model import Body, Friction, Inertia, Joint, Robot, Spring
 from spacearm.simulate import (
     Change,
     Event,
-    Here,
     Load,
     Phase,
+    RunContext,
     State,
     Switch,
     World,
@@ -36,12 +36,12 @@ def test_two_systems_in_one_run_move_as_each_alone_and_as_in_mujoco() -> None:
     joint = world.systems["target"].joint_names[0]
     frame = world.systems["chaser"].frames[0].name
     phases = [
-        Phase(0.5, loads=[Load.along(f"chaser/{frame}", [1, 2, 0], half_sine(5.0, 0.1, 0.2))]),
+        Phase(0.5, loads=[Load.from_direction(f"chaser/{frame}", [1, 2, 0], half_sine(5.0, 0.1, 0.2))]),
         Phase(0.5, forces={f"target/{joint}": pulse(0.4, 0.1, 0.2), "chaser/base_wz": 0.2}),
     ]
     run = sound(simulate(world, states, phases, method=TIGHT, sample=0.05))
     checked = cross_check(run)
-    assert checked.expressed
+    assert checked.was_run
     assert checked.largest < 1e-9
     alone = {
         "chaser": [Phase(0.5, loads=[replace(phases[0].loads[0], frame=frame)]), Phase(0.5, forces={"base_wz": 0.2})],
@@ -49,12 +49,12 @@ def test_two_systems_in_one_run_move_as_each_alone_and_as_in_mujoco() -> None:
     }
     for name, robot in world.systems.items():
         single = simulate(robot, states[name], alone[name], method=TIGHT, sample=0.05)
-        np.testing.assert_allclose(run.of(name).states, single.states, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(run.last_track(name).states, single.states, rtol=0, atol=1e-10)
         for key in ("kinetic", "elastic", "damping", "drive", "load"):
-            ours, theirs = (part.data[f"energy_{key}"].values for part in (run.of(name), single))
+            ours, theirs = (part.data[f"energy_{key}"].values for part in (run.last_track(name), single))
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
     assert run.ledger is not None
-    total = sum(run.of(name).data["energy_kinetic"].values for name in world.systems)
+    total = sum(run.last_track(name).data["energy_kinetic"].values for name in world.systems)
     np.testing.assert_allclose(run.ledger.kinetic, total, rtol=1e-14)
 
 
@@ -72,7 +72,7 @@ def test_names_in_a_world() -> None:
     with pytest.raises(InputError, match=r"several systems took part .expected run.of\(system\): chaser, target"):
         _ = run.states
     with pytest.raises(InputError, match=r"no system 'chase' .did you mean 'chaser'"):
-        run.of("chase")
+        run.last_track("chase")
     with pytest.raises(InputError, match="expected text without /"):
         World({"a/b": world.systems["chaser"], "c": world.systems["target"]})
 
@@ -86,7 +86,7 @@ def test_dry_friction_of_each_system_is_its_own() -> None:
         return Robot("slider", bodies, (joint,))
 
     world = World({"a": slider(1.0), "b": slider(4.0)}, locked=[f"{name}/{dof}" for name in "ab" for dof in BASE])
-    start = {name: State.moving(world.robot(name), [0.0], [2.0]) for name in "ab"}
+    start = {name: State.from_velocities(world.robot(name), [0.0], [2.0]) for name in "ab"}
     run = sound(simulate(world, start, 5.0))
     stops = {event.name: event.time for event in run.events_of("stick")}
     assert stops == pytest.approx({"a/x": 4.0, "b/x": 1.0}, rel=1e-9)
@@ -98,7 +98,7 @@ def test_an_event_function_looks_at_two_systems() -> None:
     world = World({"a": block("a", 3.0), "b": block("b", 2.0)})
     start = {
         "a": State.at_rest(world.robot("a")),
-        "b": State.moving(world.robot("b"), position=[0.0, 0.3, 2.0], base_velocity=[0.0, 0.0, -0.5]),
+        "b": State.from_velocities(world.robot("b"), position=[0.0, 0.3, 2.0], base_velocity=[0.0, 0.0, -0.5]),
     }
     near = distance(world, "a/grip", "b/grip", 0.5)
     run = sound(simulate(world, start, [Phase(10.0, event_function=near), Phase(0.1)]))
@@ -110,13 +110,13 @@ def test_a_function_chooses_phases_while_the_run_goes_on() -> None:
     """A damper that is on only while the block moves outwards: as a chain of runs by hand."""
     robot = sliding_block(Spring(30.0))
 
-    def chain(here: Here) -> Iterator[Phase | Change]:
+    def chain(here: RunContext) -> Iterator[Phase | Change]:
         while here.time < 2.0 - 1e-9:
             yield Switch(damping={"x": 4.0 if here.state.joints[0] * here.state.rates[0] > 0.0 else 0.5})
             until = [Event("x", 0.0), Event("x.rate", 0.0)]
             yield Phase(2.0 - here.time, until=until, events=())
 
-    start = State.moving(robot, [0.1], [0.2])
+    start = State.from_velocities(robot, [0.1], [0.2])
     run = sound(simulate(robot, start, chain, duration=2.0, method=TIGHT, sample=0.1))
     state, time, count = start, 0.0, 0
     while time < 2.0 - 1e-9:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.mission.encounter import TargetTable
+from spacearm.mission.encounter import MissionTargetTable
 from spacearm.model import catalogue
-from spacearm.model.document import validated
+from spacearm.model.document import validate_tables
 from spacearm.study import run_document
 from spacearm.study.tables import ShapedBodyTable
 
@@ -56,12 +56,12 @@ def test_a_further_system_has_visuals_and_collision_shapes() -> None:
 def test_a_target_is_drawn_with_its_visuals_and_a_box_without(tmp_path: Path) -> None:
     (tmp_path / "stage.obj").write_text(TETRAHEDRON)
     mesh = {"shape": "mesh", "mesh": "stage.obj"}
-    table = validated(TargetTable, {**BODY, "visual": [mesh]}).located(tmp_path)
-    (visual,) = table.made.bodies[0].visuals
+    table = validate_tables(MissionTargetTable, {**BODY, "visual": [mesh]}).locate_meshes(tmp_path)
+    (visual,) = table.reference_robot.bodies[0].visuals
     assert visual.mesh == str(tmp_path / "stage.obj")
-    assert len(table.made.bodies[0].collisions) == 1
-    plain = validated(TargetTable, {"mass": 2.0, "inertia": [0.2, 0.2, 0.2], "size": [1.0, 2.0, 3.0]})
-    (box,) = plain.made.bodies[0].visuals
+    assert len(table.reference_robot.bodies[0].collisions) == 1
+    plain = validate_tables(MissionTargetTable, {"mass": 2.0, "inertia": [0.2, 0.2, 0.2], "size": [1.0, 2.0, 3.0]})
+    (box,) = plain.reference_robot.bodies[0].visuals
     np.testing.assert_array_equal(box.size, [1.0, 2.0, 3.0])
 
 
@@ -90,4 +90,4 @@ def test_a_captured_target_keeps_its_visuals() -> None:
 )
 def test_shapes_that_cannot_be_are_told_with_their_place(change: dict[str, object]) -> None:
     with pytest.raises((InputError, SpacearmError), match=r"visual|collision"):
-        validated(ShapedBodyTable, {**BODY, **change}).body_of("ball", "body")
+        validate_tables(ShapedBodyTable, {**BODY, **change}).body_of("ball", "body")

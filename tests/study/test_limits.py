@@ -15,7 +15,7 @@ from spacearm.model import Robot
 from spacearm.model.document import find_robot
 from spacearm.report import write_index, write_result
 from spacearm.report.page import badges
-from spacearm.report.write import Entry
+from spacearm.report.write import IndexEntry
 from spacearm.result import Check, Limit, Result
 from spacearm.study import run_document
 from spacearm.study.limits import joint_limits, range_use
@@ -74,7 +74,7 @@ def test_a_broken_limit_is_named_with_its_joint_its_share_and_its_time(robot: Ro
     result = run(robot, 0.5375, limits=limits)  # 2.15 rad after 4 s: 215 % of the range; 1 rad at 1.86 s
     assert result.sound
     assert result.verdict == "limits broken"
-    worst = result.broken[0]
+    worst = result.limits_broken[0]
     assert (worst.what, worst.name) == ("joint3", "range")
     assert worst.used == pytest.approx(2.15, rel=1e-9)
     assert worst.time == pytest.approx(1.0 / 0.5375, rel=1e-6 if limits == "report" else 0.03)
@@ -90,7 +90,7 @@ def test_a_limit_that_is_broken_between_samples_is_not_missed(robot: Robot) -> N
 
 def test_limits_that_are_met_say_the_nearest(robot: Robot) -> None:
     result = run(robot, 0.2)
-    assert (result.verdict, result.broken) == ("limits met", ())
+    assert (result.verdict, result.limits_broken) == ("limits met", ())
     assert result.verdict_words.startswith("limits met; nearest: joint3 at 80 % of its range at 4 s")
 
 
@@ -114,7 +114,7 @@ def test_page_and_index_tell_broken_limits_first(tmp_path: Path) -> None:
     assert 0 < body.index("LIMITS BROKEN: joint3 at 215 %") < body.index("numerics sound")
     head = body[: body.index("<h2>")]
     assert "chip agrees" not in head
-    index = write_index([Entry("case", "Case", result, "case/index.html")], tmp_path / "all")
+    index = write_index([IndexEntry("case", "Case", result, "case/index.html")], tmp_path / "all")
     assert "LIMITS BROKEN: joint3 at 215 %" in index.read_text()
     assert "chip agrees" not in index.read_text()
     summary = json.loads((tmp_path / "all" / "summary.json").read_text())
@@ -147,14 +147,14 @@ def test_use_of_a_range_is_from_its_middle() -> None:
 def test_efforts_count_while_a_joint_moves(robot: Robot) -> None:
     times, still = np.array([0.0, 1.0]), np.zeros((2, 2))
     efforts = np.full((2, 2), 2e3)
-    assert not any(limit.broken for limit in joint_limits(robot, times, still, still, efforts))
+    assert not any(limit.is_broken for limit in joint_limits(robot, times, still, still, efforts))
     found = joint_limits(robot, times, still, np.full((2, 2), 0.1), efforts)
-    assert [limit.words for limit in found if limit.broken] == ["joint3 at 200 % of its torque at 0 s"]
+    assert [limit.words for limit in found if limit.is_broken] == ["joint3 at 200 % of its torque at 0 s"]
 
 
 def test_a_path_that_ends_at_its_limit_breaks_nothing(robot: Robot) -> None:
     times, at = np.array([0.0, 1.0]), np.array([[0.0, 0.0], [0.0, np.nextafter(1.0, 2.0)]])
-    assert not any(limit.broken for limit in joint_limits(robot, times, at, 0.0 * at, crossings={"joint3": 0.5}))
+    assert not any(limit.is_broken for limit in joint_limits(robot, times, at, 0.0 * at, crossings={"joint3": 0.5}))
 
 
 def test_ranges_of_a_workspace_beyond_those_of_the_joints_are_broken_limits(robot: Robot) -> None:

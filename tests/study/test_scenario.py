@@ -14,8 +14,8 @@ import xarray as xr
 from spacearm.cli import main
 from spacearm.errors import InputError
 from spacearm.model import catalogue
-from spacearm.study import Findings, Noted, register, row, run_document, run_scenario
-from spacearm.study.findings import rows_of
+from spacearm.study import Findings, NotedValue, register, row, run_document, run_scenario
+from spacearm.study.findings import make_rows
 from spacearm.study.scenario import STUDIES
 from spacearm.study.tables import StartTable
 from support import ROOT
@@ -93,8 +93,8 @@ class Outer(Findings):
 
 
 def test_rows_come_from_the_fields() -> None:
-    found = Outer(inner=Inner(size=2.0), missing=None, table={"": 1.0, "a": Noted(None, "none", "g")}, hidden=5.0)
-    assert [(r.quantity, r.value, r.unit, r.note) for r in rows_of(found)] == [
+    found = Outer(inner=Inner(size=2.0), missing=None, table={"": 1.0, "a": NotedValue(None, "none", "g")}, hidden=5.0)
+    assert [(r.quantity, r.value, r.unit, r.note) for r in make_rows(found)] == [
         ("inner.size", 2.0, "m", ""),
         ("parts", 1.0, "kg", "each"),
         ("parts.a", None, "g", "none"),
@@ -110,7 +110,7 @@ def test_joints_by_name_stand_on_top_of_a_configuration() -> None:
     np.testing.assert_allclose(start.state(robot).joints, want, rtol=1e-15)
     with pytest.raises(InputError, match="both 'configuration' and 'joints' are given"):
         StartTable(configuration="normal", joints=[0.0] * 6).state(robot)
-    with pytest.raises(InputError, match="slides, it has no degrees"):
+    with pytest.raises(InputError, match="is prismatic and cannot be given in degrees"):
         StartTable(joints_deg={"joint1.slide_z": 1.0}).state(catalogue.load("zhang2020"))
 
 

@@ -19,7 +19,7 @@ import pytest
 import tomlkit
 
 from spacearm.deadline import time_limit
-from spacearm.ejection import Device, Rig
+from spacearm.ejection import Rig, SeparationDevice
 from spacearm.errors import InputError, SimulationError
 from spacearm.impact import FloatingSystem
 from spacearm.model import catalogue
@@ -27,7 +27,7 @@ from spacearm.model.toml_values import UnitWarning
 from spacearm.simulate import Run, State, simulate, simulate_batch
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.study import run_scenario
-from spacearm.study.scenario import study_of
+from spacearm.study.scenario import read_study_name
 from support import ROOT
 
 TOOLS = ROOT / "tools"
@@ -94,8 +94,8 @@ CASES = [
         "none",
         "experiment[0]: robot 'yoshida1992' has no configuration 'none'",
     ),
-    ("joint-twin", "test.0.twin.seed", -1, "test[0].twin.seed ('large'): value is -1"),
-    ("joint-twin", "test.0.twin.sample", 0.0, "test[0].twin.sample ('large'): value is 0"),
+    ("joint-simulated", "test.0.simulation.seed", -1, "test[0].simulation.seed ('large'): value is -1"),
+    ("joint-simulated", "test.0.simulation.sample", 0.0, "test[0].simulation.sample ('large'): value is 0"),
     (
         "joint-torque",
         "fixed.motor_inertia",
@@ -110,17 +110,17 @@ CASES = [
     ),
     (
         "joint-torque",
-        "test.0.twin.driven",
+        "test.0.simulation.driven",
         {"joint1.motor": {"value_deg": 2.0**63}},
-        "test[0]: twin: forward model: joint 'joint1.motor' is at 1.60978e+17 rad",
+        "test[0]: simulation: forward model: joint 'joint1.motor' is at 1.60978e+17 rad",
     ),
     (
-        "joint-twin",
+        "joint-simulated",
         "sensor.2.noise_deg",
         2.0**31,
         "sensor 'star_tracker': noise is 3.74807e+07",
     ),
-    ("joint-twin", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
+    ("joint-simulated", "frame", "nowhere", "frame: robot 'wojtunik2023_printed' has no frame 'nowhere'"),
 ]
 
 
@@ -146,7 +146,7 @@ def test_an_absurd_blow_ends_within_the_budget_of_steps(tmp_path: Path, monkeypa
         steps.append(run.stats.steps + run.stats.rejected)
         return run
 
-    monkeypatch.setattr(import_module("spacearm.capture.cushion"), "simulate", counted)
+    monkeypatch.setattr(import_module("spacearm.capture.capture_simulation"), "simulate", counted)
     file = tmp_path / "case.toml"
     file.write_bytes(changed("capture-hit", "load.0.force.value", -1e30))
     with pytest.raises(SimulationError, match="more steps than allowed") as caught:
@@ -187,7 +187,7 @@ def test_an_absurd_device_ends_within_the_budget_of_steps(
 
 def test_dampers_that_switch_without_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A contact of 1e9 N/m made 5,000 stretches in 0.3 s."""
-    monkeypatch.setattr(import_module("spacearm.capture.cushion"), "SPARE_SWITCHES", 50, raising=False)
+    monkeypatch.setattr(import_module("spacearm.capture.capture_simulation"), "SPARE_SWITCHES", 50, raising=False)
     file = tmp_path / "case.toml"
     file.write_bytes(changed("capture-target", "target.contact.stiffness", 1e9))
     with pytest.raises(SimulationError, match=r"dampers have switched \d+ times until t = .* too fast") as caught:
@@ -208,7 +208,7 @@ def test_only_plain_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "link.toml").symlink_to("/dev/zero")
     for name in ("pipe.toml", "link.toml"):
         with pytest.raises(InputError, match="is not a plain file"):
-            study_of(tmp_path / name)
+            read_study_name(tmp_path / name)
 
 
 def test_an_angle_that_no_double_can_tell_is_an_error() -> None:
@@ -218,7 +218,7 @@ def test_an_angle_that_no_double_can_tell_is_an_error() -> None:
         lambda: State.at_rest(robot, far),
         lambda: State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).check(robot),
         lambda: FloatingSystem(robot, "hand", far),
-        lambda: Rig(robot, Device(100.0, 0.1)).configuration(far),
+        lambda: Rig(robot, SeparationDevice(100.0, 0.1)).configuration(far),
         lambda: simulate_batch(robot, State(np.zeros(3), np.array([1.0, 0, 0, 0]), far, np.zeros(8)).vector, 1.0),
     ):
         with pytest.raises(InputError, match=r"joint 'joint1' is at 1e\+16 rad"):
@@ -262,7 +262,7 @@ def test_an_experiment_that_breaks_down_says_when_and_why(tmp_path: Path) -> Non
     path = tmp_path / "case.toml"
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
     with pytest.raises(
-        SimulationError, match=r"case\.toml: .*experiment 'spin': .*ended at .*'base_wz' turns at 1e\+30"
+        SimulationError, match=r"case\.toml: .*experiment 'spin': .*ended at .*'base_wz' rotates at 1e\+30"
     ):
         run_scenario(path)
 
@@ -278,7 +278,7 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
     told = str(caught.value)
     assert "3 problems" in told
     assert "phase[0].durationn: unknown key 'durationn' (did you mean 'duration'?)" in told
-    assert "phase[0].duration: 'duration' is missing (s; with `until`, at most this)" in told
+    assert "phase[0].duration: 'duration' is missing (s; with `until`, the longest duration)" in told
     assert "phase[0].driven.joint1.kind: value is 'splin'" in told
 
 

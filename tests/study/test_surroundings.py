@@ -49,7 +49,7 @@ def test_a_target_is_let_go_again(soft: dict[str, Any]) -> None:
     latch = {**document()["latch"], **soft, "release": "apart"}
     result = run_document(document(latch=latch, phase=phases), folder=EXAMPLE.parent)
     assert result.certificate.sound
-    ends = [event for event in result.settings["events"] if "target detached" in event or "latch taken away" in event]
+    ends = [event for event in result.settings["events"] if "target detached" in event or "latch removed" in event]
     assert len(ends) == 1
     with pytest.raises(InputError, match=r"latch.*release.*there is no phase 'apat'"):
         run_document(document(latch={**latch, "release": "apat"}, phase=phases), folder=EXAMPLE.parent)
@@ -98,5 +98,5 @@ def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     told(r"there is no system 'debris'", latch={**good["latch"], "guest": "debris"})
     told(r"latch.*stiffness", latch={**good["latch"], "stiffness": [1.0]})
     told(r"contact: has 101 entries", contact=[contact] * 101)
-    told(r"inside", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
+    told(r"penetration", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
     told(r"has no limits|there is no joint", stops={"joints": ["elbow"], "stiffness": 1e4})

@@ -39,7 +39,7 @@ def arm(n: int = 7, **joint: object) -> Robot:
 
 def tumbling(robot: Robot, seed: int = 1) -> State:
     rng = np.random.default_rng(seed)
-    return State.moving(
+    return State.from_velocities(
         robot,
         0.5 * rng.normal(size=robot.n),
         0.3 * rng.normal(size=robot.n),

@@ -157,8 +157,8 @@ def as_gpu(folder: Path) -> Iterator[Any]:
     from spacearm.engine import cuda, cuda_batch
 
     def forget() -> None:
-        cuda_batch._compiled.cache_clear()
-        cuda.compiled_rollout.cache_clear()
+        cuda_batch._compile_batch.cache_clear()
+        cuda.compile_rollout.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:
         cp = stand_in(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spacearm.ejection import Device, Ejection, Rig, eject, planar
+from spacearm.ejection import Ejection, Rig, SeparationDevice, eject, reduce_to_plane
 from spacearm.model import catalogue
 
 FROZEN = ("joint1", "joint3", "joint5", "joint7")
@@ -12,12 +12,12 @@ FROZEN = ("joint1", "joint3", "joint5", "joint7")
 
 @pytest.fixture(scope="session")
 def rig() -> Rig:
-    return Rig(planar(catalogue.load("cai2023"), FROZEN), Device(812.7, 0.086, 2), "y")
+    return Rig(reduce_to_plane(catalogue.load("cai2023"), FROZEN), SeparationDevice(812.7, 0.086, 2), "y")
 
 
 @pytest.fixture(scope="session")
 def space() -> Rig:
-    return Rig(catalogue.load("cai2023"), Device(812.7, 0.086, 2))
+    return Rig(catalogue.load("cai2023"), SeparationDevice(812.7, 0.086, 2))
 
 
 @pytest.fixture(scope="session")

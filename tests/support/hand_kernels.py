@@ -11,7 +11,7 @@ from spacearm.engine.friction import begin
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import PAUSED, Options, make_progress, solve
-from spacearm.engine.system import Code, System, make_code, make_friction, make_work
+from spacearm.engine.system import MotionKernelCode, System, make_code, make_friction, make_solver_memory
 
 SIGNATURE = types.void(types.CPointer(types.float64), types.CPointer(types.float64))
 
@@ -99,12 +99,12 @@ def run_blocks(
     max_events: int = 1000,
     max_step: float = np.inf,
     audited: int = 0,
-    code: Code = BLOCKS,
+    code: MotionKernelCode = BLOCKS,
     offset: float = 0.0,
 ) -> Result:
     """``audited``: room for the audit rows of so many steps, which are taken out whenever it is full."""
     inp = np.concatenate([x, v, force, [0, 0], mode, [0, 0], mass, stiffness, damping]).astype(float)
-    work = make_work(inp, 6, code.ny)
+    work = make_solver_memory(inp, 6, code.ny)
     work.y[:] = inp[:4]
     friction = make_friction([0, 1], static, coulomb)
     events = make_events(code, friction, levels, functions, offset)

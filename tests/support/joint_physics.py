@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
-from spacearm.identify.joint import Chain, JointTest, joint_test_from_vision
+from spacearm.identify.joint import JointTest, MeasurementChain, joint_test_from_vision
 from spacearm.identify.joint.forward import Drive
 from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.mechanics.sensors import Encoder
 from spacearm.model import Pose, Robot
-from spacearm.model.edit import flexible
+from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
 
 Array = NDArray[np.float64]
@@ -42,6 +42,7 @@ class Plant:
     centre: tuple[float, float] = (0.45, 0.4)
     mount: float = 0.3
     friction: float = 0.0  # dry, at the motor, N m
+    hysteresis: float = 0.0  # dry friction beside the spring, N m
 
     def robot(self, **guess: float) -> Robot:
         """The same for spacearm, with other numbers of the joint where given."""
@@ -60,7 +61,7 @@ class Plant:
         tip = Frame("hand", "link2", Pose(np.eye(3), np.array([self.length[1], 0.0, 0.0])))
         robot = Robot("plant", bodies, joints, frames=(tip,))
         rotor = Rotor(joint.motor_inertia / self.ratio**2, self.ratio)
-        return flexible(robot, "joint1", joint.stiffness, joint.damping, rotor)
+        return make_flexible(robot, "joint1", joint.stiffness, joint.damping, rotor)
 
     def _lever(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Mass matrix and velocity terms of (x, y, heading, q1, q2, motor)."""
@@ -108,6 +109,7 @@ class Plant:
             q, v, a = whole(t, y)
             mass, bias = self._lever(q, v)
             pull = -self.stiffness * (q[3] - q[5]) - self.damping * (v[3] - v[5])
+            pull -= self.hysteresis * np.tanh((v[3] - v[5]) / 1e-3)
             rub = -self.friction * np.tanh(v[5] / 1e-3)
             force = np.array([0.0, 0.0, 0.0, pull, 0.0, rub - pull + (0.0 if torque is None else torque(t))]) - bias
             rows = np.ix_(free, free)
@@ -301,6 +303,6 @@ def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: fl
     if drive == "torque":
         more = {"torques": {"joint1": read["joint1.torque"]}, "torque_sigma": case.sigma["joint1.torque"]}
     encoders = {name: read[name] for name in ("joint1.motor", "joint2")}
-    chain = Chain(plant.robot(), "hand", [encoder])
+    chain = MeasurementChain(plant.robot(), "hand", [encoder])
     test = joint_test_from_vision(f"seed {seed}", chain, case.times, encoders, *poses, **more)
     return test.with_channel("joint1.motor", read["joint1.motor"], encoder.noise) if drive == "torque" else test

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError, at
-from spacearm.figures import curve, new_figure
+from spacearm.errors import InputError, error_context
+from spacearm.figures import add_curve, new_figure
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Name
 from spacearm.result import Check, Figure
-from spacearm.study import Findings, Session, StudyFile, dataset, distinct, key, row, xyz
+from spacearm.study import Findings, Session, StudyFile, check_distinct, dataset, key, row, xyz
 from spacearm.study.tables import ConfigurationKeys, Count
 
 
@@ -31,10 +31,10 @@ class MassCentreFile(StudyFile):
 
     def solve(self, session: Session) -> MassCentre:
         robot = session.robot(self.robot)
-        distinct(self.sweep, "sweep")
+        check_distinct(self.sweep, "sweep")
         sweeps = {}
         for k, table in enumerate(self.sweep):
-            with at(f"sweep[{k}]"):
+            with error_context(f"sweep[{k}]"):
                 index = robot.joint_index(table.joint)
                 if robot.joints[index].kind != "revolute":
                     raise InputError(f"joint {table.joint!r} slides", place="joint", hint="expected one that turns")
@@ -80,5 +80,5 @@ class MassCentre(Findings):
     def figures(self) -> list[Figure]:
         figure = new_figure(x="x", x_unit="m", y="y", y_unit="m")
         for k, (name, sweep) in enumerate(self.sweep.items()):
-            curve(figure, sweep.path[:, 0], sweep.path[:, 1], name, colour=k)
+            add_curve(figure, sweep.path[:, 0], sweep.path[:, 1], name, colour=k)
         return [Figure("paths", figure, "Ways of the mass centre, seen along z.")]

@@ -7,17 +7,17 @@ from typing import Any
 
 from tests.support import ROOT
 
-from spacearm.mission.scenario import Mission
+from spacearm.mission.scenario import MissionFindings
 from spacearm.study import Session
-from spacearm.study.findings import rows_of
+from spacearm.study.findings import make_rows
 from spacearm.study.scenario import solve_document
 
 EXAMPLES = ROOT / "examples"
 #: Without what comes after the tumble.
-SHORT = {"weigh": None, "decide": None, "stow": None, "eject": None}
+SHORT = {"identify": None, "decide": None, "stow": None, "eject": None}
 
 
-def flown(*, cross_check: bool = False, **changes: Any) -> Mission:
+def flown(*, cross_check: bool = False, **changes: Any) -> MissionFindings:
     """The example with other keys: ``target__mass = 3.0``."""
     document = tomllib.loads((EXAMPLES / "mission.toml").read_text())
     for name, value in changes.items():
@@ -27,9 +27,9 @@ def flown(*, cross_check: bool = False, **changes: Any) -> Mission:
             table = table.setdefault(part, {})
         table[last] = value
     found = solve_document(document, Session(EXAMPLES, cross_check=cross_check))[1]
-    assert isinstance(found, Mission)
+    assert isinstance(found, MissionFindings)
     return found
 
 
-def rows(mission: Mission) -> dict[str, Any]:
-    return {row.quantity: row.value for row in rows_of(mission)}
+def rows(mission: MissionFindings) -> dict[str, Any]:
+    return {row.quantity: row.value for row in make_rows(mission)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from spacearm.model import Robot
-from spacearm.simulate.check.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from support.random_robots import RandomState
 
 
-def mujoco_at(robot: Robot, state: RandomState) -> MujocoTwin:
+def mujoco_at(robot: Robot, state: RandomState) -> MujocoModel:
     """A twin of ``robot``, set to ``state``."""
-    twin = MujocoTwin(robot)
+    twin = MujocoModel(robot)
     twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
     return twin

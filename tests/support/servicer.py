@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from spacearm.identify.inertia import Record
+from spacearm.identify.inertia import MotionRecord
 from spacearm.mechanics.sensors import KINDS
 from spacearm.model import Body, Inertia, Joint, Pose, Robot
 from spacearm.model.edit import replace_inertias
@@ -94,7 +94,7 @@ def servicer_motion(pushed: bool = True, robot: Robot = ROBOT, drag: float = 0.0
     return np.arange(COUNT) * STEP, np.array(positions), np.array(velocities)
 
 
-def measured(motion: Motion, seed: int | None, thrust: float = 1.0) -> Record:
+def measured(motion: Motion, seed: int | None, thrust: float = 1.0) -> MotionRecord:
     """What its sensors read; ``thrust`` is the one that is stated, zero where none fires."""
     times, q, v = motion
     readings = {
@@ -106,8 +106,8 @@ def measured(motion: Motion, seed: int | None, thrust: float = 1.0) -> Record:
         on = (times + 1e-9 >= start) & (times + 1e-9 < start + length)
         wrench[on] += thrust * np.concatenate([force, np.cross(point, force)])
     edges = sorted({0.0, float(times[-1]), *(s for s, *_ in FIRINGS), *(s + d for s, d, *_ in FIRINGS)})
-    record = Record("orbit", times, readings, np.zeros(3), wrench, tuple(edges), None, (True, True), NOISE)
-    return record if seed is None else record.noisy(seed)
+    record = MotionRecord("orbit", times, readings, np.zeros(3), wrench, tuple(edges), None, (True, True), NOISE)
+    return record if seed is None else record.add_noise(seed)
 
 
 @lru_cache(maxsize=1)
@@ -130,7 +130,7 @@ def servicer_accelerations() -> tuple[Array, Array]:
     return np.array(found)[:, :8], np.array(found)[:, 8:]
 
 
-def with_accelerations(record: Record, mount: Array) -> Record:
+def with_accelerations(record: MotionRecord, mount: Array) -> MotionRecord:
     """A record of :func:`servicer_motion` without noise, read at ``mount``, with accelerations and torques."""
     times, q, v = servicer_motion()
     (moved, torque), rotation = servicer_accelerations(), np.empty((times.size, 3, 3))

@@ -74,7 +74,7 @@ class Symbolic:
             "bias": lambda: inverse(ca.SX.zeros(dofs), none),
             "acceleration": lambda: hybrid().acceleration,
             "reaction": lambda: hybrid().reaction,
-            "momentum_at_base": lambda: at_base().stacked(),
+            "momentum_at_base": lambda: at_base().stack(),
             "momentum_at_origin": lambda: momentum.momentum_about(at_base(), base, ca.SX.zeros(3)),
             "momentum_at_centre": lambda: momentum.momentum_about(at_base(), base, centre()),
             "centre": centre,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
-from spacearm.identify.inertia import Record
+from spacearm.identify.inertia import MotionRecord
 from spacearm.model import Body, Inertia, Robot
 from spacearm.typing import Array
 
@@ -28,7 +28,9 @@ def satellite(factor: float = 1.0) -> Robot:
     return Robot("satellite", [Body("satellite", Inertia(factor * MASS, centre, factor * tensor))], [])
 
 
-def tumbling(duration: float, step: float, seed: int, spin: tuple[float, float, float] = (0.25, 0.3, -0.2)) -> Record:
+def tumbling(
+    duration: float, step: float, seed: int, spin: tuple[float, float, float] = (0.25, 0.3, -0.2)
+) -> MotionRecord:
     """Readings of position, attitude, velocity and rate with :data:`NOISE`."""
     times, pulses = np.arange(round(duration / step) + 1) * step, [p for p in PULSES if p[0] + p[1] < duration]
     edges = sorted({0.0, duration, *(s for s, *_ in pulses), *(s + d for s, d, *_ in pulses)})
@@ -59,4 +61,4 @@ def tumbling(duration: float, step: float, seed: int, spin: tuple[float, float, 
     for start, length, force, point in pulses:
         on_now = (times + 1e-9 >= start) & (times + 1e-9 < start + length)
         wrench[on_now] += np.concatenate([force, np.cross(point, force)])
-    return Record("tumble", times, readings, np.zeros(3), wrench, tuple(edges), None, (), NOISE).noisy(seed)
+    return MotionRecord("tumble", times, readings, np.zeros(3), wrench, tuple(edges), None, (), NOISE).add_noise(seed)

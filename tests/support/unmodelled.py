@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from spacearm.identify.inertia import Record
+from spacearm.identify.inertia import MotionRecord
 from spacearm.model import Inertia, Robot, Thruster
 from spacearm.model.edit import replace_inertias
 from spacearm.model.mjcf_write import mjcf_text
@@ -29,7 +29,7 @@ PANEL, LENGTH, HERTZ, BENT = 6.0, 1.5, 5.6, 5e-3
 JETS = tuple(Thruster(f"jet{k}", "bus", point, force / 10.0, 10.0) for k, (_, _, force, point) in enumerate(FIRINGS))
 
 
-def faulty(fault: str, seed: int) -> tuple[Record, Robot]:
+def faulty(fault: str, seed: int) -> tuple[MotionRecord, Robot]:
     """A noisy record with this fault, and the robot that identification is given."""
     motion = _motion(fault)
     record = measured(motion, None)
@@ -47,7 +47,7 @@ def faulty(fault: str, seed: int) -> tuple[Record, Robot]:
     robot = drawing(1.3).replace(thrusters=JETS)
     if fault == "panel":
         robot = replace_inertias(robot, {"bus": _with_panel()})
-    return replace(record, thrusters=parts).noisy(seed), robot
+    return replace(record, thrusters=parts).add_noise(seed), robot
 
 
 def _with_panel() -> Inertia:

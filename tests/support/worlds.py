@@ -13,7 +13,7 @@ from spacearm.simulate import (
     State,
     World,
 )
-from spacearm.simulate.check.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.typing import Array
 from support.random_robots import random_robot
 from support.random_robots import random_state as drawn_state
@@ -47,7 +47,7 @@ def two(seed: int = 1) -> tuple[World, dict[str, State]]:
 
 def momentum(robot: Robot, state: State) -> tuple[float, Array]:
     """Kinetic energy and momentum (6,) about the world's origin, by MuJoCo."""
-    twin = MujocoTwin(robot)
+    twin = MujocoModel(robot)
     twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
     return twin.kinetic_energy(), twin.momentum()
 

@@ -10,14 +10,14 @@
 from __future__ import annotations
 
 from spacearm.campaign.execute import run_campaign
-from spacearm.campaign.plan import Plan
+from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.report import report
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import Outcome
+from spacearm.campaign.work import RunOutcome
 
 __all__ = [
-    "Outcome",
-    "Plan",
+    "CampaignPlan",
+    "RunOutcome",
     "Store",
     "report",
     "run_campaign",

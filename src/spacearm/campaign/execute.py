@@ -1,12 +1,13 @@
-"""Run what a campaign still lacks: here, in processes, on a Dask cluster, or one part of a job array.
+"""Execution of what a campaign still lacks: in this process, in a pool of processes, on a Dask cluster, or as one part
+of a job array.
 
 The unit of work is a chunk: some runs of one cell, one file on disk. A chunk depends on the plan alone, so any worker
-may run it at any time, and a campaign that was interrupted goes on with the chunks that are missing. Results do not
+may run it at any time, and a campaign that was interrupted continues with the chunks that are missing. Results do not
 depend on the number or kind of workers: where a cell stops early, its chunks are counted in their order and those
 behind the end are removed, whoever finished first.
 
-Workers that die are replaced and their chunks given out again, a few times. Signals are held back while processes
-start. Runs share no state, and nothing is sent between workers.
+Workers that die are replaced and their chunks submitted again, a few times. Signals are blocked while processes start.
+Runs share no state, and nothing is sent between workers.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessP
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from spacearm.campaign.plan import Plan, wilson
+from spacearm.campaign.decide import is_finished
+from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import FAILED, SOUND, Outcome, check_together, columns, run_chunks, run_one
+from spacearm.campaign.work import FAILED, RunOutcome, check_vectorised, columns, run_chunks, run_one, select_rows
 from spacearm.checks import one_of
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device, cupy
-from spacearm.errors import InputError, SpacearmError, did_you_mean, quoted
+from spacearm.errors import InputError, SpacearmError, did_you_mean, quote_text
 
 #: Runs that are made together on a device, in whole chunks.
 TOGETHER: dict[Device, int] = {"cpu": 2048, "gpu": 32768}
@@ -49,7 +52,7 @@ class _Queue:
     Chunks are counted in their order, whoever finishes first: so the same chunks are kept however many work on them.
     """
 
-    plan: Plan
+    plan: CampaignPlan
     store: Store
     part: tuple[int, int] = (0, 1)
     counted: dict[int, list[int]] = field(default_factory=dict)  # cell: chunks counted, successes, runs
@@ -63,40 +66,36 @@ class _Queue:
 
     def count(self, cell: int) -> None:
         """Count the chunks of a cell that are there and follow one another."""
-        state, stop = self.counted[cell], self.plan.file.stop
+        state = self.counted[cell]
         while cell not in self.ended and state[0] < self.plan.chunks and self.store.has(cell, state[0]):
             good, runs = self.store.successes(cell, state[0])
             state[:] = state[0] + 1, state[1] + good, state[2] + runs
             self.runs += runs
-            if stop is not None and state[2] >= stop.least:
-                low, high = wilson(state[1], state[2], stop.confidence)
-                # Looked at after each chunk in order: a sequential test whose end does not depend on the order of
-                # completion.
-                if 0.5 * (high - low) <= stop.half_width:
-                    self.ended.add(cell)
-        if state[0] == self.plan.chunks:
-            self.ended.add(cell)
+            # Asked after each chunk in order, so that the end does not depend on the order of completion.
+            if is_finished(self.plan.file, state[1], state[2]):
+                self.ended.add(cell)
 
-    def waiting(self) -> Iterator[Place]:
-        """What to run next; cells take turns, so that all of them are seen early."""
+    def pending_chunks(self) -> Iterator[Place]:
+        """Chunks to run next, one of each cell in rotation, so that all cells have early results."""
         index, parts = self.part
         for chunk in range(self.plan.chunks):
             for cell in range(len(self.plan.cells)):
                 # A fixed share of the places for each job of an array: no lock and no server between them.
                 if (chunk * len(self.plan.cells) + cell) % parts != index:
                     continue
+                self.count(cell)  # other jobs may have ended it
                 if cell not in self.ended and not self.store.has(cell, chunk):
                     yield cell, chunk
 
-    def tidy(self) -> None:
+    def remove_surplus(self) -> None:
         """Remove chunks behind the end of their cell, which others finished meanwhile."""
-        for cell, chunk in list(self.store.done()):
+        for cell, chunk in list(self.store.stored_chunks()):
             if cell in self.ended and chunk >= self.counted[cell][0]:
                 self.store.path(cell, chunk).unlink(missing_ok=True)
 
 
 def run_campaign(
-    plan: Plan,
+    plan: CampaignPlan,
     folder: Path,
     *,
     workers: int = 1,
@@ -112,18 +111,18 @@ def run_campaign(
         workers: processes on this machine.
         dask: address of a scheduler, or ``local`` for a cluster of processes that is started here.
         part: (k, n): only every n-th chunk, from the k-th on, for arrays of jobs that share the folder.
-        device: makes the runs side by side in fixed steps: ``cpu`` in vector lanes, ``gpu`` each in a thread of a GPU.
+        device: runs are vectorised in fixed steps: ``cpu`` in vector lanes, ``gpu`` each in a thread of a GPU.
             None: one after the other, whatever the scenario.
-        progress: told the share that is done, and the rate.
+        progress: called with the share that is done, and a text with the rate.
 
     Raises:
-        LanesError: with a device, says what in the scenario cannot be made so.
+        VectorisedError: with a device, states what in the scenario cannot be vectorised.
     """
     if device is not None:
         one_of(device, TOGETHER, "device", place="campaign")
         if device == "gpu":
             cupy()  # or an error before anything is written
-        check_together(plan)
+        check_vectorised(plan)
     if not (0 <= part[0] < part[1]):
         raise InputError(f"part {part[0]} of {part[1]}", place="part", hint="expected 0/N to N-1/N")
     store = Store.begin(folder, plan, device is not None)
@@ -131,7 +130,7 @@ def run_campaign(
     names = _names(plan, store, device)
     began, before = time.monotonic(), queue.runs
 
-    def keep(outcomes: list[Outcome]) -> None:
+    def keep(outcomes: list[RunOutcome]) -> None:
         store.write(plan, names, outcomes)
         queue.count(outcomes[0].cell)
         if progress is not None:
@@ -139,23 +138,18 @@ def run_campaign(
             progress(queue.runs / plan.total, f"{queue.runs} of at most {plan.total} runs, {rate:.3g} a second")
 
     with _pool(workers, dask) as submit:
+        # Large batches fill the lanes; each worker still gets a share.
         most = 1 if device is None else min(TOGETHER[device], -(-plan.total // workers))
-        _drain(plan, _batches(plan, queue, most), queue, keep, submit, workers, device)
-    queue.tidy()
+        _run_batches(plan, _batches(plan, queue, most), queue, keep, submit, workers, device)
+    queue.remove_surplus()
     return store
 
 
-def _names(plan: Plan, store: Store, device: Device | None) -> dict[str, str]:
-    """Rows that all chunks keep: those of the first."""
+def _names(plan: CampaignPlan, store: Store, device: Device | None) -> dict[str, str]:
+    """Rows that all chunks keep, with their units: those of the first runs."""
     if not store.has(0, 0):
         try:
-            if plan.file.require:
-                first = run_one(plan, 0, 0)
-                if first.status == SOUND and first.values.get("success", 1.0):  # it has all the rows that there can be
-                    _check_required(plan, [first])
-            (outcomes,) = run_chunks(plan, [(0, 0)], device)
-            if any(outcome.status != FAILED for outcome in outcomes):
-                _check_required(plan, outcomes)
+            outcomes, seen = _run_first_chunk(plan, device)
         except InputError:
             store.abandon()  # so that the mended campaign may have the folder
             raise
@@ -164,25 +158,50 @@ def _names(plan: Plan, store: Store, device: Device | None) -> dict[str, str]:
                 f"all {len(outcomes)} runs of the first chunk failed: {outcomes[0].reason}",
                 hint="run the scenario alone, then the campaign",
             )
-        store.write(plan, columns(outcomes), outcomes)
+        # The first chunk fixes the columns of all others.
+        store.write(plan, columns(seen), outcomes)
     return store.names()
 
 
-def _check_required(plan: Plan, outcomes: list[Outcome]) -> None:
-    """Every requirement is about a row that one of these runs has."""
+def _run_first_chunk(plan: CampaignPlan, device: Device | None) -> tuple[list[RunOutcome], list[RunOutcome]]:
+    """The runs of the first chunk, and those whose rows are known by then.
+
+    A run that is stopped by a limit lacks the rows of what would have followed. Where no run of the first chunk went to
+    its end, the first run of each further cell is made, until one does.
+    """
+    # One run before the chunk: a wrong row name is an error within seconds.
+    first = [run_one(plan, 0, 0)] if device is None else []
+    if any(outcome.whole for outcome in first):
+        _check_rows(plan, first)
+    (outcomes,) = run_chunks(plan, [(0, 0)], device, first)
+    seen = list(outcomes)
+    if all(outcome.status == FAILED for outcome in outcomes):
+        return outcomes, seen
+    for cell in range(1, len(plan.cells)):
+        if any(outcome.whole for outcome in seen):
+            break
+        check_time()
+        seen.append(select_rows(plan, run_one(plan, cell, 0)))
+    _check_rows(plan, seen)
+    return outcomes, seen
+
+
+def _check_rows(plan: CampaignPlan, outcomes: list[RunOutcome]) -> None:
+    """Every row that the file names is one that one of these runs has."""
     known = sorted({name.removeprefix("result.") for outcome in outcomes for name in outcome.units})
-    for k, require in enumerate(plan.file.require):
-        if require.row not in known:
+    named = [(f"rows[{k}]", row) for k, row in enumerate(plan.file.rows)]
+    named += [(f"require[{k}].row", require.row) for k, require in enumerate(plan.file.require)]
+    for place, row in named:
+        if row not in known and not (place.startswith("rows") and any(fnmatchcase(name, row) for name in known)):
             raise InputError(
-                f"the scenario's results have no row {quoted(require.row)}", place=f"require[{k}].row",
-                hint=did_you_mean(require.row, known),
-            )  # fmt: skip
+                f"the scenario's results have no row {quote_text(row)}", place=place, hint=did_you_mean(row, known)
+            )
 
 
-def _batches(plan: Plan, queue: _Queue, most: int) -> Iterator[list[Place]]:
+def _batches(plan: CampaignPlan, queue: _Queue, most: int) -> Iterator[list[Place]]:
     """Chunks that are run together: as many as hold ``most`` runs, one at least."""
     batch: list[Place] = []
-    for place in queue.waiting():
+    for place in queue.pending_chunks():
         batch.append(place)
         if sum(len(plan.numbers(chunk)) for _, chunk in batch) >= most:
             yield batch
@@ -191,22 +210,23 @@ def _batches(plan: Plan, queue: _Queue, most: int) -> Iterator[list[Place]]:
         yield batch
 
 
-Submit = Callable[[Plan, list[Place], Device | None], Any]
+Submit = Callable[[CampaignPlan, list[Place], Device | None], Any]
 
 
-def _drain(
-    plan: Plan,
+def _run_batches(
+    plan: CampaignPlan,
     batches: Iterator[list[Place]],
     queue: _Queue,
-    keep: Callable[[list[Outcome]], None],
+    keep: Callable[[list[RunOutcome]], None],
     submit: Submit | None,
     workers: int,
     device: Device | None,
 ) -> None:
-    """Run all batches, with a few under way at a time where there are others to run them."""
+    """Run all batches: in this process, or with a few submitted to workers at a time."""
 
-    def keep_all(found: list[list[Outcome]]) -> None:
+    def keep_all(found: list[list[RunOutcome]]) -> None:
         for outcomes in found:
+            # A chunk of a cell that has ended meanwhile is not kept: it would depend on timing.
             if outcomes[0].cell not in queue.ended:
                 keep(outcomes)
 
@@ -238,6 +258,7 @@ def _ready(busy: dict[Any, list[Place]]) -> list[Any]:
         if all(isinstance(future, Future) for future in busy):
             done = list(wait(busy, timeout=0.5, return_when=FIRST_COMPLETED).done)
         else:
+            # Futures of Dask are not those of the standard library: they are polled.
             done = [future for future in busy if future.done()]
             if not done:
                 time.sleep(0.05)
@@ -308,13 +329,14 @@ def _end_with_parent() -> None:
         return
 
     def watch() -> None:
+        # A parent that is killed cannot end its children; orphans would keep computing.
         parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, name=name, daemon=True).start()
 
 
-def _run_in_worker(*work: Any) -> list[list[Outcome]]:
+def _run_in_worker(*work: Any) -> list[list[RunOutcome]]:
     """:func:`run_chunks`, in a process that somebody else has started."""
     _end_with_parent()
     return run_chunks(*work)
@@ -332,20 +354,21 @@ class _Processes:
         spawn = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, mp_context=spawn, initializer=_end_with_parent)
 
-    def submit(self, plan: Plan, batch: list[Place], device: Device | None) -> Future[list[list[Outcome]]]:
-        future: Future[list[list[Outcome]]] = Future()
+    def submit(self, plan: CampaignPlan, batch: list[Place], device: Device | None) -> Future[list[list[RunOutcome]]]:
+        future: Future[list[list[RunOutcome]]] = Future()
         self._try(future, (plan, batch, device), 0)
         return future
 
-    def _try(self, future: Future[list[list[Outcome]]], work: tuple[Any, ...], deaths: int) -> None:
+    def _try(self, future: Future[list[list[RunOutcome]]], work: tuple[Any, ...], deaths: int) -> None:
         pool = self.pool
 
-        def done(inner: Future[list[list[Outcome]]]) -> None:
+        def forward_result(inner: Future[list[list[RunOutcome]]]) -> None:
             if inner.cancelled():
                 future.cancel()
                 return
             error = inner.exception()
             if isinstance(error, BrokenProcessPool) and deaths < MOST_DEATHS:
+                # One dead worker breaks the whole pool and all its futures: the first to notice replaces it.
                 if self.pool is pool:
                     self.pool = self._start()
                 self._try(future, work, deaths + 1)
@@ -365,7 +388,7 @@ class _Processes:
         try:
             with _signals_wait():
                 inner = pool.submit(run_chunks, *work)
-            inner.add_done_callback(done)
+            inner.add_done_callback(forward_result)
         except BrokenProcessPool:
             if self.pool is pool:
                 self.pool = self._start()

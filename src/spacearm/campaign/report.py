@@ -1,4 +1,4 @@
-"""What a campaign found: success rates with their intervals, what binds, how quantities spread."""
+"""Report of a campaign: success rates with their intervals, binding limits, spread and sensitivity of results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from spacearm.campaign.chart import chart
-from spacearm.campaign.plan import Plan, wilson
+from spacearm.campaign.decide import CellVerdict, cell_verdict, interval_confidence, is_finished, rate_interval
+from spacearm.campaign.plan import CampaignPlan
+from spacearm.campaign.sensitivity import Sensitivity, chart_sensitivities, rank_inputs
 from spacearm.campaign.store import Store
+from spacearm.campaign.tolerance import SHARE, End, least_runs, tolerance_bound
 from spacearm.campaign.work import FAILED, SOUND
-from spacearm.figures import curve, new_figure
+from spacearm.figures import add_curve, new_figure
 from spacearm.result import Certificate, Check, Figure, Result, Row
 
 LEVELS = (5.0, 50.0, 95.0)
@@ -25,53 +28,77 @@ def report(store: Store) -> Result:
     """Of all runs that are there."""
     plan, table = store.plan, store.read()
     columns: dict[str, Any] = {name: table[name].to_pylist() for name in table.column_names}
-    confidence = 0.95 if plan.file.stop is None else plan.file.stop.confidence
     success = np.array(columns["success"], dtype=bool)
     rows = [Row("runs", len(success), note=f"of at most {plan.total} in {len(plan.cells)} cells")]
     rows += [Row(f"status.{name}", number) for name, number in sorted(Counter(columns["status"]).items())]
-    cells = cells_of(plan, columns, confidence)
-    rows += _rates(plan, cells, confidence)
+    cells = cells_of(plan, columns)
+    rows += _rates(plan, cells)
+    # A failed run has no binding requirement: its status is counted instead.
     failing = Counter(
         b or s for b, s, good in zip(columns["binding"], columns["status"], success, strict=True) if not good
     )
     rows += [Row(f"binding.{name}", number, note="runs that it ends") for name, number in failing.most_common()]
+    driven = _sensitivities(plan, columns)
+    rows += _sensitivity_rows(plan, driven)
     rows += _spreads(columns, store.names())
-    complete = len(success) == plan.total or plan.file.stop is not None
+    rows += _bounds(plan, columns, store.names())
+    # Sound only if all cells have the runs that their rule asks for: rates of an unfinished map are provisional.
+    complete = len(cells) == len(plan.cells) and all(cell.finished for cell in cells)
     failed = sum(status == FAILED for status in columns["status"])
     return Result(
         "campaign",
         rows,
         Certificate(
             {
-                "complete": Check.that(complete, f"{len(success)} of {plan.total} runs are there; run it again"),
+                "complete": Check.from_condition(
+                    complete, f"{len(success)} of at most {plan.total} runs are there; run it again"
+                ),
                 "failed_runs": Check(failed / len(success), 0.5, "", "share of runs without a result"),
             }
         ),
         {"campaign": store.manifest["campaign"], "scenario": plan.file.scenario},
-        figures=_figures(plan, columns, cells, store.names()),
+        figures=_figures(plan, columns, cells, store.names(), driven),
         title=plan.file.title or f"Campaign of {plan.file.scenario}",
-        summary=_summary(plan, columns, cells, confidence),
+        headline=_headline(plan, cells),
+        summary=_summary(columns, driven),
     )
 
 
-def _summary(plan: Plan, columns: dict[str, Any], cells: list[Cell], confidence: float) -> str:
-    success = np.array(columns["success"], dtype=bool)
-    low, high = wilson(int(success.sum()), len(success), confidence)
-    rate = f"{100 * success.mean():.1f} % of {len(success)} runs succeed ({100 * low:.1f} to {100 * high:.1f} %)."
+def _headline(plan: CampaignPlan, cells: list[CellSummary]) -> str:
+    goal, confidence = f"{100 * plan.file.goal:g} %", f"{100 * plan.file.confidence:g} % confidence"
+    if not plan.file.axis:
+        cell = cells[0]
+        interval = f"{100 * cell.low:.1f} to {100 * cell.high:.1f} %, {confidence}"
+        rate = f"{100 * cell.rate:.1f} % of {cell.runs} runs succeed"
+        return f"{cell.verdict.capitalize()}: {rate} ({interval}); the goal is {goal}."
+    numbers = Counter(cell.verdict for cell in cells)
+    return (
+        f"{numbers['go']} of {len(cells)} cells are a go, {numbers['no go']} a no go, {numbers['undecided']} undecided "
+        f"(whether {goal} of runs succeed, with {confidence})."
+    )
+
+
+def _summary(columns: dict[str, Any], driven: dict[str, list[Sensitivity]]) -> str:
     unsound = sum(status != SOUND for status in columns["status"])
-    said = [rate, f"{unsound} runs are not sound or failed." if unsound else ""]
-    if plan.file.axis:
-        go = sum(cell.rate >= plan.file.goal for cell in cells)
-        said.append(f"{go} of {len(cells)} cells are a go: at least {100 * plan.file.goal:g} % of their runs succeed.")
-    return " ".join(filter(None, said))
+    told = [f"{sum(columns['success'])} of {len(columns['success'])} runs succeed."]
+    told += [f"{unsound} runs are not sound or failed."] if unsound else []
+    for name, (first, *_) in driven.items():
+        low, high = (100 * end for end in first.index_interval)
+        told.append(
+            f"What drives the {name} most is {first.key}: {100 * first.index:.0f} % of the variance within cells "
+            f"({low:.0f} to {high:.0f} %)."
+        )
+    return " ".join(told)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What the runs of a cell say.
+class CellSummary:
+    """Summary of the runs of a cell.
 
     Args:
         rate, low, high: share of runs that succeed, and its Wilson interval.
+        verdict: whether that interval lies at or above the goal, below it, or neither.
+        finished: all of its runs are there.
         margin: mean over the runs that have one.
         binding: the limit that ends most of the runs that fail; where none does, the one most often nearest.
     """
@@ -84,14 +111,17 @@ class Cell:
     high: float
     margin: float
     binding: str
+    verdict: CellVerdict
+    finished: bool
 
     @property
     def where(self) -> str:
         return ", ".join(f"{name} {label}" for name, label in self.labels.items()) or "all runs"
 
 
-def cells_of(plan: Plan, columns: Mapping[str, Any], confidence: float) -> list[Cell]:
-    """Of all cells that have runs."""
+def cells_of(plan: CampaignPlan, columns: Mapping[str, Any]) -> list[CellSummary]:
+    """Summaries of all cells that have runs."""
+    file, numbers = plan.file, np.array(columns["run"])
     cell, success = np.array(columns["cell"]), np.array(columns["success"], dtype=bool)
     margins = np.array([np.nan if margin is None else margin for margin in columns["margin"]], dtype=float)
     limits = np.array([b or s for b, s in zip(columns["binding"], columns["status"], strict=True)], dtype=object)
@@ -104,19 +134,26 @@ def cells_of(plan: Plan, columns: Mapping[str, Any], confidence: float) -> list[
         finite = margins[here & np.isfinite(margins)]
         # Among the failures where there are any: the limit nearest in successful runs says little then.
         first = Counter(limits[here & ~success] if good < runs else limits[here]).most_common(1)[0][0]
+        # Failed runs have no margin: they count in the rate alone.
         mean = float(finite.mean()) if finite.size else np.nan
         binding = "" if first == SOUND else first
-        found.append(Cell(number, labels, runs, good / runs, *wilson(good, runs, confidence), mean, binding))
+        found.append(
+            CellSummary(
+                number, labels, runs, good / runs, *rate_interval(file, good, runs), mean, binding,
+                cell_verdict(file, good, runs), is_finished(file, good, runs) and numbers[here].max() + 1 == runs,
+            )
+        )  # fmt: skip
     return found
 
 
-def _rates(plan: Plan, cells: list[Cell], confidence: float) -> list[Row]:
-    found = []
+def _rates(plan: CampaignPlan, cells: list[CellSummary]) -> list[Row]:
+    found, confidence = [], interval_confidence(plan.file)
     for cell in cells:
         name = f".cell{cell.number}" if len(plan.cells) > 1 else ""
-        note = f"{cell.where}; {100 * confidence:g} %: {cell.low:.4f} to {cell.high:.4f}, {cell.runs} runs"
+        note = f"{cell.where}; {100 * confidence:.4g} %: {cell.low:.4f} to {cell.high:.4f}, {cell.runs} runs"
         found.append(Row(f"success{name}", cell.rate, note=note))
         found += [Row(f"interval{name}.{end}", getattr(cell, end)) for end in ("low", "high")]
+        found += [Row(f"verdict{name}", cell.verdict, note=f"goal: {plan.file.goal:g}")]
         if np.isfinite(cell.margin):
             found += [Row(f"margin{name}", cell.margin, note="mean"), Row(f"limit{name}", cell.binding)]
     return found
@@ -126,22 +163,88 @@ def _spreads(columns: dict[str, Any], names: dict[str, str]) -> list[Row]:
     found = []
     for name, unit in names.items():
         values = np.array([v for v in columns[name] if v is not None and np.isfinite(v)])
+        # A row that is the same in all runs has no spread to report.
         if values.size and np.ptp(values) > 0.0:
             for level in LEVELS:
                 found.append(Row(f"{name}.percentile{level:g}", float(np.percentile(values, level)), unit))
     return found
 
 
-def _figures(plan: Plan, columns: dict[str, Any], cells: list[Cell], names: dict[str, str]) -> list[Figure]:
+def _bounds(plan: CampaignPlan, columns: dict[str, Any], names: dict[str, str]) -> list[Row]:
+    """Tolerance bounds of every row or, in a map, of the required rows in each cell."""
+    if plan.file.stop is not None:
+        return []  # how many runs there are depends on what they gave: their order statistics are not those of Wilks
+    ends: dict[str, tuple[End, ...]] = {"margin": ("lower",)}
+    if len(plan.cells) == 1:
+        ends |= dict.fromkeys(names, ("upper", "lower"))
+    else:
+        for require in plan.file.require:
+            limits: dict[End, float | None] = {"upper": require.most, "lower": require.least}
+            ends[plan.column(require.row)] = tuple(end for end, limit in limits.items() if limit is not None)
+    cell, confidence, found = np.array(columns["cell"]), plan.file.confidence, []
+    for name, wanted in ends.items():
+        values = np.array([np.nan if value is None else value for value in columns[name]], dtype=float)
+        for number in range(len(plan.cells)):
+            own = values[(cell == number) & np.isfinite(values)]
+            if own.size < 2 or np.ptp(own) == 0.0:
+                continue
+            for end in wanted:
+                bound = tolerance_bound(own, end, SHARE, confidence)
+                place = f".cell{number}" if len(plan.cells) > 1 else ""
+                note = f"{100 * bound.share:.4g} % of runs keep it, with {100 * confidence:g} % confidence"
+                if bound.share < SHARE:
+                    note += f"; {100 * SHARE:g} % needs {least_runs(SHARE, confidence)} runs"
+                found.append(Row(f"{name}{place}.{end}", bound.value, names.get(name, ""), note=note))
+    return found
+
+
+def _sensitivities(plan: CampaignPlan, columns: dict[str, Any]) -> dict[str, list[Sensitivity]]:
+    """Inputs ranked by their effect on margin and success, by output; outputs without a ranking are left out."""
+    inputs = [k for k, entry in enumerate(plan.file.vary) if entry.kind != "seed"]  # seeds have no order
+    shares, cell = plan.shares[np.ix_(columns["run"], inputs)], np.array(columns["cell"])
+    margins = [np.nan if margin is None else margin for margin in columns["margin"]]
+    keys = [plan.file.vary[k].key for k in inputs]
+    outputs = {"margin": np.array(margins, dtype=float), "success": np.array(columns["success"], dtype=float)}
+    found = {name: rank_inputs(keys, shares, y, cell, plan.file.confidence) for name, y in outputs.items()}
+    return {name: ranked for name, ranked in found.items() if ranked}
+
+
+def _sensitivity_rows(plan: CampaignPlan, driven: dict[str, list[Sensitivity]]) -> list[Row]:
+    found, confidence = [], f"{100 * plan.file.confidence:g} %"
+    for name, ranked in driven.items():
+        for each in ranked:
+            (low, high), (left, right) = each.index_interval, each.rank_interval
+            note = f"share of the variance within cells; {confidence}: {low:.3f} to {high:.3f}"
+            found.append(Row(f"sensitivity.{name}.{each.key}", each.index, note=note))
+            note = f"of ranks, from -1 to 1; {confidence}: {left:.3f} to {right:.3f}"
+            found.append(Row(f"regression.{name}.{each.key}", each.rank, note=note))
+    return found
+
+
+def _figures(
+    plan: CampaignPlan,
+    columns: dict[str, Any],
+    cells: list[CellSummary],
+    names: dict[str, str],
+    driven: dict[str, list[Sensitivity]],
+) -> list[Figure]:
     found = []
     if plan.file.axis:
         text = (
-            "Colour: share of runs that succeed. In each cell that share, and the limit that ends most of those that "
-            f"fail, or the mean margin where none does. The line parts cells with at least {100 * plan.file.goal:g} % "
-            "of successes from the others."
+            f"Colour: whether at least {100 * plan.file.goal:g} % of runs succeed. Go: the interval of the success "
+            f"rate ({100 * plan.file.confidence:g} % confidence) lies at or above that. No go: it lies below. "
+            "Undecided: neither; more runs would tell. In each cell the share of its runs that succeed, and the limit "
+            "that ends most of those that fail, or the mean margin where none does."
         )
         found.append(Figure("map", chart(plan, cells), text))
+    if driven:
+        text = (
+            "What drives the runs: the share of the variance that each dispersed number explains by itself (first-"
+            "order Sobol index, from a regression on the runs), with its bootstrap interval."
+        )
+        found.append(Figure("sensitivity", chart_sensitivities(driven), text))
     bounds = {plan.column(require.row): (require.least, require.most) for require in plan.file.require}
+    # Rows with one or two values (flags) have no distribution worth a figure.
     moving = [name for name in names if len({value for value in columns[name] if value is not None}) > 2]
     for k, name in enumerate([*bounds, *(name for name in moving if name not in bounds)][:MOST_FIGURES]):
         text = "Share of runs below each value." + (" Dashed: what is required." if name in bounds else "")
@@ -155,7 +258,7 @@ def _spread(
 ) -> Any:
     figure = new_figure(x=name, x_unit=names.get(name, ""), y="share of runs")
     values = np.sort([v for v in columns[name] if v is not None and np.isfinite(v)])
-    curve(figure, values, (np.arange(values.size) + 0.5) / max(values.size, 1), name, colour=0)
+    add_curve(figure, values, (np.arange(values.size) + 0.5) / max(values.size, 1), name, colour=0)
     for bound in bounds:
         if bound is not None:
             figure.add_vline(x=bound, line_dash="dash")

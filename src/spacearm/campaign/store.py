@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spacearm.campaign.plan import CampaignFile, Plan
-from spacearm.campaign.work import Outcome
+from spacearm.campaign.plan import CampaignFile, CampaignPlan
+from spacearm.campaign.work import RunOutcome
 from spacearm.errors import InputError, SpacearmError
 from spacearm.report.folder import read_json
-from spacearm.report.kept import made_from
-from spacearm.result import plain
+from spacearm.report.reuse import input_digest
+from spacearm.result import json_value
 
 MANIFEST = "campaign.json"
 
@@ -42,19 +42,20 @@ class Store:
         self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
 
     @classmethod
-    def begin(cls, folder: Path, plan: Plan, side_by_side: bool = False) -> Store:
+    def begin(cls, folder: Path, plan: CampaignPlan, side_by_side: bool = False) -> Store:
         """The store of this campaign: a new one, or the one that it goes on with.
 
-        Runs that are made side by side differ in the last bits from those made one by one: a folder holds one sort.
+        Vectorised runs differ in the last bits from single ones: a folder holds one kind only.
         """
         _pyarrow()
         store = cls(folder)
         content = {
-            "campaign": plain(plan.file.model_dump(exclude_unset=True)),
-            "scenario": plain(plan.document),
+            "campaign": json_value(plan.file.model_dump(exclude_unset=True)),
+            "scenario": json_value(plan.document),
             "robot": plan.robot_text,
         } | ({"side_by_side": True} if side_by_side else {})
-        digest = made_from(json.dumps(content, sort_keys=True))
+        # Everything that decides a run, the version of spacearm included: chunks of two campaigns must never mix.
+        digest = input_digest(json.dumps(content, sort_keys=True))
         if store.manifest:
             if store.manifest.get("digest") != digest:
                 raise InputError(
@@ -64,6 +65,7 @@ class Store:
                     hint="choose another folder, or remove this one",
                 )
         else:
+            # A folder with other content is never written into.
             if store.folder.exists() and (not store.folder.is_dir() or any(store.folder.iterdir())):
                 raise InputError("is there and holds no campaign", file=folder, hint="choose another folder")
             store.folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,7 @@ class Store:
 
     def abandon(self) -> None:
         """Give up a campaign of which no run is kept."""
-        if not any(self.done()):
+        if not any(self.stored_chunks()):
             (self.folder / MANIFEST).unlink(missing_ok=True)
 
     @classmethod
@@ -87,12 +89,12 @@ class Store:
         return store
 
     @property
-    def plan(self) -> Plan:
-        """As it was begun."""
-        from spacearm.model.document import validated
+    def plan(self) -> CampaignPlan:
+        """The plan with which the campaign was begun."""
+        from spacearm.model.document import validate_tables
 
-        file = validated(CampaignFile, self.manifest["campaign"])
-        return Plan(file, self.manifest["scenario"], Path(self.manifest["folder"]), self.manifest["robot"])
+        file = validate_tables(CampaignFile, self.manifest["campaign"])
+        return CampaignPlan(file, self.manifest["scenario"], Path(self.manifest["folder"]), self.manifest["robot"])
 
     def path(self, cell: int, chunk: int) -> Path:
         return self.folder / f"runs-{cell:06d}-{chunk:06d}.parquet"
@@ -100,13 +102,13 @@ class Store:
     def has(self, cell: int, chunk: int) -> bool:
         return self.path(cell, chunk).is_file()
 
-    def done(self) -> Iterator[tuple[int, int]]:
+    def stored_chunks(self) -> Iterator[tuple[int, int]]:
         """Cell and number of each chunk that is there, in order."""
         for path in sorted(self.folder.glob("runs-*-*.parquet")):
             _, cell, chunk = path.stem.split("-")
             yield int(cell), int(chunk)
 
-    def write(self, plan: Plan, names: Mapping[str, str], outcomes: list[Outcome]) -> None:
+    def write(self, plan: CampaignPlan, names: Mapping[str, str], outcomes: list[RunOutcome]) -> None:
         """Put a chunk into its place; ``names`` are the rows that are kept, with their units."""
         arrow = _pyarrow()
         table: dict[str, Any] = {
@@ -131,15 +133,16 @@ class Store:
         self._write(self.path(first.cell, first.number // plan.file.chunk).name, sink.getvalue().to_pybytes())
 
     def names(self) -> dict[str, str]:
-        """The rows that all chunks keep, with their units: those of the first."""
-        schema = _pyarrow().parquet.read_schema(self.path(0, 0))
+        """The rows that all chunks keep, with their units."""
+        schema = _pyarrow().parquet.read_schema(self.path(*next(self.stored_chunks())))
+        # Fixed columns end with "reason"; result rows follow.
         fields = [schema.field(k) for k in range(schema.get_field_index("reason") + 1, len(schema.names))]
         return {field.name: field.metadata[b"unit"].decode() for field in fields}
 
     def read(self) -> Any:
         """All runs as one Arrow table, in order."""
         arrow = _pyarrow()
-        tables = [arrow.parquet.read_table(self.path(*place)) for place in self.done()]
+        tables = [arrow.parquet.read_table(self.path(*place)) for place in self.stored_chunks()]
         if not tables:
             raise InputError("holds no finished run yet", file=self.folder)
         return arrow.concat_tables(tables, promote_options="default")

@@ -1,4 +1,4 @@
-"""One run of a campaign, and a chunk of them: what depends on the plan and on nothing else."""
+"""One run of a campaign, and chunks of runs: functions of the plan, the cell and the run number alone."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from spacearm.campaign.plan import Plan, flat_rows
+from spacearm.campaign.plan import CampaignPlan, flat_rows
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device
-from spacearm.errors import SpacearmError, at
+from spacearm.errors import SpacearmError, error_context
 from spacearm.model import Robot
 from spacearm.model.document import find_robot
 from spacearm.result import Certificate
-from spacearm.simulate.ensemble.lanes import LanesError
-from spacearm.simulate.ensemble.side_by_side import run_side_by_side
+from spacearm.simulate.ensemble.vectorised_phases import VectorisedError
+from spacearm.simulate.ensemble.vectorised_runs import run_vectorised
 from spacearm.study import Findings, Session
-from spacearm.study.findings import rows_of
-from spacearm.study.scenario import Lane, solve_document, study_file
+from spacearm.study.findings import make_rows
+from spacearm.study.scenario import VectorisedStudy, solve_document, study_file
 
 #: How a run ended.
 SOUND, NOT_SOUND, FAILED = "sound", "not sound", "failed"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What is kept of a run.
+class RunOutcome:
+    """Stored outcome of a run.
 
     Args:
         status: sound, not sound, or failed (there is no result).
@@ -38,6 +38,7 @@ class Outcome:
         success: sound, and every requirement is met.
         margin: the smallest of all requirements; negative where one is missed, None without requirements.
         binding: the requirement with the smallest margin.
+        whole: sound, and the scenario's own limits did not end it: it has all rows that there can be.
     """
 
     cell: int
@@ -50,68 +51,75 @@ class Outcome:
     binding: str
     values: dict[str, float]
     units: dict[str, str]
+    whole: bool
 
 
-def run_one(plan: Plan, cell: int, number: int) -> Outcome:
+def run_one(plan: CampaignPlan, cell: int, number: int) -> RunOutcome:
     """A run by its cell and its number in it: the same to the last bit wherever and whenever it is made."""
-    document, session, drawn = _arranged(plan, cell, number)
-    return _judged(plan, cell, number, drawn, lambda: solve_document(document, session)[1])
+    document, session, drawn = _build_run(plan, cell, number)
+    return _evaluate_run(plan, cell, number, drawn, lambda: solve_document(document, session)[1])
 
 
-def run_together(plan: Plan, places: Sequence[tuple[int, int]], device: Device) -> list[Outcome]:
-    """Runs by cell and number, made side by side: each has the bits that it has beside any others.
+def run_cells_vectorised(plan: CampaignPlan, places: Sequence[tuple[int, int]], device: Device) -> list[RunOutcome]:
+    """Runs by cell and number, vectorised: each has the same bits whatever other runs are in the batch.
 
     A run that breaks down, or for which momentum or energy do not balance, is made again alone: that verdict counts.
 
     Raises:
-        LanesError: says what in the scenario cannot be made side by side.
+        VectorisedError: states what in the scenario cannot be vectorised.
     """
     with warnings.catch_warnings():
+        # Thousands of runs would repeat the same warnings; what they mean is in each run's outcome.
         warnings.simplefilter("ignore")
-        lanes = [_lane(plan, *place) for place in places]
-        with at(file=plan.scenario):
+        lanes = [_build_vectorised_run(plan, *place) for place in places]
+        with error_context(file=plan.scenario):
             good = [lane for lane, _ in lanes if lane is not None]
-            ends = iter(run_side_by_side([lane.run for lane in good], device=device))
+            ends = iter(run_vectorised([lane.run for lane in good], device=device))
     found = []
     for place, (lane, drawn) in zip(places, lanes, strict=True):
         end = None if lane is None else next(ends)
+        # The event-driven run explains what went wrong, or succeeds where fixed steps were too coarse.
         if lane is None or end is None:
             found.append(run_one(plan, *place))
         else:
-            found.append(_judged(plan, *place, drawn, partial(lane.found, end)))
+            found.append(_evaluate_run(plan, *place, drawn, partial(lane.make_findings, end)))
         check_time()
     return found
 
 
-def check_together(plan: Plan) -> None:
-    """Whether the first run of every cell can be made side by side; a :class:`LanesError` says why not."""
+def check_vectorised(plan: CampaignPlan) -> None:
+    """Check that the first run of every cell can be vectorised; a :class:`VectorisedError` states why not."""
     for cell in range(len(plan.cells)):
-        _lane(plan, cell, 0)
+        _build_vectorised_run(plan, cell, 0)
 
 
-def _lane(plan: Plan, cell: int, number: int) -> tuple[Lane | None, dict[str, float]]:
-    """A run to be made beside others; None where its own numbers are at fault, which is told when it is made alone."""
+def _build_vectorised_run(
+    plan: CampaignPlan, cell: int, number: int
+) -> tuple[VectorisedStudy | None, dict[str, float]]:
+    """A run for a vectorised batch; None where its own numbers are at fault, which a single run then reports."""
     check_time()
-    document, session, drawn = _arranged(plan, cell, number)
+    document, session, drawn = _build_run(plan, cell, number)
     try:
-        with at(file=plan.scenario):
-            lane = study_file(document).lane(session)
-            _ = lane.run.kind  # whether it can be made so
+        with error_context(file=plan.scenario):
+            lane = study_file(document).prepare_vectorised(session)
+            _ = lane.run.structure_key  # whether it can be made so
         return lane, drawn
-    except LanesError:
+    except VectorisedError:
         raise
     except SpacearmError:
         return None, drawn
 
 
-def _arranged(plan: Plan, cell: int, number: int) -> tuple[dict[str, Any], Session, dict[str, float]]:
-    document, robots, drawn = plan.arranged(cell, number)
+def _build_run(plan: CampaignPlan, cell: int, number: int) -> tuple[dict[str, Any], Session, dict[str, float]]:
+    document, robots, drawn = plan.build_scenario(cell, number)
     if not robots and isinstance(document.get("robot"), str):
         robots = {document["robot"]: _robot(document["robot"], plan.folder)}
     return document, Session(plan.folder, robots=robots), drawn
 
 
-def _judged(plan: Plan, cell: int, number: int, drawn: dict[str, float], solve: Callable[[], Findings]) -> Outcome:
+def _evaluate_run(
+    plan: CampaignPlan, cell: int, number: int, drawn: dict[str, float], solve: Callable[[], Findings]
+) -> RunOutcome:
     """The outcome of a run from what its study finds."""
     values: dict[str, float] = {}
     units: dict[str, str] = {}
@@ -121,7 +129,7 @@ def _judged(plan: Plan, cell: int, number: int, drawn: dict[str, float], solve: 
             warnings.simplefilter("ignore")  # what they tell is in the certificate
             found = solve()
             certificate = Certificate(found.certificate())
-            for row in rows_of(found):
+            for row in make_rows(found):
                 own = dict(flat_rows({row.quantity: row.value}))
                 values |= own
                 units |= dict.fromkeys(own, row.unit)
@@ -141,7 +149,8 @@ def _judged(plan: Plan, cell: int, number: int, drawn: dict[str, float], solve: 
         reason = (
             f"{binding}: margin {margin:.4g}" if binding == said else f"{binding} is {values.get(binding, nan):.6g}"
         )
-    return Outcome(cell, number, drawn, status, reason, status == SOUND and not missed, margin, binding, values, units)
+    success, whole = status == SOUND and not missed, status == SOUND and values.get("success", 1.0) > 0.0
+    return RunOutcome(cell, number, drawn, status, reason, success, margin, binding, values, units, whole)
 
 
 @lru_cache(maxsize=8)
@@ -150,21 +159,34 @@ def _robot(name: str, folder: Path) -> Robot:
     return find_robot(name, folder)
 
 
-def run_chunks(plan: Plan, places: Sequence[tuple[int, int]], device: Device | None = None) -> list[list[Outcome]]:
-    """The runs of chunks, given by cell and number, with the rows that are kept; side by side on a device."""
+def run_chunks(
+    plan: CampaignPlan,
+    places: Sequence[tuple[int, int]],
+    device: Device | None = None,
+    done: Sequence[RunOutcome] = (),
+) -> list[list[RunOutcome]]:
+    """The runs of chunks, given by cell and number, with the rows that are kept; vectorised on a device.
+
+    Runs that are ``done`` are not made again.
+    """
+    ready = {(outcome.cell, outcome.number): outcome for outcome in done}
     runs = [(cell, number) for cell, chunk in places for number in plan.numbers(chunk)]
-    made = iter([run_one(plan, *place) for place in runs] if device is None else run_together(plan, runs, device))
-    return [[_kept(plan, next(made)) for _ in plan.numbers(chunk)] for _, chunk in places]
+    if device is None:
+        made = iter([ready[place] if place in ready else run_one(plan, *place) for place in runs])
+    else:
+        made = iter(run_cells_vectorised(plan, runs, device))
+    return [[select_rows(plan, next(made)) for _ in plan.numbers(chunk)] for _, chunk in places]
 
 
-def _kept(plan: Plan, outcome: Outcome) -> Outcome:
+def select_rows(plan: CampaignPlan, outcome: RunOutcome) -> RunOutcome:
+    """The outcome with the rows that are kept, called as their columns; units are those of all rows."""
     wanted = {*plan.file.rows, *(require.row for require in plan.file.require)}
     values = {name: value for name, value in outcome.values.items() if any(fnmatchcase(name, w) for w in wanted)}
     units = {plan.column(name): unit for name, unit in outcome.units.items()}
     return replace(outcome, values={plan.column(name): value for name, value in values.items()}, units=units)
 
 
-def columns(outcomes: list[Outcome]) -> dict[str, str]:
+def columns(outcomes: list[RunOutcome]) -> dict[str, str]:
     """Names of all rows and their units, in the order in which they first come."""
     found: dict[str, str] = {}
     for outcome in outcomes:

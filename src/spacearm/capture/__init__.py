@@ -1,10 +1,10 @@
-"""Soft capture: compliant joints that take the blow (Zhang et al. 2020)."""
+"""Soft capture: compliant joints that absorb the impact (Zhang et al. 2020)."""
 
-from spacearm.capture.capture_run import CaptureRun, Settling
-from spacearm.capture.clutch import At, Felt
-from spacearm.capture.cushion import cushion
-from spacearm.capture.design import Front, design
-from spacearm.capture.evaluate import Case, Evaluator
+from spacearm.capture.capture_run import CaptureRun, SettlingCriterion
+from spacearm.capture.capture_simulation import simulate_capture
+from spacearm.capture.clutch import SwitchAtOverload, SwitchAtTime
+from spacearm.capture.design import DesignFront, design
+from spacearm.capture.evaluate import Evaluator, LoadCase
 from spacearm.capture.modes import Modes, modes
 from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
 from spacearm.capture.plastic_impact import close_clutch
@@ -14,26 +14,26 @@ from spacearm.capture.target import Approach, Target, catch, catch_softly
 
 __all__ = [
     "Approach",
-    "At",
     "CaptureRun",
-    "Case",
+    "DesignFront",
     "Evaluator",
-    "Felt",
-    "Front",
+    "LoadCase",
     "Modes",
     "MomentumBudget",
     "OnOff",
-    "Settling",
+    "SettlingCriterion",
     "SoftAxis",
     "SoftJoint",
+    "SwitchAtOverload",
+    "SwitchAtTime",
     "Target",
     "catch",
     "catch_softly",
     "close_clutch",
-    "cushion",
     "design",
     "modes",
     "momentum_budget",
+    "simulate_capture",
     "soft_joints",
     "soften",
 ]

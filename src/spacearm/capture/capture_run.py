@@ -1,4 +1,4 @@
-"""What a soft motion shows: base, deformations, loads through joints, settling, dampers, momentum."""
+"""Results of a soft-capture run: base, deformations, joint loads, settling, dampers, momentum."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
 from spacearm.simulate import Occurrence, Run, Track
-from spacearm.simulate.run.ledger import Entry
+from spacearm.simulate.run.ledger import LedgerEntry
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from spacearm.capture.target import Caught
+    from spacearm.capture.target import CaughtTarget
     from spacearm.simulate.check.crosscheck import CrossCheck
 
 #: Largest relative change of momentum in a sound run.
 MOMENTUM_TOLERANCE = 1e-10
-#: Part of a run by whose end a vibration must have settled: what falls below a bound later may come back.
+#: Fraction of a run by whose end a vibration must have settled: after a later settling it might grow again.
 LATEST = 0.95
-#: Longest run, in steps, that is cross-checked: some minutes.
+#: Longest run, in steps, that is cross-checked: it takes some minutes.
 MOST_CHECKED_STEPS = 50_000
 _ENERGIES = ("kinetic", "elastic", "damping", "coupling", "friction", "drive", "load")
 
 
 @dataclass(frozen=True)
-class Exceeded:
-    """A soft axis that left its travel: when it first did, and how far it went (as far as samples show)."""
+class TravelExceeded:
+    """A soft axis that left its travel: when it first did, and its largest excursion in the samples."""
 
     joint: str
     time: float
@@ -52,13 +52,13 @@ class Exceeded:
 
 
 @dataclass(frozen=True)
-class Settling:
+class SettlingCriterion:
     """When a vibration counts as settled.
 
-    The vibration of the base is its velocity less that of the united body with the same momentum, which keeps turning
-    (``CaptureRun.base_vibration``). It has settled when the sizes of its linear and angular part stay below
-    ``fraction`` of their largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever is the larger
-    bound, and do so for at least the last twentieth of the run.
+    The vibration of the base is its velocity less that of the united body with the same momentum, which keeps rotating
+    (``CaptureRun.base_vibration``). It has settled when the magnitudes of its linear and angular part stay below
+    ``fraction`` of their largest values, or below ``velocity`` (m/s) and ``rate`` (rad/s), whichever bound is larger,
+    for at least the last twentieth of the run.
     """
 
     fraction: float = 0.05
@@ -71,7 +71,9 @@ class Settling:
             raise InputError(f"bounds are {bounds}", place="settling", hint="expected one above zero")
 
     def time(self, times: Array, base_vibration: Array) -> float:
-        """Time (s) after which both parts of ``base_vibration`` (T, 6) stay below; infinite when they do not."""
+        """Time (s) after which both parts of ``base_vibration`` (T, 6) stay below their bounds; infinite if they do
+        not.
+        """
         sizes = np.linalg.norm(base_vibration[:, :3], axis=1), np.linalg.norm(base_vibration[:, 3:], axis=1)
         found = max(
             last_above(times, size, max(self.fraction * float(size.max()), bound))
@@ -87,14 +89,14 @@ class Settling:
 
 
 def last_above(times: Array, values: Array, level: float) -> float:
-    """Last time at which ``values`` go below ``level``; infinite when they end above it, zero when never above."""
+    """Last time at which ``values`` fall below ``level``; infinite if they end above it, zero if never above."""
     above = np.flatnonzero(values > level)
     if not above.size:
         return 0.0
     last = int(above[-1])
     if last == len(values) - 1:
         return math.inf
-    # Crossing of the level by linear interpolation; a finite sampling would otherwise round to the next sample.
+    # Crossing of the level by linear interpolation, so that the time is not rounded to the next sample.
     fall = values[last] - values[last + 1]
     part = (values[last] - level) / fall if fall > 0.0 else 1.0
     return float(times[last] + part * (times[last + 1] - times[last]))
@@ -102,24 +104,24 @@ def last_above(times: Array, values: Array, level: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class CaptureRun:
-    """A soft motion, sampled. Arrays have the samples along their first axis.
+    """A soft-capture run, sampled. The first axis of arrays is the sample.
 
-    They are those of the robot that moves softly; before a capture at the end of an approach, the robot without its
+    They describe the robot with its soft joints; before a capture at the end of an approach, the robot without its
     target and the target itself are tracks of ``run``.
 
     Args:
-        run: all of it, with its changes.
-        switches: of the clutch: time (s) and mode.
-        caught: what was caught at the start.
+        run: the whole run, with its changes.
+        switches: switches of the clutch: time (s) and mode.
+        caught: the target captured at the start.
     """
 
     run: Run
     switches: tuple[tuple[float, str], ...] = ()
-    caught: Caught | None = None
+    caught: CaughtTarget | None = None
 
     @property
     def track(self) -> Track:
-        return self.run.of(ROBOT)
+        return self.run.last_track(ROBOT)
 
     @property
     def robot(self) -> Robot:
@@ -127,7 +129,9 @@ class CaptureRun:
 
     @property
     def times(self) -> Array:
-        """(T,) s; a switch of the clutch or of dampers, and a load that begins or ends, has a sample on both sides."""
+        """Times (T,), s; a switch of the clutch or of dampers, and the start or end of a load, has a sample on both
+        sides.
+        """
         return self.track.times
 
     @property
@@ -142,20 +146,20 @@ class CaptureRun:
 
     @property
     def reaction(self) -> Array:
-        """(T, 6 + n) what holds locked degrees of freedom, N or N m."""
+        """Reactions of locked degrees of freedom (T, 6 + n), N or N m."""
         at = self.track.model.code.reaction
         return self.track.outputs[:, at : at + self.robot.dofs]
 
     @property
     def energies(self) -> dict[str, Array]:
-        """(T,) J: kinetic, elastic; damping, drive, load, ... since the start; what impacts took."""
+        """Energies (T,), J: kinetic, elastic; damping, drive, load, ... since the start; losses in impacts."""
         ledger = self.track.ledger
         assert ledger is not None
         return {**{name: getattr(ledger, name) for name in _ENERGIES}, "impacts": ledger.lost}
 
     @property
     def damper_energy(self) -> Array:
-        """(T, n) J dissipated by each joint's damper since the start."""
+        """Energy dissipated by each joint's damper since the start (T, n), J."""
         return self.track.integrated[:, self.track.model.energies["damping"]][:, 6:]
 
     @property
@@ -163,13 +167,13 @@ class CaptureRun:
         return self.run.events
 
     @property
-    def impacts(self) -> tuple[Entry, ...]:
-        """Changes in which something was stopped or caught."""
+    def impacts(self) -> tuple[LedgerEntry, ...]:
+        """Changes in which something was stopped or captured."""
         return tuple(e for e in self.run.changes if e.changed.impulse or np.any(e.changed.wrench))
 
     @cached_property
     def certificate(self) -> Certificate:
-        """That of the run; momentum must be kept to 1e-10, and energy is that of the whole ledger."""
+        """Certificate of the run; momentum must be conserved to 1e-10, and energy according to the whole ledger."""
         found = dict(self.run.certificate or {})
         if "ledger" in found:
             found["energy"] = found.pop("ledger")
@@ -197,14 +201,14 @@ class CaptureRun:
     @cached_property
     def base_velocity(self) -> Array:
         """Velocity of the base frame's origin, world axes (T, 3), m/s."""
-        return self._in_world(Layout(self.robot.n).linear_velocity)
+        return self._rotate_to_world(Layout(self.robot.n).linear_velocity)
 
     @cached_property
     def base_rate(self) -> Array:
         """Angular velocity of the base, world axes (T, 3), rad/s."""
-        return self._in_world(Layout(self.robot.n).angular_velocity)
+        return self._rotate_to_world(Layout(self.robot.n).angular_velocity)
 
-    def _in_world(self, place: slice) -> Array:
+    def _rotate_to_world(self, place: slice) -> Array:
         turns = rotation_matrices(self.states[:, QUATERNION])
         return np.asarray(np.einsum("tij,tj->ti", turns, self.states[:, place]))
 
@@ -228,7 +232,7 @@ class CaptureRun:
         return self.states[:, Layout(self.robot.n).joint(self.robot.joint_index(name))]
 
     @cached_property
-    def _computed(self) -> dict[str, Array]:
+    def _outputs(self) -> dict[str, Array]:
         model = self.track.model
         kernel = _output_kernel(self.robot, model.loads)
         given = {
@@ -242,29 +246,30 @@ class CaptureRun:
 
     @property
     def joint_wrenches(self) -> Array:
-        """Force and moment that each joint passes on to its parent body (T, n, 6): N and N m, parent's axes, at the
-        joint's origin."""
-        return self._computed["joint_wrenches"]
+        """Force and moment that each joint transmits to its parent body (T, n, 6): N and N m, parent's axes, at the
+        joint's origin.
+        """
+        return self._outputs["joint_wrenches"]
 
     @property
     def base_vibration(self) -> Array:
         """Base velocity less that of the united body with the same momentum (T, 6), base axes: m/s, rad/s."""
-        return self._computed["base_vibration"]
+        return self._outputs["base_vibration"]
 
-    def transmitted(self, joint: str) -> Array:
-        """Wrench (T, 6) that a soft joint, or a single joint, passes on towards the base."""
+    def transmitted_wrench(self, joint: str) -> Array:
+        """Wrench (T, 6) that a soft joint, or a single joint, transmits towards the base."""
         first = soft_joints(self.robot).get(joint, (joint,))[0]
         return self.joint_wrenches[:, self.robot.joint_index(first)]
 
     @property
     def base_wrench(self) -> Array:
-        """Wrench (T, 6) that the base gets from its joints, where the first is fixed, base axes: N, N m."""
-        return self._computed["on_base"]
+        """Wrench (T, 6) of the joints on the base where the first is attached, base axes: N, N m."""
+        return self._outputs["on_base"]
 
     @property
-    def exceeded(self) -> tuple[Exceeded, ...]:
-        """Soft axes that left their travel, or started outside it, in the order in which they did."""
-        found: dict[str, Exceeded] = {}
+    def travel_exceeded(self) -> tuple[TravelExceeded, ...]:
+        """Soft axes that left their travel, or started outside it, in chronological order."""
+        found: dict[str, TravelExceeded] = {}
         passed = [(e.time, e.name, e.value) for e in self.events if e.kind == "limit" and e.name in self.axes]
         for name in self.axes:
             limits, begin = self.robot.joint(name).limits, float(self.joint(name)[0])
@@ -275,21 +280,21 @@ class CaptureRun:
             joint, series = self.robot.joint(name), self.joint(name)
             upwards = limit == joint.limits.upper
             reached = max(float(series.max()), limit) if upwards else min(float(series.min()), limit)
-            found.setdefault(name, Exceeded(name, time, limit, reached, joint.unit))
+            found.setdefault(name, TravelExceeded(name, time, limit, reached, joint.unit))
         return tuple(found.values())
 
     # -- summary ------------------------------------------------------------------------------------------------
 
-    def settling_time(self, criterion: Settling | None = None) -> float:
-        """Seconds until the base has settled by this criterion; infinite when it has not within the run."""
-        return (criterion or Settling()).time(self.times, self.base_vibration)
+    def settling_time(self, criterion: SettlingCriterion | None = None) -> float:
+        """Seconds until the base has settled by this criterion; infinite if it has not within the run."""
+        return (criterion or SettlingCriterion()).time(self.times, self.base_vibration)
 
-    def absorbed(self) -> dict[str, float]:
+    def absorbed_energy(self) -> dict[str, float]:
         """Energy that each soft axis's damper has absorbed, J."""
         return {name: float(self.damper_energy[-1, self.robot.joint_index(name)]) for name in self.axes}
 
-    def momentum_budget(self, caught: Caught | None = None) -> MomentumBudget:
-        """Momentum of base, arm and target (``caught``, where the run did not start with it)."""
+    def momentum_budget(self, caught: CaughtTarget | None = None) -> MomentumBudget:
+        """Momentum of base, arm and target (``caught``, if the run did not start with it)."""
         return momentum_budget(self.robot, self.states, caught or self.caught)
 
     def cross_check(self) -> CrossCheck:
@@ -300,8 +305,8 @@ class CaptureRun:
             return CrossCheck(reason=f"{self.steps} steps: too stiff for MuJoCo's dynamics called from Python")
         return cross_check(self.run)
 
-    def dataset(self, caught: Caught | None = None) -> xr.Dataset:
-        """All of it with names and units."""
+    def dataset(self, caught: CaughtTarget | None = None) -> xr.Dataset:
+        """All results with names and units."""
         from spacearm.capture.dataset import dataset
 
         return dataset(self, caught)

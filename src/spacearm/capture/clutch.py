@@ -15,7 +15,7 @@ from typing import Literal
 
 import casadi as ca
 
-from spacearm.checks import checked, non_negative, one_of, positive, some
+from spacearm.checks import check_fields, check_not_empty, non_negative, one_of, positive
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
@@ -25,29 +25,30 @@ from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import EventFunction, Load, World
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 
 @dataclass(frozen=True)
-class At:
+class SwitchAtTime:
     """Switch at a time, s from the start of the run."""
 
     time: float
 
     def __post_init__(self) -> None:
-        checked(self, positive, "time", place="clutch", unit="s")
+        check_fields(self, positive, "time", place="clutch", unit="s")
 
 
 @dataclass(frozen=True)
-class Felt:
-    """Switch ``delay`` (s) after contact is felt: a locked axis carries more than this, by clutch and spring together.
+class SwitchAtOverload:
+    """Switch ``delay`` (s) after contact is sensed: a locked axis carries more than a limit, by clutch and spring
+    together.
 
     Args:
-        force: N, for axes that slide; infinite: not watched.
-        moment: N m, for axes that turn.
-        delay: s, what sensing and switching take.
+        force: N, for sliding axes; infinite: not monitored.
+        moment: N m, for rotating axes.
+        delay: s, time for sensing and switching.
     """
 
     force: float = math.inf
@@ -59,70 +60,75 @@ class Felt:
             raise InputError(
                 f"force {self.force} N, moment {self.moment} N m", place="clutch", hint="expected a level above zero"
             )
-        checked(self, non_negative, "delay", place="clutch", unit="s")
+        check_fields(self, non_negative, "delay", place="clutch", unit="s")
 
 
 @dataclass(frozen=True)
-class Settled:
+class SwitchAtRest:
     """Switch when the soft axes have come to rest: amplitudes of their rates below these, m/s and rad/s.
 
-    The amplitude of an axis is that of a free oscillation with its present rate and acceleration; the axes' ratios to
-    their limits are summed as squares. It is an event: what has been at rest all along has not come to rest.
+    The amplitude of an axis is that of a free oscillation with its present rate and acceleration; the ratios of the
+    axes to their limits are summed as squares. It is an event: axes that were at rest all the time do not trigger it.
     """
 
     slide: float = 1e-3
-    turn: float = 1e-3
+    rotation: float = 1e-3
 
     def __post_init__(self) -> None:
-        checked(self, positive, "slide", "turn", place="clutch")
+        check_fields(self, positive, "slide", "rotation", place="clutch")
 
 
 @dataclass(frozen=True)
-class Mode:
-    """One mode of the clutch and when it ends; the last one has no end."""
+class ClutchMode:
+    """One mode of the clutch and its end; the last mode has no end."""
 
     kind: Literal["rigid", "soft"]
-    until: At | Felt | Settled | None = None
+    until: SwitchAtTime | SwitchAtOverload | SwitchAtRest | None = None
 
     def __post_init__(self) -> None:
         one_of(self.kind, ("rigid", "soft"), "mode", place="clutch")
-        if self.kind == "soft" and isinstance(self.until, Felt):
-            raise InputError("a soft axis does not wait to feel a contact", place="clutch", hint="use At or Settled")
-        if self.kind == "rigid" and isinstance(self.until, Settled):
-            raise InputError("a rigid axis is settled from the start", place="clutch", hint="use At or Felt")
+        if self.kind == "soft" and isinstance(self.until, SwitchAtOverload):
+            raise InputError(
+                "a soft axis cannot wait for a contact", place="clutch", hint="use SwitchAtTime or SwitchAtRest"
+            )
+        if self.kind == "rigid" and isinstance(self.until, SwitchAtRest):
+            raise InputError(
+                "a rigid axis is settled from the start", place="clutch", hint="use SwitchAtTime or SwitchAtOverload"
+            )
 
 
-SOFT = (Mode("soft"),)
-RIGID = (Mode("rigid"),)
+SOFT = (ClutchMode("soft"),)
+RIGID = (ClutchMode("rigid"),)
 
 
-def clutch_modes(modes: Mode | Sequence[Mode]) -> tuple[Mode, ...]:
-    """Modes in time; all but the last must end, and times must rise."""
-    chosen = (modes,) if isinstance(modes, Mode) else tuple(modes)
-    some(chosen, "mode", place="clutch")
+def clutch_modes(modes: ClutchMode | Sequence[ClutchMode]) -> tuple[ClutchMode, ...]:
+    """Modes in sequence; all but the last must end, and times must increase."""
+    chosen = (modes,) if isinstance(modes, ClutchMode) else tuple(modes)
+    check_not_empty(chosen, "mode", place="clutch")
     last = -math.inf
     for number, mode in enumerate(chosen):
         if (mode.until is None) != (number == len(chosen) - 1):
             raise InputError(
                 f"mode {number + 1} of {len(chosen)} {'has no end' if mode.until is None else 'ends'}",
                 place="clutch",
-                hint="every mode but the last needs 'until', the last has none",
+                hint="every mode but the last needs 'until'; the last has none",
             )
-        if isinstance(mode.until, At):
+        if isinstance(mode.until, SwitchAtTime):
             if mode.until.time <= last:
                 raise InputError(f"switches at {mode.until.time:g} s, after {last:g} s", place="clutch")
             last = mode.until.time
     return chosen
 
 
-def settled(
-    world: World, axes: Sequence[str], held: Sequence[str], limits: Settled, configuration: Array
+def rest_event(
+    world: World, axes: Sequence[str], held: Sequence[str], limits: SwitchAtRest, configuration: Array
 ) -> EventFunction:
-    """The vibration of these axes has become small.
+    """Event: the vibration of these axes has become small.
 
     The function is the sum over axes of (rate^2 + h / stiffness * acceleration^2) / limit^2, less 1, without loads,
-    with h the axis's diagonal entry of the free-floating inertia at ``configuration``: the root of each term is about
-    the amplitude of the rate. Accelerations, not deformations: a body that keeps turning keeps its springs stretched.
+    with h the axis's diagonal entry of the free-floating inertia at ``configuration``: the root of each term is
+    approximately the amplitude of the rate. Accelerations are used rather than deformations, because a rotating body
+    keeps its springs stretched.
     """
     (name, robot), at = next(iter(world.systems.items())), Layout(next(iter(world.systems.values())).n)
     tree, given = Tree(robot), robot_parameters(robot, world.overrides.get(name))
@@ -145,19 +151,19 @@ def settled(
         # does not fire each time the rate passes zero.
         if given["stiffness"][i] > 0.0:
             size += effective[i] / given["stiffness"][i] * acceleration[6 + i] ** 2
-        total += size / _of_kind(robot, axis, limits.slide, limits.turn) ** 2
+        total += size / _limit_of_axis(robot, axis, limits.slide, limits.rotation) ** 2
     program = Program("capture_settled", {"state": state, "time": time}, {"size": ca.densify(total - 1)})
     return EventFunction(Kernel(program), ("settled",), ("falling",), ("phase",))
 
 
-def felt(world: World, axes: Sequence[str], level: Felt, loads: Sequence[Load]) -> EventFunction:
-    """One of these locked axes carries more than its limit.
+def overload_event(world: World, axes: Sequence[str], level: SwitchAtOverload, loads: Sequence[Load]) -> EventFunction:
+    """Event: one of these locked axes carries more than its limit.
 
     The function is the largest ratio of load to limit, less 1. An axis carries what its clutch holds (the reaction)
     together with its spring, stretched when it was locked.
     """
     name, robot = next(iter(world.systems.items()))
-    model = motion(robot, tuple(dict.fromkeys((*world.loads, *(load.place for load in loads)))))
+    model = robot_motion(robot, tuple(dict.fromkeys((*world.loads, *(load.place for load in loads)))))
     known = model.kernel.program.event_inputs(model.nx)
     numbers, joints = robot_parameters(robot, world.overrides.get(name)), known["state"][Layout(robot.n).joints]
     largest = ca.SX(0)
@@ -165,11 +171,11 @@ def felt(world: World, axes: Sequence[str], level: Felt, loads: Sequence[Load]) 
         i = robot.joint_index(axis)
         spring = numbers["stiffness"][i] * (numbers["rest"][i] - joints[i])
         load = known["reaction"][robot.dof_index(axis)] + spring
-        largest = ca.fmax(largest, ca.fabs(load) / _of_kind(robot, axis, level.force, level.moment))
+        largest = ca.fmax(largest, ca.fabs(load) / _limit_of_axis(robot, axis, level.force, level.moment))
     program = Program("capture_felt", known, {"load": ca.densify(largest - 1)})
-    # It comes from below: a load that is there at the start is felt at once.
+    # It comes from below: a load that is present at the start triggers it at once.
     return EventFunction(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
 
 
-def _of_kind(robot: Robot, axis: str, slide: float, turn: float) -> float:
-    return slide if robot.joint(axis).kind == "prismatic" else turn
+def _limit_of_axis(robot: Robot, axis: str, slide: float, rotation: float) -> float:
+    return slide if robot.joint(axis).kind == "prismatic" else rotation

@@ -13,17 +13,20 @@ from spacearm.model.layout import Layout
 if TYPE_CHECKING:
     import xarray as xr
 
-    from spacearm.capture.target import Caught
+    from spacearm.capture.target import CaughtTarget
 
 
-def dataset(run: CaptureRun, caught: Caught | None = None) -> xr.Dataset:
+def dataset(run: CaptureRun, caught: CaughtTarget | None = None) -> xr.Dataset:
     """Base, deformations, loads, energies and momentum shares over time."""
     robot, at = run.robot, Layout(run.robot.n)
     soft = [robot.joint_index(name) for name in run.axes]
     shares = run.momentum_budget(caught)
     linear, angular = (np.stack(list(part.values()), 1) for part in (shares.linear, shares.angular))
     about = "angular momentum of base, arm, target about the mass centre of all, world axes"
-    passed, shaking = "wrench that a joint passes on to its parent, parent axes", "base velocity less the united body's"
+    passed, shaking = (
+        "wrench that a joint transmits to its parent, parent axes",
+        "base velocity relative to the united body",
+    )
     return study.dataset(
         {
             "time": ("time", run.times, "s", "time"),

@@ -1,13 +1,13 @@
-"""Many designs of the same soft joints under the same cases: peaks, travel and settling of each, by RK4 in lanes.
+"""Many designs of the same soft joints under the same cases: peaks, travel and settling of each, by vectorised RK4.
 
-A search needs tens of thousands of motions and of each only a few numbers. So all designs take the same fixed steps of
-classical RK4, several at a time in vector lanes (or one for each GPU thread), and an observer updates peaks, travel and
+A search needs tens of thousands of runs, and only a few numbers of each. So all designs take the same fixed steps of
+classical RK4, several at a time in vector lanes (or one per GPU thread), and an observer updates peaks, travel and
 settling at every step: no history is kept. The grid of steps has a node at every edge of every load, so that no step
 crosses a jump. Results do not depend on the number of threads or lanes.
 
-Arrays: designs (B, soft axes); samples are designs times cases, the case running fastest. Fixed steps have no error
-control: :mod:`spacearm.capture.design` chooses the step from the fastest mode, and ``Front.verify`` compares with
-adaptive runs. Peaks are those at steps, not between them. Impacts and clutch modes are not part of these motions: a
+Arrays: designs (B, soft axes); samples are designs times cases, with the case index varying fastest. Fixed steps have
+no error control: :mod:`spacearm.capture.design` chooses the step from the fastest mode, and ``DesignFront.verify``
+compares with adaptive runs. Peaks are those at steps, not between them. Impacts and clutch modes are not included: a
 case starts after them.
 """
 
@@ -23,26 +23,26 @@ import casadi as ca
 import numpy as np
 
 from spacearm.capture.base_response import OBJECTIVES, objective_sizes, skyhook_speed
-from spacearm.capture.capture_run import LATEST, Settling
-from spacearm.capture.soft_joints import cushioning_axes, held_joints, relaxed
+from spacearm.capture.capture_run import LATEST, SettlingCriterion
+from spacearm.capture.soft_joints import find_cushioning_axes, find_held_joints, relax_soft_axes
 from spacearm.capture.target import Start, start_state
-from spacearm.checks import array, checked, known, non_negative, one_of, positive, some
-from spacearm.engine.device import Device, as_given, cupy, is_device_array
-from spacearm.engine.fixed_step import FixedStep, Room, Update, roll_samples
+from spacearm.checks import array, check_fields, check_name, check_not_empty, non_negative, one_of, positive
+from spacearm.engine.device import Device, as_native_array, cupy, is_device_array
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.signals import merge
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import Load, State
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.threads import spread
+from spacearm.simulate.threads import run_chunks
 from spacearm.typing import Array
 
-#: Samples that a thread takes at a time; a multiple of every lane width.
+#: Samples that a thread processes at a time; a multiple of every lane width.
 CHUNK = 256
 _SHARED = ("force", "drive", "mode", "friction", "inertia", "rotor", "rest", "coupling")
 LAWS = ("constant", "balance", "skyhook")
@@ -50,13 +50,13 @@ Law = Literal["constant", "balance", "skyhook"]
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """A way in which the robot is struck, and how likely it is.
+class LoadCase:
+    """A load case of the robot, and its probability.
 
     Args:
-        loads: one or several, as :meth:`Load.pulse`; none for a capture, where ``start`` says it all.
-        start: state at time zero, or a capture or impact that leads to it, as for :func:`~spacearm.capture.cushion`;
-            at rest with springs relaxed when left out.
+        loads: one or several, as :meth:`Load.pulse`; none for a capture, which ``start`` fully describes.
+        start: state at time zero, or a capture or impact that leads to it, as for
+            :func:`~spacearm.capture.simulate_capture`; at rest with springs relaxed if omitted.
         probability: weight among all cases.
         name: for tables.
     """
@@ -68,12 +68,12 @@ class Case:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loads", Phase(1.0, loads=self.loads).loads)
-        checked(self, positive, "probability", place="case")
+        check_fields(self, positive, "probability", place="case")
 
 
 @dataclass(frozen=True, eq=False)
 class Responses:
-    """What each design did in each case.
+    """Response of each design in each case.
 
     Args:
         peaks: (B, cases, 9) largest base rate (rad/s), force and moment on the base (N, N m: sizes, then x, y, z of
@@ -86,58 +86,62 @@ class Responses:
     travel: Array
     settling: Array
 
-    def of(self, objective: str) -> Array:
+    def select_objective(self, objective: str) -> Array:
         """(B, cases) of ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz`` or ``settling``."""
         if objective == "settling":
             return self.settling
         names = OBJECTIVES[:9]
-        return self.peaks[..., names.index(known(objective, names, "objective"))]
+        return self.peaks[..., names.index(check_name(objective, names, "objective"))]
 
 
 @dataclass(eq=False)
 class Evaluator:
-    """A robot, its cases and how long each is followed; called with designs.
+    """A robot, its load cases and the duration of each; called with designs.
 
     Args:
-        robot: with soft joints. Designs are of all soft axes but those of a contact.
-        cases: ways of being struck.
+        robot: robot with soft joints. Designs comprise all soft axes except those of a contact.
+        cases: load cases.
         duration: s.
         step: largest step of RK4, s.
         settling: criterion for all cases.
-        law: how dampers switch; ``constant``: they do not.
-        off: damping of dampers that are off, at most what they have when on.
+        law: switching law of the dampers; ``constant``: they do not switch.
+        off: damping of dampers that are off, at most their damping when on.
         free: joints other than soft axes that may move, without dry friction; all others are held.
         device: "gpu" gives each design and case a thread of an NVIDIA GPU, with the same bits.
     """
 
     robot: Robot
-    cases: Sequence[Case]
+    cases: Sequence[LoadCase]
     duration: float = 40.0
     step: float = 0.04
-    settling: Settling = field(default_factory=Settling)
+    settling: SettlingCriterion = field(default_factory=SettlingCriterion)
     law: Law = "constant"
     off: float = 0.0
     free: Sequence[str] = ()
     device: Device = "cpu"
 
     def __post_init__(self) -> None:
-        with at("design"):
-            some(self.cases, "case")
+        with error_context("design"):
+            check_not_empty(self.cases, "case")
             one_of(self.device, ("cpu", "gpu"), "device")
             one_of(self.law, LAWS, "law")
             positive(self.duration, "duration", unit="s")
             positive(self.step, "step", unit="s")
             non_negative(self.off, "off")
         for name in self.free:
-            known(name, self.robot.joint_names, "joint", place="free")
+            check_name(name, self.robot.joint_names, "joint", place="free")
             if self.robot.joint(name).friction is not None:
-                raise InputError(f"joint {name!r} has dry friction", place="free", hint="designs are judged without")
+                raise InputError(
+                    f"joint {name!r} has dry friction", place="free", hint="designs are evaluated without friction"
+                )
         self._phases = [Phase(self.duration, loads=case.loads) for case in self.cases]
         self.loads = tuple(dict.fromkeys(load.place for phase in self._phases for load in phase.loads))
-        self._model = motion(self.robot, self.loads, False)
+        self._model = robot_motion(self.robot, self.loads, False)
         self._grid()
-        self.axes = np.array([self.robot.joint_index(name) for name in cushioning_axes(self.robot)], dtype=np.int64)
-        self.held = held_joints(self.robot, self.free)
+        self.axes = np.array(
+            [self.robot.joint_index(name) for name in find_cushioning_axes(self.robot)], dtype=np.int64
+        )
+        self.held = find_held_joints(self.robot, self.free)
         self._starts = [self.start(case) for case in self.cases]
 
     def _grid(self) -> None:
@@ -157,13 +161,13 @@ class Evaluator:
         by_case = table.reshape(degree, pieces, len(self.cases), width)
         self._wrench = np.ascontiguousarray(np.moveaxis(by_case, 2, 0))
         self._breaks = merged.breaks
-        # Whole steps in each piece; the small number keeps rounding from adding one.
+        # Whole steps in each segment; the small number keeps rounding from adding one.
         self._counts = np.ceil(np.diff(merged.breaks) / self.step - 1e-9).astype(np.int64).clip(1)
 
-    def start(self, case: Case) -> State:
+    def start(self, case: LoadCase) -> State:
         """The case's state at time zero."""
         if case.start is None:
-            return State.at_rest(self.robot, relaxed(self.robot))
+            return State.at_rest(self.robot, relax_soft_axes(self.robot))
         return start_state(self.robot, case.start, self.held)
 
     def __call__(
@@ -176,15 +180,16 @@ class Evaluator:
     ) -> Responses:
         """Designs (B, soft axes each): N/m or N m/rad, N s/m or N m s/rad (on, when dampers switch).
 
-        Arrays on a GPU (CuPy's, or anything with DLPack) run there, are not looked through, and so are the responses.
+        Arrays on a GPU (CuPy's, or anything with DLPack) are processed there without being checked, and so are the
+        responses.
         """
         robot, model, cases = self.robot, self._model, len(self.cases)
         there = is_device_array(stiffness) or is_device_array(damping)
         xp: Any = cupy() if there else np
-        stiffness, damping = (xp.asarray(as_given(own)) for own in (stiffness, damping))
+        stiffness, damping = (xp.asarray(as_native_array(own)) for own in (stiffness, damping))
         size = len(stiffness)
         for name, given in (("stiffness", stiffness), ("damping", damping)):
-            # Of what is on a GPU, the shape alone.
+            # For arrays on a GPU, only the shape is checked.
             shaped = np.broadcast_to(0.0, given.shape) if there else given
             array(shaped, name, (size, self.axes.size), least=0.0, place="design")
         common = model.parameters()
@@ -202,13 +207,13 @@ class Evaluator:
         mode[[robot.dof_index(name) for name in self.held]] = 1.0
         loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
         fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
-        roll = partial(self._on_processor, threads=threads, progress=progress)
+        roll = partial(self._evaluate_on_cpu, threads=threads, progress=progress)
         if there or self.device == "gpu":
-            roll = partial(self._on_gpu, there=there)
+            roll = partial(self._evaluate_on_gpu, there=there)
         found = roll(loop, fixed | _unseen(robot, mode), each, which)
         ends = np.cumsum([loop.size(name) for name in _KEPT]).tolist()
         peaks, low, high, settled, late = (found[:, a:b] for a, b in pairwise((0, *ends)))
-        # Two vibrations are watched, linear and angular: both must have settled.
+        # Two vibrations are monitored, linear and angular: both must have settled.
         latest = np.where(late != 0.0, np.inf, settled).max(axis=1)
         return Responses(
             peaks.reshape(size, cases, -1)[..., :9],
@@ -216,7 +221,7 @@ class Evaluator:
             np.where(latest > LATEST * self.duration, np.inf, latest).reshape(size, cases),
         )
 
-    def _on_processor(
+    def _evaluate_on_cpu(
         self,
         loop: FixedStep,
         common: dict[str, Array],
@@ -225,9 +230,9 @@ class Evaluator:
         threads: int | None,
         progress: Callable[[int, int], None] | None,
     ) -> Array:
-        """What the observer keeps of each design in each case."""
+        """Values that the observer keeps for each design in each case."""
         width, total = host().lanes, len(which)
-        course = loop.course(
+        course = loop.make_schedule(
             width,
             np.diff(self._breaks) / self._counts,
             self._counts,
@@ -243,34 +248,34 @@ class Evaluator:
             roll_samples(code, course, samples, first, last)
             return last - first
 
-        spread(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
+        run_chunks(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
         return samples.end
 
-    def _on_gpu(
+    def _evaluate_on_gpu(
         self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Any, there: bool
     ) -> Array:
-        from spacearm.engine.cuda import Course, Shape, roll_on_gpu
+        from spacearm.engine.cuda import GpuSchedule, RolloutVariant, roll_on_gpu
 
         steps = np.diff(self._breaks) / self._counts
         begins = np.concatenate([[0.0], np.cumsum(steps * self._counts)[:-1]])
-        course = Course(self._counts, steps, begins, channels=self._wrench)
-        shape = Shape(held="", channels=("wrench",) if self.loads else (), recorded=(), kept=_KEPT)
+        course = GpuSchedule(self._counts, steps, begins, channels=self._wrench)
+        shape = RolloutVariant(held="", channels=("wrench",) if self.loads else (), recorded=(), kept=_KEPT)
         never = int(self._counts.sum()) + 1
         ends: Array = roll_on_gpu(loop, shape, each, common, course, never, case=which, there=there).ends
         return ends
 
 
-#: What the observer keeps of a motion.
+#: Values that the observer keeps of a run.
 _KEPT = ("peaks", "low", "high", "settled", "late")
 
 
 def _unseen(robot: Robot, mode: Array) -> dict[str, Array]:
-    """Inputs and memory at the start, before the first look."""
+    """Inputs and memory at the start, before the first observation."""
     return {"mode": mode, "low": np.full(robot.n, np.inf), "high": np.full(robot.n, -np.inf)}
 
 
-def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: Room, settling: Settling) -> Update:
-    """Peaks, travel, and since when the base's shaking has stayed below its level."""
+def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: StepSymbols, settling: SettlingCriterion) -> Update:
+    """Observer of peaks, travel, and the time since which the vibration of the base has stayed below its level."""
     at = Layout(robot.n)
     sizes = {
         "peaks": len(OBJECTIVES),
@@ -307,8 +312,8 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: Room, settling: 
     return Update(new, memory)
 
 
-def _switching(robot: Robot, room: Room, law: Law, axes: tuple[int, ...]) -> Update | None:
-    """Dampers that are on while they oppose what the law follows."""
+def _damper_switching(robot: Robot, room: StepSymbols, law: Law, axes: tuple[int, ...]) -> Update | None:
+    """Switching of dampers, which are on while they oppose the quantity that the law follows."""
     if law == "constant":
         return None
     memory = {name: ca.SX.sym(name, robot.n) for name in ("on", "off")}
@@ -324,12 +329,14 @@ def _switching(robot: Robot, room: Room, law: Law, axes: tuple[int, ...]) -> Upd
 
 
 @lru_cache(maxsize=8)
-def _loop(robot: Robot, loads: tuple[LoadFrame, ...], law: Law, axes: tuple[int, ...], settling: Settling) -> FixedStep:
+def _loop(
+    robot: Robot, loads: tuple[LoadFrame, ...], law: Law, axes: tuple[int, ...], settling: SettlingCriterion
+) -> FixedStep:
     motion = motion_program(robot, loads, ledger=False)
-    room = Room(replace(motion, outputs={"rate": motion.outputs["rate"]}))
+    room = StepSymbols(replace(motion, outputs={"rate": motion.outputs["rate"]}))
     return FixedStep(
         room,
         uniform=_SHARED,
-        law=_switching(robot, room, law, axes),
+        law=_damper_switching(robot, room, law, axes),
         observer=_observer(robot, loads, room, settling),
     )

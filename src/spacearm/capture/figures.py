@@ -10,12 +10,12 @@ import numpy as np
 
 from spacearm import figures
 from spacearm.capture.capture_run import CaptureRun
-from spacearm.figures import COLOURS, curve, label, new_figure
+from spacearm.figures import COLOURS, add_curve, label, new_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from spacearm.capture.design import Front
+    from spacearm.capture.design import DesignFront
     from spacearm.capture.momentum_budget import MomentumBudget
 
 
@@ -37,9 +37,10 @@ def panels(
     height: int = 260,
     colours: Mapping[str, int] | None = None,
 ) -> go.Figure:
-    """Panels in a grid; a name has the same colour everywhere and stands once in the legend.
+    """Panels in a grid; a name has the same colour everywhere and one entry in the legend.
 
-    Panels whose y axes have the same label have the same scale. ``colours`` by name, for what other figures show too.
+    Panels whose y axes have the same label share their scale. ``colours`` by name, for curves that other figures show
+    too.
     """
     total = height * -(-len(parts) // columns) + 90
     figure = figures.panels([part.title for part in parts], columns=columns, height=total)
@@ -50,14 +51,14 @@ def panels(
             first = all(name not in earlier.curves for earlier in parts[:number])
             style: dict[str, Any] = {"colour": (colours or {}).get(name, names.index(name)), "line": {"width": 1.6}}
             style["dash"] = (dashes or {}).get(name, "solid")
-            curve(figure, np.asarray(xs), np.asarray(ys), name, legendgroup=name, showlegend=first, **style, **at)
+            add_curve(figure, np.asarray(xs), np.asarray(ys), name, legendgroup=name, showlegend=first, **style, **at)
         figure.update_yaxes(title_text=part.y, **at)
         if number >= len(parts) - columns:
             figure.update_xaxes(title_text=x, **at)
     for text in dict.fromkeys(part.y for part in parts):
         same = [number for number, part in enumerate(parts) if part.y == text]
         if len(same) > 1:
-            figures.same_scale(figure, [(number // columns + 1, number % columns + 1) for number in same])
+            figures.share_y_range(figure, [(number // columns + 1, number % columns + 1) for number in same])
     figure.update_annotations(font_size=13)
     return figure
 
@@ -120,7 +121,7 @@ def damper_figure(
     for number, name in enumerate(outcome.axes):
         energy = outcome.damper_energy[:, outcome.robot.joint_index(name)]
         style: dict[str, Any] = {"colour": (colours or {}).get(name, number), "dash": (dashes or {}).get(name, "solid")}
-        curve(figure, outcome.times, energy, name, **style)
+        add_curve(figure, outcome.times, energy, name, **style)
     return figure
 
 
@@ -145,12 +146,12 @@ OBJECTIVES = {
 
 
 def objective(name: str) -> tuple[str, str]:
-    """What an objective is, and its unit."""
+    """Description of an objective, and its unit."""
     return OBJECTIVES.get(name, (f"peak {name} on the base", "N" if name[0] == "f" else "N m"))
 
 
 def front_figure(
-    fronts: Mapping[str, Front],
+    fronts: Mapping[str, DesignFront],
     marks: Mapping[str, Any],
     x: str,
     y: str,

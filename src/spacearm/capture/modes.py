@@ -1,9 +1,9 @@
 """Small free vibrations of a free-floating robot about a configuration: frequencies, damping, shapes.
 
-The symmetric eigenproblem K x = omega^2 H* x with the joints' springs K and the inertia H* that they feel on a free
-base, reduced by the Cholesky factor of H* to an ordinary one. Frequencies in rad/s; shapes over the free joints, rad
-and m mixed. Velocity-dependent terms are left out (linearised at rest), and so is the coupling of modes by damping:
-modal damping is the diagonal of X^T D X. From the same numbers follows how many steps an explicit method will take.
+The symmetric eigenproblem K x = omega^2 H* x with the joint springs K and their effective inertia H* on a free base,
+reduced by the Cholesky factor of H* to an ordinary one. Frequencies in rad/s; shapes over the free joints, rad and m
+mixed. Velocity-dependent terms are neglected (linearised at rest), and so is the coupling of modes by damping: modal
+damping is the diagonal of X^T D X. The same numbers give the number of steps of an explicit method.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.typing import Array
 
-#: Least eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be run.
+#: Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, of a robot that can be simulated.
 SINGULAR = 1e-12
 MAX_STEPS = 1_000_000
-#: Steps under load: the certificate looks at each of them, with about 50 kB.
+#: Steps under load: the certificate checks each of them, at about 50 kB.
 MAX_LOADED_STEPS = 50_000
 #: Largest product of step and decay rate at which DOP853 is stable.
 STABLE = 6.0
-#: Product of step and frequency at which it follows an oscillation as closely as these runs do.
+#: Product of step and frequency at which it resolves an oscillation as accurately as these runs do.
 CLOSE = 0.35
 
 
@@ -49,7 +49,7 @@ class Modes:
     decay: Array
     joints: tuple[str, ...]
 
-    def of(self, axis: str, share: float = 0.99) -> Array:
+    def select_frequencies(self, axis: str, share: float = 0.99) -> Array:
         """Frequencies of modes that move only joints whose name ends in ``axis``, to this share of their shape."""
         mine = np.array([name.endswith(axis) for name in self.joints])
         weight = self.shape**2
@@ -67,7 +67,7 @@ def modes(
 ) -> Modes:
     """Modes about joint positions (default zero) with the base free and ``held`` joints locked.
 
-    The inertia is H* = H_m - H_bm^T H_b^-1 H_bm, what the joints feel when the base is free to react.
+    The inertia is H* = H_m - H_bm^T H_b^-1 H_bm, the effective inertia of the joints on a free base.
 
     Raises:
         InputError: a free joint moves no mass of its own.
@@ -100,7 +100,7 @@ def modes(
 
 
 def check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
-    """Every free axis must have something to move: a body of no inertia between two compliant axes has none."""
+    """Raise an error if a free axis moves no inertia, as with a massless body between two compliant axes."""
     free = [i for i, name in enumerate(robot.dof_names) if name not in held]
     mass = mechanics_of(robot).mass_matrix(joints)[np.ix_(free, free)]
     size = np.sqrt(np.diag(mass))
@@ -108,7 +108,7 @@ def check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
         raise InputError(
             f"{robot.dof_names[free[int(np.argmin(size))]]!r} moves no mass",
             place=f"robot {robot.name!r}",
-            hint="give what it carries inertia about its axis, or lock or leave it out",
+            hint="give the body it carries inertia about its axis, or lock or remove the axis",
         )
     # Unit diagonal first: rad and m would otherwise make any threshold a matter of units. The eigenvector of the least
     # eigenvalue names the two axes that move against each other.
@@ -118,7 +118,7 @@ def check_inertia(robot: Robot, joints: Array, held: Sequence[str]) -> None:
         raise InputError(
             f"{names[0]!r} and {names[1]!r} can move against each other without moving any mass",
             place=f"robot {robot.name!r}",
-            hint="give the body between them inertia about their axis, or lock or leave out one of them",
+            hint="give the body between them inertia about their axis, or lock or remove one of them",
         )
 
 
@@ -131,9 +131,9 @@ def check_stiffness(
     duration: float,
     loaded: float = 0.0,
 ) -> None:
-    """An explicit integrator follows the fastest decay with short steps: say so before, not after hours.
+    """Warn in advance if an explicit integrator would need very many short steps to follow the fastest decay.
 
-    ``switched`` are the dampings of axes whose dampers are switched on; ``loaded`` is how long loads act, s. An axis
+    ``switched`` are the dampings of axes whose dampers are switched on; ``loaded`` is the duration of loads, s. An axis
     that moves no mass is an error, too.
     """
     dampers, springs = (
@@ -155,8 +155,9 @@ def check_stiffness(
         if steps > most:
             axis = found.joints[int(np.argmax(np.abs(found.shape[fastest])))]
             raise InputError(
-                f"{axis!r} decays at {decay:.3g} per second and swings at {frequency:.3g} rad/s, which takes about "
+                f"{axis!r} decays at {decay:.3g} per second and oscillates at {frequency:.3g} rad/s, which "
+                f"takes about "
                 f"{steps:.1g} steps {what} {length:g} s",
                 place=f"robot {robot.name!r}",
-                hint="less stiffness or damping there, more inertia, a shorter time, or lock or leave out this axis",
+                hint="less stiffness or damping there, more inertia, a shorter time, or lock or remove this axis",
             )

@@ -1,4 +1,4 @@
-"""Momentum shared between the base, the arm and what it has caught."""
+"""Momentum of the base, the arm and the captured target."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
-from spacearm.simulate.bodies import momentum, move
+from spacearm.simulate.bodies import evaluate_bodies, momentum
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
-    from spacearm.capture.target import Caught
+    from spacearm.capture.target import CaughtTarget
 
 
 @dataclass(frozen=True, eq=False)
 class MomentumBudget:
     """Momentum by group, world axes: linear (T, 3) kg m/s, angular about the whole system's mass centre (T, 3) kg m2/s.
 
-    Groups are ``base``, ``arm`` (with the rotors of its drives) and, when something was caught, ``target``.
+    Groups are ``base``, ``arm`` (with the rotors of its drives) and, if something was captured, ``target``.
     """
 
     linear: dict[str, Array]
@@ -31,18 +31,18 @@ class MomentumBudget:
         return sum(self.linear.values()), sum(self.angular.values())  # type: ignore[return-value]
 
 
-def momentum_budget(robot: Robot, states: Array, caught: Caught | None = None) -> MomentumBudget:
+def momentum_budget(robot: Robot, states: Array, caught: CaughtTarget | None = None) -> MomentumBudget:
     """MomentumBudget at states (T, 13 + 2 n)."""
     whole = robot.inertia_parameters
     rows = {"base": np.zeros_like(whole), "arm": np.array(whole)}
     if caught is not None:
         frame = robot.frame(caught.target.name)
         rows["target"] = np.zeros_like(whole)
-        rows["target"][robot.body_index(frame.body)] = caught.inertia.moved(frame.placement).parameters
+        rows["target"][robot.body_index(frame.body)] = caught.inertia.transform(frame.placement).parameters
         rows["arm"] -= rows["target"]  # momentum is linear in the ten parameters
     rows["base"][0], rows["arm"][0] = rows["arm"][0], 0.0
     rotors = rotor_inertias(robot)
-    bodies = move(robot, states)
+    bodies = evaluate_bodies(robot, states)
     first = np.einsum("b,tbi->ti", whole[:, 0], bodies.origin) + np.einsum(
         "tbij,bj->ti", bodies.rotation, whole[:, 1:4]
     )

@@ -1,8 +1,8 @@
-"""Soft-contact joints: up to six sprung and damped axes in one place, put into any joint of a robot.
+"""Soft-contact joints: up to six axes with spring and damper at one point, inserted at any joint of a robot.
 
-The axes stand in the order of Zhang et al. (2020), Eqs. 2 and 10: first the displacement s in the axes of the segment
-before, then Rot(x) Rot(y) Rot(z). Each is a joint of its own, with massless bodies between; they are called
-``<joint>.slide_x`` ... ``<joint>.turn_z``.
+The axes have the order of Zhang et al. (2020), Eqs. 2 and 10: first the displacement s in the axes of the preceding
+segment, then Rot(x) Rot(y) Rot(z). Each is a joint of its own, with massless bodies between them; their names are
+``<joint>.slide_x`` ... ``<joint>.rotation_z``.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.checks import checked, known
+from spacearm.checks import check_fields, check_name
 from spacearm.errors import ModelError
 from spacearm.model import Limits, Robot, Spring, edit
 from spacearm.model.parts import finite
 from spacearm.typing import Array
 
-#: Name of the joint through which a target hangs on the hand when the contact is soft.
+#: Name of the joint between hand and target when the contact is soft.
 CONTACT = "contact"
 #: All axes in their order, parent to child.
-AXES = ("slide_x", "slide_y", "slide_z", "turn_x", "turn_y", "turn_z")
-#: Axes of a joint that is softened again have a number behind: ``<joint>.slide_x2``.
-_SOFT = re.compile(r"(?P<joint>.+)\.(?:slide|turn)_[xyz]\d*")
+AXES = ("slide_x", "slide_y", "slide_z", "rotation_x", "rotation_y", "rotation_z")
+#: Axes of a joint that is softened again have a number appended: ``<joint>.slide_x2``. Robot files of older versions
+#: have ``turn_x`` for ``rotation_x``.
+_SOFT = re.compile(r"(?P<joint>.+)\.(?:slide|rotation|turn)_[xyz]\d*")
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class SoftAxis:
     Args:
         stiffness: N/m or N m/rad.
         damping: N s/m or N m s/rad.
-        travel: how far it may go from zero, m or rad: one number for both sides, or (lower, upper).
-        preload: force (N or N m) with which the spring pushes the outer side along the axis at zero. The spring is
-            at rest at ``preload / stiffness``.
+        travel: permitted travel from zero, m or rad: one number for both directions, or (lower, upper).
+        preload: force (N or N m) with which the spring pushes the outer side along the axis at zero. The spring is at
+            rest at ``preload / stiffness``.
     """
 
     stiffness: float
@@ -47,11 +48,11 @@ class SoftAxis:
     preload: float = 0.0
 
     def __post_init__(self) -> None:
-        checked(self, finite, "stiffness", "damping", least=0.0)
-        checked(self, finite, "preload")
+        check_fields(self, finite, "stiffness", "damping", least=0.0)
+        check_fields(self, finite, "preload")
         lower, upper = self.range
         if math.isnan(lower) or math.isnan(upper) or not lower <= 0.0 <= upper:
-            raise ModelError(f"travel is {self.travel}", hint="expected a range that holds zero, or one size")
+            raise ModelError(f"travel is {self.travel}", hint="expected a range that includes zero, or one magnitude")
         if self.preload and not self.stiffness:
             raise ModelError("there is a preload but no spring", hint="give a stiffness above zero")
 
@@ -72,32 +73,35 @@ class SoftAxis:
 
 @dataclass(frozen=True)
 class SoftJoint:
-    """The axes of a soft-contact joint; an axis that is left out is rigid.
+    """The axes of a soft-contact joint; axes that are not given are rigid.
 
-    The paper's own joint (Sec. 5) has ``slide_z``, ``turn_x``, ``turn_y``, ``turn_z``.
+    The paper's own joint (Sec. 5) has ``slide_z``, ``rotation_x``, ``rotation_y``, ``rotation_z``.
     """
 
     slide_x: SoftAxis | None = None
     slide_y: SoftAxis | None = None
     slide_z: SoftAxis | None = None
-    turn_x: SoftAxis | None = None
-    turn_y: SoftAxis | None = None
-    turn_z: SoftAxis | None = None
+    rotation_x: SoftAxis | None = None
+    rotation_y: SoftAxis | None = None
+    rotation_z: SoftAxis | None = None
 
     def __post_init__(self) -> None:
         if not self.axes:
             raise ModelError("a soft joint has no axis", hint=f"give some of {', '.join(AXES)}")
 
     @classmethod
-    def of(cls, axes: Mapping[str, SoftAxis]) -> SoftJoint:
+    def from_axes(cls, axes: Mapping[str, SoftAxis]) -> SoftJoint:
         """From a mapping of axis names."""
         return cls(
-            **{known(name, AXES, "axis", place="soft joint", error=ModelError): axis for name, axis in axes.items()}
+            **{
+                check_name(name, AXES, "axis", place="soft joint", error=ModelError): axis
+                for name, axis in axes.items()
+            }
         )
 
     @property
     def axes(self) -> dict[str, SoftAxis]:
-        """The axes that there are, in their order."""
+        """Axes of the joint, in order."""
         return {name: getattr(self, name) for name in AXES if getattr(self, name) is not None}
 
 
@@ -109,14 +113,14 @@ def soften(
     ``after``: the axes are those of the joint's child body; else those of the joint's own frame at zero.
     """
     rows = []
-    # In the order of AXES, parent to child: slides first, so that they are along the axes before any rotation.
+    # In the order of AXES, parent to child: slides first, so that they act along the axes before any rotation.
     for name, axis in soft.axes.items():
         kind, _, direction = name.partition("_")
         lower, upper = axis.range
         rows.append(
             edit.Axis(
                 direction,
-                "revolute" if kind == "turn" else "prismatic",
+                "revolute" if kind == "rotation" else "prismatic",
                 Spring(axis.stiffness, axis.rest),
                 axis.damping,
                 Limits(lower, upper),
@@ -126,7 +130,9 @@ def soften(
 
 
 def soft_joints(robot: Robot) -> dict[str, tuple[str, ...]]:
-    """Soft joints by name, each with its axes' joint names: rows called ``<joint>.slide_x`` ... ``<joint>.turn_z``."""
+    """Soft joints by name, each with its axes: sequences of joints named ``<joint>.slide_x`` ...
+    ``<joint>.rotation_z``.
+    """
     found: dict[str, list[str]] = {}
     for name in robot.joint_names:
         match = _SOFT.fullmatch(name)
@@ -136,26 +142,30 @@ def soft_joints(robot: Robot) -> dict[str, tuple[str, ...]]:
 
 
 def soft_axes(robot: Robot, joints: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Joint names of all axes of these soft joints (default: of all that the robot has)."""
+    """Joint names of all axes of these soft joints (default: all of the robot)."""
     soft, whose = soft_joints(robot), f"robot {robot.name!r}"
     chosen = (
-        soft if joints is None else [known(name, soft, "soft joint", of=whose, error=ModelError) for name in joints]
+        soft
+        if joints is None
+        else [check_name(name, soft, "soft joint", of=whose, error=ModelError) for name in joints]
     )
     return tuple(axis for name in chosen for axis in soft[name])
 
 
-def cushioning_axes(robot: Robot) -> tuple[str, ...]:
-    """Soft axes that the clutch locks, whose dampers switch and that a design chooses: all but those of a contact."""
+def find_cushioning_axes(robot: Robot) -> tuple[str, ...]:
+    """Soft axes that the clutch locks, that have switched dampers and that a design chooses: all but those of a
+    contact.
+    """
     return tuple(name for name in soft_axes(robot) if not name.startswith(f"{CONTACT}."))
 
 
-def held_joints(robot: Robot, free: Iterable[str] = ()) -> tuple[str, ...]:
-    """Joints that their drives hold while soft axes give way: all others but those that are ``free``."""
+def find_held_joints(robot: Robot, free: Iterable[str] = ()) -> tuple[str, ...]:
+    """Joints that their drives hold while soft axes move: all others except those in ``free``."""
     others = {*soft_axes(robot), *free}
     return tuple(name for name in robot.joint_names if name not in others)
 
 
-def relaxed(robot: Robot, configuration: str = "zero") -> Array:
+def relax_soft_axes(robot: Robot, configuration: str = "zero") -> Array:
     """Joint positions of a configuration with every soft axis where its spring is at rest."""
     joints = np.array(robot.configuration(configuration))
     for axis in soft_axes(robot):

@@ -1,4 +1,4 @@
-"""A free-floating, tumbling target that the hand catches: at once (plastic), or through a finite contact stiffness."""
+"""A free-floating, tumbling target that the hand captures: plastically, or through a finite contact stiffness."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 
 from spacearm.capture.modes import check_inertia
-from spacearm.capture.plastic_impact import ROBOT, Impact
-from spacearm.capture.soft_joints import AXES, CONTACT, SoftAxis, SoftJoint, held_joints, soft_axes, soften
-from spacearm.checks import array, checked, known, positive
+from spacearm.capture.plastic_impact import ROBOT, PlasticImpact
+from spacearm.capture.soft_joints import AXES, CONTACT, SoftAxis, SoftJoint, find_held_joints, soft_axes, soften
+from spacearm.checks import array, check_fields, check_name, positive
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, Visual, edit
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.scene.shapes import equivalent_box
 from spacearm.simulate import Attach, Load, Phase, State, World, simulate
 from spacearm.typing import Array
 
-#: Tells a target from the robot that holds it.
+#: Distinguishes a target from the robot that holds it.
 COLOUR = "#f0c68f"
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is caught.
+    """A target to capture.
 
     Args:
         inertia: in the target's own frame.
@@ -34,7 +34,7 @@ class Target:
         angular_velocity: at contact, world axes, rad/s.
         placement: the target's frame in the hand's frame while it is held.
         name: of the body.
-        visuals: shapes that it is drawn with; the box of its inertia where there are none.
+        visuals: visual shapes; the box of its inertia if there are none.
     """
 
     inertia: Inertia
@@ -54,13 +54,13 @@ class Target:
 
     @property
     def body(self) -> Robot:
-        """As a system of its own; where it has no visuals, drawn as the box of its inertia."""
+        """The target as a system of its own; without visuals it is shown as the box of its inertia."""
         body = Body(self.name, self.inertia, self.visuals)
         box = None if self.visuals else equivalent_box(body)
         return Robot(self.name, (body if box is None else replace(body, visuals=(replace(box, colour=COLOUR),)),))
 
-    def at_hand(self, robot: Robot, state: State, hand: str) -> State:
-        """Where it is and how it moves when this robot's hand touches it."""
+    def contact_state(self, robot: Robot, state: State, hand: str) -> State:
+        """Pose and motion of the target when this robot's hand touches it."""
         origin, rotation = mechanics_of(robot).frame_pose(hand, state.joints, base=state.pose)
         turn, arm = rotation @ self.placement.rotation, rotation @ self.placement.translation
         velocity = np.asarray(self.velocity) + np.cross(self.angular_velocity, arm)
@@ -69,14 +69,14 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
-class Caught:
+class CaughtTarget:
     """The robot with the target in hand, and the state right after contact.
 
     Args:
         robot: the joined system.
         state: right after contact.
-        hand: frame that caught.
-        target: what was caught; its frame in ``robot`` is called ``target.name``.
+        hand: frame that captured it.
+        target: the captured target; its frame in ``robot`` is named ``target.name``.
         impact: the plastic impact; None for a soft contact, where nothing is lost at once.
         relative: twist of the grasped point relative to the hand before contact, hand axes.
         inertia: of the target in the frame ``target.name`` of ``robot``.
@@ -86,7 +86,7 @@ class Caught:
     state: State
     hand: str
     target: Target
-    impact: Impact | None
+    impact: PlasticImpact | None
     relative: Array
     inertia: Inertia
 
@@ -98,22 +98,22 @@ class Caught:
 
 def catch(
     robot: Robot, state: State, target: Target, hand: str = "hand", *, held: Sequence[str] | None = None
-) -> Caught:
+) -> CaughtTarget:
     """Plastic capture: hand and target have one velocity from contact on.
 
-    ``held`` are joints that do not give way in the impact: by default all but the soft axes, as in
-    :func:`~spacearm.capture.cushion`; with the soft axes too for a clutch in rigid mode; less those that are ``free``
-    afterwards. All others take part freely, so soft joints shield the base from the very first.
+    ``held`` are joints that do not move in the impact: by default all but the soft axes, as in
+    :func:`~spacearm.capture.simulate_capture`; including the soft axes for a clutch in rigid mode; excluding those that
+    are ``free`` afterwards. All others take part freely, so soft joints protect the base from the first instant.
     """
-    held = held_joints(robot) if held is None else held
+    held = find_held_joints(robot) if held is None else held
     _check(robot, state, hand, held)
     world = World({ROBOT: robot, target.name: target.body})
-    states = {ROBOT: state, target.name: target.at_hand(robot, state, hand)}
-    impact = Impact(world, states, Attach(target.name, hand, held))
+    states = {ROBOT: state, target.name: target.contact_state(robot, state, hand)}
+    impact = PlasticImpact(world, states, Attach(target.name, hand, held))
     joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
     check_inertia(joined, state.joints, held)
     relative = relative_twist(robot, state, target, hand)
-    return Caught(impact.robot, impact.state, hand, target, impact, relative, target.inertia)
+    return CaughtTarget(impact.robot, impact.state, hand, target, impact, relative, target.inertia)
 
 
 def catch_softly(
@@ -124,43 +124,43 @@ def catch_softly(
     hand: str = "hand",
     *,
     held: Sequence[str] | None = None,
-) -> Caught:
+) -> CaughtTarget:
     """Capture through a finite contact stiffness: a soft joint ``contact`` between the hand and the target.
 
     Nothing jumps: the relative velocity before contact becomes the rates of the contact's axes. ``contact`` needs all
-    six axes (one :class:`SoftAxis` stands for all), since a rigid one could not take up its share. The grip does not
-    let go: it pulls as well as it pushes. ``held`` as for :func:`catch`: these joints must stand still.
+    six axes (one :class:`SoftAxis` may stand for all), since a rigid one could not take up its share. The grip does not
+    open: it pulls as well as it pushes. ``held`` as for :func:`catch`: these joints must be at rest.
     """
-    _check(robot, state, hand, held_joints(robot) if held is None else held)
+    _check(robot, state, hand, find_held_joints(robot) if held is None else held)
     if isinstance(contact, SoftAxis):
         contact = SoftJoint(**dict.fromkeys(AXES, contact))
     missing = [name for name in AXES if name not in contact.axes]
     if missing:
         raise InputError(f"axis {missing[0]!r} is missing", place="contact", hint="expected all six axes")
     gap = relative_twist(robot, state, target, hand)
-    # The contact's body is massless and sits in the hand; the target's frame keeps its placement behind it.
-    inertia = target.inertia.moved(target.placement)
-    visuals = tuple(visual.moved(target.placement) for visual in target.body.bodies[0].visuals)
+    # The contact's body is massless and at the hand; the target's frame keeps its placement relative to it.
+    inertia = target.inertia.transform(target.placement)
+    visuals = tuple(visual.transform(target.placement) for visual in target.body.bodies[0].visuals)
     bare = Joint(CONTACT, "revolute", "", "")
     joined = edit.attach_by_joint(robot, hand, Body(target.name, inertia, visuals), bare)
     joined = soften(joined, CONTACT, contact, where="instead")
     index = [joined.joint_index(name) for name in robot.joint_names]
     joints, rates = np.zeros(joined.n), np.zeros(joined.n)
     joints[index], rates[index] = state.joints, state.rates
-    # Slides are followed by turns about the same origin, so at zero the rates are the twist itself.
+    # Slides are followed by rotations about the same origin, so at zero the rates are the twist itself.
     for name, rate in zip(AXES, gap, strict=True):
         rates[joined.joint_index(f"{CONTACT}.{name}")] = rate
     new = State(state.position, state.quaternion, joints, np.concatenate([state.velocity[:6], rates]))
-    return Caught(joined, new, hand, target, None, gap, inertia)
+    return CaughtTarget(joined, new, hand, target, None, gap, inertia)
 
 
 def _check(robot: Robot, state: State, hand: str, held: Sequence[str]) -> None:
     state.check(robot)
     for name in held:
-        known(name, robot.joint_names, "joint", place="held")
+        check_name(name, robot.joint_names, "joint", place="held")
         if state.rates[robot.joint_index(name)] != 0.0:
             raise InputError(f"joint {name!r} is held while it moves", place="held", hint="start it at rest")
-    with at("hand"):
+    with error_context("hand"):
         robot.frame(hand)
 
 
@@ -175,15 +175,16 @@ def relative_twist(robot: Robot, state: State, target: Target, hand: str) -> Arr
 
 @dataclass(frozen=True, eq=False)
 class Approach:
-    """The arm goes to meet a target: joints follow paths until contact, while the clutch is closed.
+    """The arm moves to meet a target: joints follow paths until contact, while the clutch is closed.
 
     Args:
         state: at the start of the run.
-        target: and its motion at contact, which ends the approach.
+        target: the target and its motion at contact, which ends the approach.
         duration: s until contact.
         driven: joint to path (position over time since the start of the run: a signal with continuous rate). After
-            contact it goes on. Joints without a path are held until contact.
-        compliant: joints whose drives give way from contact on, each with the spring and damper about where it is then.
+            contact it continues. Joints without a path are held until contact.
+        compliant: joints whose drives become compliant at contact, each with a spring and damper about its position
+            then.
         hand: frame that catches.
     """
 
@@ -195,58 +196,60 @@ class Approach:
     hand: str = "hand"
 
     def __post_init__(self) -> None:
-        checked(self, positive, "duration", place="approach", unit="s")
+        check_fields(self, positive, "duration", place="approach", unit="s")
 
     def check(self, robot: Robot) -> None:
-        """All of it fits the robot."""
+        """Check that the approach fits the robot."""
         self.state.check(robot)
-        with at("approach"):
+        with error_context("approach"):
             robot.frame(self.hand)
             for what in ("driven", "compliant"):
                 for name in getattr(self, what):
-                    known(name, robot.joint_names, "joint", place=what)
+                    check_name(name, robot.joint_names, "joint", place=what)
                     if name in soft_axes(robot):
-                        raise InputError(f"{name!r} is a soft axis", place=what, hint="the clutch moves it")
+                        raise InputError(f"{name!r} is a soft axis", place=what, hint="the clutch controls it")
 
     def phase(self, robot: Robot, loads: Sequence[Load] = ()) -> Phase:
-        """The motion until contact."""
+        """The phase until contact."""
         held = [name for name in robot.joint_names if name not in self.driven]
         return Phase(self.duration, locked=held, driven=self.driven, loads=loads, name="approach")
 
     def target_start(self, robot: Robot, loads: Sequence[Load] = ()) -> State:
-        """The target's state at the start of the run, from which it comes to the hand: its free motion, backwards."""
+        """The target's state at the start of the run: its free motion, integrated backwards from contact."""
         reached = simulate(robot, self.state, self.phase(robot, loads), ledger=False, sample=[0.0]).end
         assert reached is not None
-        contact = self.target.at_hand(robot, reached, self.hand)
-        # Free motion is reversible: reversed velocities at contact lead back to where the target comes from.
+        contact = self.target.contact_state(robot, reached, self.hand)
+        # Free motion is reversible: with reversed velocities, the motion from contact leads back to the start.
         back = State(contact.position, contact.quaternion, contact.joints, -contact.velocity)
         begin = simulate(self.target.body, back, self.duration, ledger=False, sample=[0.0]).end
         assert begin is not None
         return State(begin.position, begin.quaternion, begin.joints, -begin.velocity)
 
 
-#: How a soft motion starts: from a state, or from what leads to it and is then part of its record.
-Start = State | Impact | Caught | Approach
+#: Start of a soft-capture run: a state, or an event that leads to it and becomes part of the record.
+Start = State | PlasticImpact | CaughtTarget | Approach
 
 
 def start_state(robot: Robot, start: Start, held: Iterable[str]) -> State:
     """State at time zero, after an impact or a capture at that instant.
 
-    A joint that is held must stand still. To stop it takes an impact, which nobody should get without asking for it.
+    A joint that is held must be at rest. Stopping it takes an impact, which has to be requested explicitly.
     """
-    if not isinstance(start, State | Impact | Caught):
+    if not isinstance(start, State | PlasticImpact | CaughtTarget):
         raise InputError(
-            f"is a {type(start).__name__}", place="start", hint="expected a State, an Impact or what catch returns"
+            f"is a {type(start).__name__}",
+            place="start",
+            hint="expected a State, a PlasticImpact or the result of catch",
         )
     state = start if isinstance(start, State) else start.state
     remedy = "start from close_clutch(robot, state, joints), which stops them and is recorded"
-    if isinstance(start, Impact):
+    if isinstance(start, PlasticImpact):
         remedy = "close the clutch on it too"
-    elif isinstance(start, Caught):
+    elif isinstance(start, CaughtTarget):
         remedy = "catch with held=..., the same joints that are held afterwards"
         if start.robot != robot:
             raise InputError(
-                f"robot {robot.name!r} does not have {start.target.name!r} in its hand",
+                f"robot {robot.name!r} does not hold {start.target.name!r}",
                 place="start",
                 hint="give the robot of the capture, caught.robot",
             )

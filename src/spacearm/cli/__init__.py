@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before a command needs it: ``spacearm --help`` answers at once."""
+"""The command line. Heavy modules are imported only when a command needs them: ``spacearm --help`` answers at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status: see ``docs/cli.md``."""
-    # Matrices here are small: threads of a BLAS, which spin while they wait, take time from those that work.
+    # Matrices here are small: idle BLAS threads, which busy-wait, take time from those that work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from spacearm.cli.terminal import open_streams

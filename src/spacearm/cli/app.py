@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is in the modules beside this one."""
+"""The commands and their options. Their implementation is in the other modules of this package."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from spacearm import __version__
 from spacearm.cli.terminal import (
     FEW_ROWS,
     Terminated,
-    complain,
-    interruption,
-    signals_clean_up,
+    handle_signals,
+    last_interruption,
+    print_message,
+    print_warnings,
     silence,
-    told_warnings,
 )
 from spacearm.deadline import time_limit as limited
 from spacearm.errors import InputError, SpacearmError, TimeLimitError
@@ -55,19 +55,19 @@ Out = Annotated[
     Path,
     Parameter(
         name=["--out", "-o"],
-        help="folder for the results, made if it is absent; older ones of the study are replaced",
+        help="folder for the results, created if absent; older results of the study are replaced",
         converter=_folder,
     ),
 ]
-Fresh = Annotated[bool, Parameter(negative="", help="run again what is finished already")]
+Fresh = Annotated[bool, Parameter(negative="", help="run again what is already finished")]
 CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in MuJoCo and report the difference")]
 
 
-Repair = Annotated[bool, Parameter(negative="", help="replace impossible values by the nearest possible, list them")]
-Base = Annotated[str | None, Parameter(help="body to take as the base, where the file has several")]
-BaseMass = Annotated[float | None, Parameter(help="mass (kg) of a base to which the file gives none")]
+Repair = Annotated[bool, Parameter(negative="", help="replace invalid values by the nearest valid ones, and list them")]
+Base = Annotated[str | None, Parameter(help="body to use as the base, if the file has several")]
+BaseMass = Annotated[float | None, Parameter(help="mass (kg) of a base for which the file gives none")]
 Outside = Annotated[bool, Parameter(negative="", help="let MJCF use files outside its folder")]
-Strict = Annotated[bool, Parameter(negative="", help="refuse when something would be lost")]
+Strict = Annotated[bool, Parameter(negative="", help="fail if something would be lost")]
 Fixed = Annotated[Path | None, Parameter(name=["--out", "-o"], help="file for the repaired robot")]
 
 
@@ -83,7 +83,7 @@ def _seconds(_: object, tokens: Sequence[Token]) -> float:
 
 Limit = Annotated[
     float | None,
-    Parameter(name="--time-limit", help="end after so many seconds, as Ctrl-C would", converter=_seconds),
+    Parameter(name="--time-limit", help="stop after this many seconds, as Ctrl-C would", converter=_seconds),
 ]
 
 
@@ -98,7 +98,7 @@ def _rows(_: object, tokens: Sequence[Token]) -> int | None:
 
 Rows = Annotated[
     int | None,
-    Parameter(name="--rows", help="rows of the table to print, what matters first; 'all' for all", converter=_rows),
+    Parameter(name="--rows", help="rows of the table to print, most important first; 'all' for all", converter=_rows),
 ]
 
 
@@ -123,7 +123,7 @@ def check(
         A robot file (TOML, URDF, MJCF) or the name of a catalogue robot. A file wins over a catalogue name.
     """
     from spacearm.cli.robots import check_robot
-    from spacearm.model.intake import Reading
+    from spacearm.model.robot_import import Reading
 
     reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
     return check_robot(file, reading=reading, out=out, json=json)
@@ -159,19 +159,17 @@ def reproduce(
     out: Out = Path("results"),
     cross_check: CrossCheck = False,
     fresh: Fresh = False,
-    workers: Annotated[int, Parameter(help="papers at a time, each in a process of its own")] = 1,
+    workers: Annotated[int, Parameter(help="papers at a time, each in its own process")] = 1,
     time_limit: Limit = None,
     rows: Rows = FEW_ROWS,
     json: Json = False,
 ) -> int:
     """Reproduce papers and print the tables of agreement.
 
-    Each paper gets a folder OUT/PAPER; several papers get OUT/index.html too. A paper whose folder already holds sound
-    results of this version is not run again. The exit status is 0 when every run is sound, whatever the papers say.
+    Each paper gets a folder OUT/PAPER; several papers also get OUT/index.html. A paper whose folder already holds sound
+    results of this version is not run again. The exit status is 0 if every run is sound, whatever the agreement.
 
-    Parameters
-    ----------
-    papers
+    Parameters ---------- papers
         yoshida1992, cai2023, zhang2020, xu2017, wojtunik2023, or all.
     """
     from spacearm.cli.studies import reproduce_papers
@@ -195,20 +193,119 @@ def convert(
     strict: Strict = False,
     json: Json = False,
 ) -> int:
-    """Write a robot in another format and say what that format cannot hold.
+    """Write a robot in another format and report what that format cannot represent.
 
-    Parameters
-    ----------
-    source
+    Parameters ---------- source
         A robot file or the name of a catalogue robot.
     target
         The file to write; its suffix chooses the format.
     """
     from spacearm.cli.robots import convert_robot
-    from spacearm.model.intake import Reading
+    from spacearm.model.robot_import import Reading
 
     reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
     return convert_robot(source, target, reading=reading, json=json)
+
+
+def _triple(_: object, tokens: Sequence[Token]) -> tuple[float, float, float]:
+    parts = tokens[0].value.split(",")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        raise ValueError("expected three numbers separated by commas, as in 0.4,0,0.5")
+    return numbers[0], numbers[1], numbers[2]
+
+
+Triple = tuple[float, float, float]
+RobotOut = Annotated[
+    Path, Parameter(name=["--out", "-o"], help="robot file to write; its extension chooses the format")
+]
+
+
+@app.command
+def mount(
+    robot: str,
+    arm: str,
+    /,
+    *,
+    out: RobotOut,
+    at: Annotated[
+        Triple,
+        Parameter(
+            help="position of the arm's base, m, X,Y,Z in FRAME",
+            converter=_triple,
+            n_tokens=1,
+            allow_leading_hyphen=True,
+        ),
+    ] = (0.0, 0.0, 0.0),
+    rpy: Annotated[
+        Triple,
+        Parameter(
+            help="its roll, pitch, yaw about fixed axes, degrees",
+            converter=_triple,
+            n_tokens=1,
+            allow_leading_hyphen=True,
+        ),
+    ] = (0.0, 0.0, 0.0),
+    frame: Annotated[str | None, Parameter(help="body or frame of ROBOT that carries it; its base if omitted")] = None,
+    prefix: Annotated[str, Parameter(help="prefix of the names of the arm's parts")] = "",
+    name: Annotated[str | None, Parameter(help="name of the whole robot")] = None,
+    scale: Annotated[float | None, Parameter(help="factor on the arm's lengths; torques and masses follow")] = None,
+    without_base_mass: Annotated[bool, Parameter(negative="", help="omit the mass of the arm's base")] = False,
+    repair: Repair = False,
+    base: Annotated[str | None, Parameter(help="body to use as the arm's base")] = None,
+    outside: Outside = False,
+    strict: Strict = False,
+    json: Json = False,
+) -> int:
+    """Mount a robot on another by its base, as an arm on a satellite, and write both as one robot file.
+
+    Parameters ---------- robot
+        What carries: a robot file or the name of a catalogue robot.
+    arm
+        What is mounted: the same. Its base needs no mass.
+    """
+    from spacearm.cli.robots import mount_robot
+    from spacearm.model.robot_import import Reading
+
+    reading = Reading(repair=repair, outside=outside, strict=strict)
+    return mount_robot(
+        robot,
+        arm,
+        out,
+        reading=reading,
+        base=base,
+        scale_factor=scale,
+        pose=(at, rpy),
+        frame=frame,
+        prefix=prefix,
+        name=name,
+        base_inertia=not without_base_mass,
+        json=json,
+    )
+
+
+@app.command
+def bus(
+    *,
+    out: RobotOut = Path("bus.toml"),
+    mass: Annotated[float, Parameter(help="kg")] = 500.0,
+    size: Annotated[
+        Triple, Parameter(help="edges X,Y,Z, m", converter=_triple, n_tokens=1, allow_leading_hyphen=True)
+    ] = (1.2, 1.0, 1.0),
+    wheels: Annotated[Literal["pyramid", "orthogonal", "none"], Parameter(help="reaction wheels")] = "pyramid",
+    thrusters: Annotated[Literal[0, 12, 16], Parameter(help="number of thrusters")] = 12,
+    name: Annotated[str, Parameter(help="name of the satellite")] = "bus",
+) -> int:
+    """Write a plausible satellite to mount arms on: a box of uniform density with wheels and thrusters.
+
+    The faces are frames, plus_x to minus_z, with z outwards. An existing file is not overwritten.
+    """
+    from spacearm.cli.robots import write_bus
+
+    return write_bus(out, mass, size, None if wheels == "none" else wheels, thrusters, name)
 
 
 @app.command
@@ -218,10 +315,10 @@ def view(
     *,
     out: Annotated[
         Path | None,
-        Parameter(name=["--out", "-o"], help=".html, .png, .gif or .mp4; a temporary page if left out"),
+        Parameter(name=["--out", "-o"], help=".html, .png, .gif or .mp4; a temporary page if omitted"),
     ] = None,
     open_: Annotated[bool, Parameter(name="--open", negative="", help="open it in a browser")] = False,
-    configuration: Annotated[str, Parameter(help="of a robot; zero if left out")] = "",
+    configuration: Annotated[str, Parameter(help="configuration of a robot; zero if omitted")] = "",
     repair: Repair = False,
     base: Base = None,
     base_mass: BaseMass = None,
@@ -235,7 +332,7 @@ def view(
         A robot file, the name of a catalogue robot, or a folder of results.
     """
     from spacearm.cli.scenes import view as view_scene
-    from spacearm.model.intake import Reading
+    from spacearm.model.robot_import import Reading
 
     reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
     return view_scene(what, out, reading=reading, configuration=configuration, browser=open_)
@@ -247,7 +344,7 @@ def figures(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(name=["--out", "-o"], help="folder for them; FOLDER/figures if left out")
+        Path | None, Parameter(name=["--out", "-o"], help="folder for the figures; FOLDER/figures if omitted")
     ] = None,
     ending: Annotated[Literal["svg", "pdf", "png"], Parameter(name="--format", help="svg, pdf or png")] = "svg",
 ) -> int:
@@ -275,7 +372,7 @@ def compare(
     ] = None,
     fail_above: Annotated[
         float | None,
-        Parameter(help="exit with 1 where a row differs by more than this share, or a text, verdict or check differs"),
+        Parameter(help="exit with 1 if a row differs by more than this fraction, or a text, verdict or check differs"),
     ] = None,
     json: Json = False,
 ) -> int:
@@ -299,10 +396,10 @@ def export(
     /,
     *,
     c: Annotated[
-        Path | None, Parameter(name="--c", help="folder for C99 code, made if it is absent", converter=_folder)
+        Path | None, Parameter(name="--c", help="folder for C99 code, created if absent", converter=_folder)
     ] = None,
     fmu: Annotated[Path | None, Parameter(name="--fmu", help="file for an FMU")] = None,
-    step: Annotated[float | None, Parameter(help="of RK4 in place of the scenario's method, s")] = None,
+    step: Annotated[float | None, Parameter(help="step of RK4, which replaces the scenario's method, s")] = None,
     fmi: Annotated[Literal[2, 3], Parameter(help="version of the FMU")] = 3,
     repair: Repair = False,
     base: Base = None,
@@ -310,15 +407,13 @@ def export(
     outside: Outside = False,
     json: Json = False,
 ) -> int:
-    """Write a robot or a motion scenario as self-contained C99 with a test of its own, or as an FMU.
+    """Write a robot or a motion scenario as self-contained C99 with its own test, or as an FMU.
 
-    Parameters
-    ----------
-    source
+    Parameters ---------- source
         A robot file, the name of a catalogue robot, or a motion scenario.
     """
     from spacearm.cli.tools import export_source
-    from spacearm.model.intake import Reading
+    from spacearm.model.robot_import import Reading
 
     reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
     return export_source(source, c, fmu, step, fmi, reading=reading, json=json)
@@ -334,11 +429,9 @@ def catalogue_list(*, json: Json = False) -> int:
 
 @catalogue_app.command(name="show")
 def catalogue_show(name: str, /) -> int:
-    """Print the file of a robot, to start one's own from.
+    """Print the file of a robot, as a starting point for your own.
 
-    Parameters
-    ----------
-    name
+    Parameters ---------- name
         A name of ``spacearm catalogue list``.
     """
     from spacearm.cli.robots import show_catalogue
@@ -348,7 +441,7 @@ def catalogue_show(name: str, /) -> int:
 
 @cache_app.command(name="show")
 def cache_show(*, json: Json = False) -> int:
-    """Print where the cache is and how much it holds."""
+    """Print the location and size of the cache."""
     from spacearm.cli.tools import show_cache
 
     return show_cache(json=json)
@@ -365,7 +458,7 @@ def cache_clear() -> int:
 Folder = Annotated[Path, Parameter(help="folder of a campaign", converter=_folder)]
 OnDevice = Annotated[
     Literal["cpu", "gpu"] | None,
-    Parameter(help="make runs in fixed steps side by side: in vector lanes (cpu) or on a GPU; else one by one"),
+    Parameter(help="vectorise runs with fixed steps: in vector lanes (cpu) or on a GPU; one by one if omitted"),
 ]
 
 
@@ -376,18 +469,16 @@ def campaign_run(
     *,
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the runs", converter=_folder)],
     workers: Annotated[int, Parameter(help="processes on this machine")] = 1,
-    dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
-    part: Annotated[str, Parameter(help="K/N: every N-th chunk from the K-th on, for arrays of jobs")] = "0/1",
+    dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' to start one")] = "",
+    part: Annotated[str, Parameter(help="K/N: every N-th chunk from the K-th on, for job arrays")] = "0/1",
     device: OnDevice = None,
     time_limit: Limit = None,
     rows: Rows = FEW_ROWS,
     json: Json = False,
 ) -> int:
-    """Run a campaign, or go on with one that was interrupted, and write its page.
+    """Run a campaign, or continue an interrupted one, and write its page.
 
-    Parameters
-    ----------
-    file
+    Parameters ---------- file
         A campaign file (TOML).
     """
     from spacearm.cli import campaigns
@@ -402,9 +493,9 @@ def map_(
     /,
     *,
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the runs", converter=_folder)],
-    runs: Annotated[int | None, Parameter(help="in each cell, in place of the file's")] = None,
-    workers: Annotated[int, Parameter(help="processes on this machine; as many as it has cores unless given")] = 0,
-    dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' for one that is started here")] = "",
+    runs: Annotated[int | None, Parameter(help="runs in each cell, in place of the file's")] = None,
+    workers: Annotated[int, Parameter(help="processes on this machine; by default one per core")] = 0,
+    dask: Annotated[str, Parameter(help="address of a Dask scheduler, or 'local' to start one")] = "",
     device: OnDevice = None,
     time_limit: Limit = None,
     rows: Rows = FEW_ROWS,
@@ -412,11 +503,9 @@ def map_(
 ) -> int:
     """Map where a scenario succeeds: a campaign over its axes, and the go / no-go picture.
 
-    'spacearm campaign status, report and replay' serve its folder.
+    Use 'spacearm campaign status, report and replay' with its folder.
 
-    Parameters
-    ----------
-    file
+    Parameters ---------- file
         A campaign file (TOML) with axes.
     """
     from spacearm.cli import campaigns
@@ -428,7 +517,7 @@ def map_(
 
 @campaign_app.command(name="status")
 def campaign_status(folder: Folder, /, *, json: Json = False) -> int:
-    """Print how far a campaign is, and the success rate of each cell."""
+    """Print the progress of a campaign, and the success rate of each cell."""
     from spacearm.cli import campaigns
 
     return campaigns.status(folder, json=json)
@@ -436,7 +525,7 @@ def campaign_status(folder: Folder, /, *, json: Json = False) -> int:
 
 @campaign_app.command(name="report")
 def campaign_report(folder: Folder, /, *, rows: Rows = FEW_ROWS, json: Json = False) -> int:
-    """Write the page of the runs that are there."""
+    """Write the page of the runs that are finished."""
     from spacearm.cli import campaigns
 
     return campaigns.write_report(folder, rows=rows, json=json)
@@ -465,7 +554,7 @@ def init(
     *,
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="folder for the files", converter=_folder)] = Path(),
 ) -> int:
-    """Write a scenario of a study and its robot file, to start one's own from."""
+    """Write a scenario of a study and its robot file, as a starting point for your own."""
     from spacearm.cli.starters import init_study
 
     return init_study(study, out)
@@ -473,7 +562,7 @@ def init(
 
 @app.command
 def keys(
-    study: Annotated[str, Parameter(help="a study, or 'campaign'")],
+    study: Annotated[str, Parameter(help="a study, 'campaign', or 'robot'")],
     /,
     *,
     markdown: Annotated[bool, Parameter(negative="", help="as Markdown")] = False,
@@ -502,24 +591,24 @@ def bench(*, json: Json = False) -> int:
 
 
 def run_app(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status. No traceback for what the user can mend."""
-    with told_warnings(), signals_clean_up():
+    """Run a command and return the exit status. Errors that the user can correct give no traceback."""
+    with print_warnings(), handle_signals():
         try:
             return _run_app(arguments)
         except KeyboardInterrupt as error:
-            return _interrupted(error)
+            return _report_interrupt(error)
         except Exception:
-            cause = interruption()
+            cause = last_interruption()
             if cause is None:
                 raise
-            return _interrupted(cause())  # a library has made another error of it
+            return _report_interrupt(cause())  # a library has made another error of it
 
 
-def _interrupted(error: KeyboardInterrupt) -> int:
+def _report_interrupt(error: KeyboardInterrupt) -> int:
     if isinstance(error, Terminated):
-        complain("terminated")
+        print_message("terminated")
         return 143
-    complain("interrupted")
+    print_message("interrupted")
     return 130
 
 
@@ -534,21 +623,21 @@ def _run_app(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except CycloptsError as error:
-        complain(f"{str(error).strip()} (see spacearm --help)")
+        print_message(f"{str(error).strip()} (see spacearm --help)")
         return 2
     except InputError as error:
-        complain(str(error))
+        print_message(str(error))
         return 2
     except SpacearmError as error:
-        complain(str(error))
+        print_message(str(error))
         return 124 if isinstance(error, TimeLimitError) else 1
     except BrokenPipeError:
-        silence(sys.stdout)  # the reader went away (spacearm ... | head): not our failure
+        silence(sys.stdout)  # the reader has closed the pipe (spacearm ... | head): not a failure
         return 141
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+        print_message(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
         silence(sys.stdout)  # it may be what cannot be written: a full disk
         return 1
     except MemoryError as error:
-        complain(f"the memory does not suffice{f': {error}' if str(error) else ''}")
+        print_message(f"out of memory{f': {error}' if str(error) else ''}")
         return 1

@@ -1,14 +1,14 @@
-"""``spacearm check``, ``convert`` and ``catalogue``."""
+"""``spacearm check``, ``convert``, ``mount``, ``bus`` and ``catalogue``."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from spacearm.cli.terminal import complain, show, show_json
+from spacearm.cli.terminal import print_message, show, show_json
 from spacearm.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,100 +16,104 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from spacearm.model import Joint, Robot
-    from spacearm.model.intake import Reading
-    from spacearm.model.notices import Repaired
+    from spacearm.model.notices import RepairWarning
+    from spacearm.model.robot_import import Reading
+    from spacearm.model.wheels import WheelSet
 
 
 # -- check ----------------------------------------------------------------------------------------------------------
 
 
 def check_robot(name: str, *, reading: Reading, out: Path | None, json: bool) -> int:
-    """Print a robot; a degree of freedom that nothing resists is reported, but it is no error: it may be driven."""
-    from spacearm.model.weightless import weightless_dofs, weightless_message
+    """Print a robot; a degree of freedom without inertia is reported, but is not an error: it may be driven."""
+    from spacearm.model.massless import massless_dofs, massless_message
 
     if out is not None and not reading.repair:
         raise InputError("there is nothing to write without --repair", file=out, hint="convert writes other formats")
     robot, told = _read(name, reading)
     if out is not None:
-        told.lost += _write(robot, name, out, strict=reading.strict, comments=told.changes())
-    weightless = weightless_dofs(robot)
-    told.complain()
+        told.losses += _write(robot, name, out, strict=reading.strict, comments=told.changes())
+    weightless = massless_dofs(robot)
+    told.print_all()
     if json:
         show_json({**description(robot), "weightless_dofs": weightless, **told.as_json()})
     else:
-        show(tree_of(robot), *tables_of(robot), _totals(robot))
+        show(robot_tree(robot), *part_tables(robot), _totals(robot))
     if weightless:
-        complain(f"{weightless_message(weightless)}; it can be locked or driven, not left free", kind="warning")
+        print_message(f"{massless_message(weightless)}; it can be locked or driven, not left free", kind="warning")
     return 0
 
 
 @dataclass
-class _Told:
-    """What reading and writing a robot told: other warnings, losses and repairs."""
+class _RobotNotices:
+    """Messages from reading and writing a robot: warnings, losses and repairs."""
 
-    warned: list[str]
-    lost: list[str]
-    repaired: list[Repaired]
+    warning_messages: list[str]
+    losses: list[str]
+    repairs: list[RepairWarning]
 
-    def sort(self, caught: Iterable[warnings.WarningMessage]) -> None:
-        """Take these warnings in."""
-        from spacearm.model.notices import LossyConversion, Repaired
+    def collect_warnings(self, caught: Iterable[warnings.WarningMessage]) -> None:
+        """Add these warnings."""
+        from spacearm.model.notices import LossyConversion, RepairWarning
 
         for warning in caught:
-            if isinstance(warning.message, Repaired):
-                self.repaired.append(warning.message)
+            if isinstance(warning.message, RepairWarning):
+                self.repairs.append(warning.message)
             elif issubclass(warning.category, LossyConversion):
-                self.lost.append(str(warning.message))
+                self.losses.append(str(warning.message))
             else:
-                self.warned.append(str(warning.message))
+                self.warning_messages.append(str(warning.message))
+
+    def lists(self) -> tuple[list[Any], ...]:
+        return self.warning_messages, self.losses, self.repairs
 
     def changes(self) -> list[str]:
         """Every single repair, for the file that is written."""
-        lines = [f"{each.place}: {each.change} ({each.kind})" for told in self.repaired for each in told.repairs]
+        lines = [f"{each.place}: {each.change} ({each.kind})" for told in self.repairs for each in told.repairs]
         return ["Repaired:", *lines] if lines else []
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "lost": self.lost,
+            "lost": self.losses,
             "repairs": [
                 {"kind": each.kind, "place": each.place, "change": each.change}
-                for told in self.repaired
+                for told in self.repairs
                 for each in told.repairs
             ],
         }
 
-    def complain(self) -> None:
-        for kind, messages in (("warning", self.warned), ("lost", self.lost), ("repaired", self.repaired)):
+    def print_all(self) -> None:
+        for kind, messages in (("warning", self.warning_messages), ("lost", self.losses), ("repaired", self.repairs)):
             for message in messages:
-                complain(str(message).replace("repaired: ", "", 1), kind=kind)
+                print_message(str(message).replace("repaired: ", "", 1), kind=kind)
 
 
-def _read(name: str, reading: Reading) -> tuple[Robot, _Told]:
-    """The robot, and what was told about it."""
+def _read(name: str, reading: Reading) -> tuple[Robot, _RobotNotices]:
+    """The robot, and the messages about it."""
     from spacearm.model.document import find_robot
 
-    told = _Told([], [], [])
+    told = _RobotNotices([], [], [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
             robot = find_robot(name, reading=reading)
         except InputError:
-            told.sort(caught)  # what was not read may explain the error
-            told.complain()
+            told.collect_warnings(caught)  # unread parts may explain the error
+            told.print_all()
             raise
-    told.sort(caught)
+    told.collect_warnings(caught)
     return robot, told
 
 
 def read_robot(name: str, reading: Reading) -> Robot:
-    """The robot; what was told about it is printed."""
+    """The robot; messages about it are printed."""
     robot, told = _read(name, reading)
-    told.complain()
+    told.print_all()
     return robot
 
 
 def _write(robot: Robot, source: str, target: Path, *, strict: bool, comments: Iterable[str] = ()) -> list[str]:
-    """Write the robot; what the target's format loses, or an error where ``strict``."""
+    """Write the robot; returns what the target's format cannot represent, or raises an error if ``strict``."""
     from spacearm.model import files
 
     if target.exists() and Path(source).exists() and target.samefile(source):
@@ -126,7 +130,7 @@ def _write(robot: Robot, source: str, target: Path, *, strict: bool, comments: I
 
 
 def description(robot: Robot) -> dict[str, Any]:
-    """A robot as plain values, SI units: what ``check --json`` prints."""
+    """A robot as plain values, SI units, for ``check --json``."""
     return {
         "name": robot.name,
         "mass": robot.mass,
@@ -174,7 +178,7 @@ def description(robot: Robot) -> dict[str, Any]:
 
 
 def passive_laws(joint: Joint) -> list[str]:
-    """What acts at a joint by itself, one text each."""
+    """Passive laws of a joint, one text each."""
     force = joint.force_unit
     laws = []
     if joint.spring is not None:
@@ -188,7 +192,7 @@ def passive_laws(joint: Joint) -> list[str]:
     return laws
 
 
-def tree_of(robot: Robot) -> Tree:
+def robot_tree(robot: Robot) -> Tree:
     """Bodies and joints from the base outwards."""
     from rich.text import Text
     from rich.tree import Tree
@@ -209,8 +213,8 @@ def tree_of(robot: Robot) -> Tree:
     return root
 
 
-def tables_of(robot: Robot) -> list[Table]:
-    """Frames, thrusters, couplings and configurations, those that there are."""
+def part_tables(robot: Robot) -> list[Table]:
+    """Tables of frames, thrusters, couplings and configurations, if there are any."""
     from rich.table import Table
 
     tables = []
@@ -219,7 +223,7 @@ def tables_of(robot: Robot) -> list[Table]:
         if rows:
             made = Table(*columns, title=title, title_justify="left", title_style="bold", header_style="dim", box=None)
             for row in rows:
-                made.add_row(*(_escaped(cell) for cell in row))
+                made.add_row(*(_escape_markup(cell) for cell in row))
             tables.append(made)
 
     table(
@@ -271,7 +275,7 @@ def _totals(robot: Robot) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def _escape_markup(text: str) -> str:
     from rich.markup import escape
 
     return escape(text)
@@ -290,15 +294,90 @@ def convert_robot(source: str, target: Path, *, reading: Reading, json: bool) ->
 
     file_format(target)  # before anything is read
     robot, told = _read(source, reading)
-    if reading.strict and told.warned:
-        raise InputError("; ".join(told.warned), file=target, hint="without --strict this is a warning")
-    told.lost += _write(robot, source, target, strict=reading.strict, comments=told.changes())
+    if reading.strict and told.warning_messages:
+        raise InputError("; ".join(told.warning_messages), file=target, hint="without --strict this is a warning")
+    told.losses += _write(robot, source, target, strict=reading.strict, comments=told.changes())
     if json:
-        told.lost += told.warned
+        told.losses += told.warning_messages
         show_json({"source": source, "target": target, "robot": robot.name, **told.as_json()})
         return 0
-    told.complain()
+    told.print_all()
     show(f"{target}: {robot.name}, {len(robot.bodies)} bodies, {robot.n} joints, {robot.mass:g} kg")
+    return 0
+
+
+# -- mount and bus --------------------------------------------------------------------------------------------------
+
+
+def mount_robot(
+    carrier: str,
+    arm: str,
+    target: Path,
+    *,
+    reading: Reading,
+    base: str | None,
+    scale_factor: float | None,
+    pose: tuple[tuple[float, float, float], tuple[float, float, float]],
+    frame: str | None,
+    prefix: str,
+    name: str | None,
+    base_inertia: bool,
+    json: bool,
+) -> int:
+    """Write the robot ``carrier`` with ``arm`` mounted on it; ``pose`` is a position (m) and roll, pitch, yaw (deg)."""
+    import numpy as np
+
+    from spacearm.errors import error_context
+    from spacearm.model import edit
+    from spacearm.model.files import file_format
+    from spacearm.model.parts import Pose
+    from spacearm.model.robot_import import PLACEHOLDER
+    from spacearm.model.rotations import rotation_from_rpy
+
+    file_format(target)
+    host, told = _read(carrier, reading)
+    guest, more = _read(arm, replace(reading, base=base, depth=1))
+    for mine, theirs in zip(told.lists(), more.lists(), strict=True):
+        mine.extend(theirs)
+    kept = base_inertia and guest.bodies[0].inertia is not PLACEHOLDER
+    placement = Pose(rotation_from_rpy(np.deg2rad(pose[1])), np.array(pose[0]))
+    with error_context(f"mounting {Path(arm).name}"):
+        if scale_factor is not None:
+            guest = edit.scale(guest, scale_factor)
+        robot = edit.mount(host, guest, placement, frame=frame, prefix=prefix, base_inertia=kept)
+        if name is not None:
+            robot = robot.replace(name=name)
+    if target.exists() and Path(arm).exists() and target.samefile(arm):
+        raise InputError("source and target are the same file", file=target)
+    told.losses += _write(robot, carrier, target, strict=reading.strict, comments=told.changes())
+    if json:
+        show_json({"target": target, **description(robot), **told.as_json()})
+        return 0
+    told.print_all()
+    show(f"{target}: {robot.name}, {len(robot.bodies)} bodies, {robot.n} joints, {robot.mass:g} kg")
+    return 0
+
+
+def write_bus(
+    target: Path,
+    mass: float,
+    size: tuple[float, float, float],
+    wheels: WheelSet | None,
+    thrusters: Literal[0, 12, 16],
+    name: str,
+) -> int:
+    """Write a plausible satellite."""
+    from spacearm.model.bus import make_bus
+    from spacearm.model.files import save
+
+    if target.exists():
+        raise InputError("the file already exists", file=target, hint="bus does not overwrite files; choose another -o")
+    robot = make_bus(mass, size, name=name, wheels=wheels, thrusters=thrusters)
+    save(
+        robot, target, comments=["A box of uniform density; wheels and thrusters of plausible sizes, by spacearm bus."]
+    )
+    show(f"{target}: {robot.name}, {robot.n} wheels, {len(robot.thrusters)} thrusters, {robot.mass:g} kg")
+    show(f"\nmount an arm: spacearm mount {target} ARM --frame plus_z --prefix arm_ -o servicer.toml")
     return 0
 
 
@@ -324,11 +403,11 @@ def list_catalogue(*, json: bool) -> int:
         column.justify = "right"
     for name, robot in robots.items():
         table.add_row(
-            _escaped(name),
+            _escape_markup(name),
             str(len(robot.bodies)),
             str(robot.n),
             f"{robot.mass:g}",
-            _escaped(", ".join(robot.configurations)),
+            _escape_markup(", ".join(robot.configurations)),
         )
     show(table)
     return 0

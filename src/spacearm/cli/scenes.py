@@ -12,14 +12,14 @@ from spacearm.cli.terminal import show
 from spacearm.errors import InputError
 
 if TYPE_CHECKING:
-    from spacearm.model.intake import Reading
+    from spacearm.model.robot_import import Reading
 
-#: Where a folder of results keeps its scene.
+#: File of the scene in a folder of results.
 SCENE = "scene.html"
 
 
 def view(what: str, out: Path | None, *, reading: Reading, configuration: str, browser: bool) -> int:
-    """Write the scene of a robot or of results; say where it is, and open it where that is asked for."""
+    """Write the scene of a robot or of results, print its path, and open it on request."""
     folder = Path(what)
     if folder.is_dir():
         path = _results(folder, out)
@@ -47,12 +47,12 @@ def _results(folder: Path, out: Path | None) -> Path:
 
 
 def figures(folder: Path, out: Path | None, ending: str) -> int:
-    """Write the figures of a folder of results as files, by default beside its page; say where they are."""
-    from spacearm.drawing import save_figure
-    from spacearm.report.write import plots_of
+    """Write the figures of a folder of results as files, by default next to its page, and print their paths."""
+    from spacearm.figure_files import save_figure
+    from spacearm.report.write import read_plots
 
     page = folder / "index.html"
-    plots = plots_of(page) if (folder / "results.json").is_file() and page.is_file() else {}
+    plots = read_plots(page) if (folder / "results.json").is_file() and page.is_file() else {}
     if not plots:
         raise InputError("there are no figures in this folder", file=folder, hint="expected results with figures")
     target = out or folder / "figures"

@@ -1,4 +1,4 @@
-"""``spacearm init``, ``keys`` and ``completion``: what helps to begin."""
+"""``spacearm init``, ``keys`` and ``completion``: commands to get started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spacearm.errors import InputError, did_you_mean
 
 
 def init_study(study: str, out: Path) -> int:
-    """Write a scenario of a study, and the robot that it names, to change by hand."""
+    """Write a scenario of a study, the robot that it uses and its measured file, to edit."""
     from spacearm.model import catalogue
     from spacearm.model.files import write_atomically
 
@@ -25,13 +25,18 @@ def init_study(study: str, out: Path) -> int:
         out / f"{study}.toml": text.replace(found[0], f'robot = "{found[1]}.toml"'),
         out / f"{found[1]}.toml": catalogue.text(found[1]),
     }
+    data = resources.files("spacearm.study").joinpath("starters", f"{study}.csv")
+    if data.is_file():
+        files[out / f"{study}.csv"] = data.read_text(encoding="utf-8")
     for path in files:
         if path.exists():
-            raise InputError("there is a file already", file=path, hint="init writes over nothing; choose another -o")
+            raise InputError(
+                "the file already exists", file=path, hint="init does not overwrite files; choose another -o"
+            )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}", file=out, hint="expected a folder") from error
+        raise InputError(f"cannot be created: {error.strerror}", file=out, hint="expected a folder") from error
     for path, content in files.items():
         write_atomically(path, content)
         show(str(path))
@@ -41,7 +46,7 @@ def init_study(study: str, out: Path) -> int:
 
 
 def starter_names() -> list[str]:
-    """Studies that a starter is there for."""
+    """Studies that have a starter file."""
     folder = resources.files("spacearm.study").joinpath("starters")
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spacearm.cli.terminal import complain, end_with_parent, progress_bar, show, show_json
+from spacearm.cli.terminal import end_with_parent, print_message, progress_bar, show, show_json
 from spacearm.deadline import check_time
 from spacearm.errors import InputError, SpacearmError, TimeLimitError
 from spacearm.result import Result, Verdict
@@ -29,40 +29,40 @@ COLOUR = {
     Verdict.NOT_RECOVERABLE: "dim",
     Verdict.NEW: "blue",
 }
-#: Exit status of a sound run that breaks limits: nothing failed, and nothing should go on as if all were well.
+#: Exit status of a sound run that violates limits: nothing failed, but scripts should not continue as if all were well.
 LIMITS_BROKEN = 3
-#: Processes are looked at so often, s.
+#: Polling interval of processes, s.
 POLL = 0.1
-#: The page has all that is not sound; a terminal shows the first.
+#: Number of unsound results shown in a terminal; the page has all.
 MOST_FAULTS = 5
 
 
 def run_scenario(scenario: Path, out: Path, *, cross_check: bool, rows: int | None, json: bool) -> int:
-    """Run one scenario and write its folder, complete or not at all."""
-    from spacearm.report.folder import held, publish
+    """Run one scenario and write its folder, completely or not at all."""
+    from spacearm.report.folder import publish, study_in_folder
     from spacearm.report.write import write_files
     from spacearm.study import scenario as studies
 
-    study = studies.study_of(scenario)
+    study = studies.read_study_name(scenario)
     # Before the run: a folder that cannot be written is reported at once.
-    with _going_on(scenario.name), publish(out, study) as staging:
+    with _resume_work(scenario.name), publish(out, study) as staging:
         with progress_bar(scenario.name) as tick:
             result = studies.run_scenario(scenario, cross_check=cross_check, progress=tick)
         write_files(result, staging)
-        older = held(out)
+        older = study_in_folder(out)
     if older:
-        complain(f"{out}: older results were replaced", kind="note")
-    return tell([(result, out / "index.html")], rows=rows, json=json)
+        print_message(f"{out}: older results were replaced", kind="note")
+    return report_results([(result, out / "index.html")], rows=rows, json=json)
 
 
 def reproduce_papers(
     names: Sequence[str], out: Path, *, cross_check: bool, fresh: bool, workers: int, rows: int | None, json: bool
 ) -> int:
-    """Run papers, ``workers`` at a time; one that fails does not stop the others, one that is finished is kept."""
+    """Run papers, ``workers`` at a time; a failure does not stop the others, and finished ones are kept."""
     from spacearm.papers import select
     from spacearm.report import write_index
     from spacearm.report.folder import INDEX, prepare
-    from spacearm.report.write import Entry, share_script
+    from spacearm.report.write import IndexEntry, share_script
 
     papers = select(names)
     if len(papers) > 1:
@@ -71,27 +71,29 @@ def reproduce_papers(
         prepare(out / paper.name, paper.name)  # before the first run, which may take long
     ahead = _run_in_processes(papers, out, cross_check=cross_check, fresh=fresh, workers=workers)
     done: list[tuple[Result, Path]] = []
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     failed = False
     for paper in papers:
         title = f"{paper.title} ({paper.authors}, {paper.year})"
         try:
             result = ahead.get(paper.name)
-            if result is None:  # one process for all, or one whose process failed: here its error is seen
+            if result is None:  # one process for all, or one whose process failed: its error appears here
                 result = _reproduce(paper, out / paper.name, cross_check=cross_check, fresh=fresh)
             share_script(out)
         except (KeyboardInterrupt, TimeLimitError):
             if done:
-                complain(f"{len(done)} of {len(papers)} papers are finished; the same command goes on", kind="note")
+                print_message(
+                    f"{len(done)} of {len(papers)} papers are finished; the same command continues", kind="note"
+                )
             raise
         except SpacearmError as error:
-            complain(f"{paper.name}: {error}")
-            entries.append(Entry(paper.name, title, missing=f"failed: {error}"))
+            print_message(f"{paper.name}: {error}")
+            entries.append(IndexEntry(paper.name, title, missing=f"failed: {error}"))
             failed = True
             continue
-        entries.append(Entry(paper.name, title, result, f"{paper.name}/index.html"))
+        entries.append(IndexEntry(paper.name, title, result, f"{paper.name}/index.html"))
         done.append((result, out / paper.name / "index.html"))
-    status = tell(done, rows=rows, json=json)
+    status = report_results(done, rows=rows, json=json)
     if done and len(papers) > 1:
         index = write_index(entries, out)
         if not json:
@@ -104,14 +106,14 @@ def _run_in_processes(
 ) -> dict[str, Result]:
     """Results of the papers that processes of their own have reproduced, ``workers`` at a time, each into its folder.
 
-    Papers that are finished already, and those whose process did not end well, are left to the caller.
+    Papers that are already finished, and those whose process failed, are left to the caller.
     """
     from spacearm.engine.warm import ensure_loops
-    from spacearm.report import kept_result
-    from spacearm.report.kept import made_from
+    from spacearm.report import reusable_result
+    from spacearm.report.reuse import input_digest
 
-    origins = {paper.name: made_from(paper.name, f"{cross_check=}") for paper in papers}
-    waiting = [name for name in origins if fresh or kept_result(out / name, origins[name]) is None]
+    origins = {paper.name: input_digest(paper.name, f"{cross_check=}") for paper in papers}
+    waiting = [name for name in origins if fresh or reusable_result(out / name, origins[name]) is None]
     if workers < 2 or len(waiting) < 2:
         return {}
     ensure_loops()  # compiled once here, and not in every process
@@ -134,7 +136,7 @@ def _run_in_processes(
                     tick(1.0 - (len(waiting) + len(running)) / count, f"{', '.join(running)} of {count} papers")
                 for name in [name for name, process in running.items() if process.poll() is not None]:
                     del running[name]
-                    kept = kept_result(out / name, origins[name])
+                    kept = reusable_result(out / name, origins[name])
                     if kept is not None:
                         results[name] = kept
                 check_time()
@@ -148,18 +150,18 @@ def _run_in_processes(
 
 
 def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Result:
-    """Run a paper and write its folder, unless the folder holds what would come of it."""
-    from spacearm.report import kept_result
+    """Run a paper and write its folder, unless the folder already holds its results."""
+    from spacearm.report import reusable_result
     from spacearm.report.folder import publish
-    from spacearm.report.kept import made_from
+    from spacearm.report.reuse import input_digest
     from spacearm.report.write import PLOTLY, write_files
 
-    origin = made_from(paper.name, f"{cross_check=}")
-    kept = None if fresh else kept_result(out, origin)
+    origin = input_digest(paper.name, f"{cross_check=}")
+    kept = None if fresh else reusable_result(out, origin)
     if kept is not None:
-        complain(f"{paper.name}: finished before by this version, and kept (--fresh runs it again)", kind="note")
+        print_message(f"{paper.name}: already finished by this version, and kept (--fresh runs it again)", kind="note")
         return kept
-    with nullcontext() if fresh else _going_on(paper.name), publish(out, paper.name) as staging:
+    with nullcontext() if fresh else _resume_work(paper.name), publish(out, paper.name) as staging:
         with progress_bar(paper.name) as tick:
             result = paper.reproduce(cross_check=cross_check, progress=tick)
         write_files(result, staging, made_from=origin, plotly=f"../{PLOTLY}")
@@ -167,28 +169,30 @@ def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Re
 
 
 @contextmanager
-def _going_on(what: str) -> Iterator[None]:
-    """Keep the finished pieces of long work until all of it is done, use those of an interrupted call, and say so."""
-    from spacearm.engine.pieces import kept_pieces
-    from spacearm.report.kept import made_from
+def _resume_work(what: str) -> Iterator[None]:
+    """Keep the finished parts of long work until all of it is done, reuse those of an interrupted call, and report
+    both.
+    """
+    from spacearm.engine.checkpoints import keep_checkpoints
+    from spacearm.report.reuse import input_digest
 
     try:
-        with kept_pieces(made_from()) as pieces:
+        with keep_checkpoints(input_digest()) as pieces:
             yield
     except (KeyboardInterrupt, SpacearmError):
         if pieces.keys:
             count = len(pieces.keys)
-            kept = "1 finished piece is" if count == 1 else f"{count} finished pieces are"
-            complain(f"{what}: {kept} kept; the same command goes on from there", kind="note")
+            kept = "1 finished part is" if count == 1 else f"{count} finished parts are"
+            print_message(f"{what}: {kept} kept; the same command continues from there", kind="note")
         raise
     if pieces.found:
-        complain(f"{what}: went on from {pieces.found} of an interrupted run's finished pieces", kind="note")
+        print_message(f"{what}: continued from {pieces.found} finished parts of an interrupted run", kind="note")
 
 
-def tell(done: Sequence[tuple[Result, Path]], *, rows: int | None, json: bool) -> int:
-    """Print results, each with so many rows (None: all).
+def report_results(done: Sequence[tuple[Result, Path]], *, rows: int | None, json: bool) -> int:
+    """Print results, each with this many rows (None: all).
 
-    Returns 1 when one of them is not sound, else :data:`LIMITS_BROKEN` when one breaks its limits.
+    Returns 1 if one of them is not sound, else :data:`LIMITS_BROKEN` if one violates its limits.
     """
     if json:
         show_json({"studies": [{**result.to_json(), "page": page} for result, page in done]})
@@ -198,7 +202,7 @@ def tell(done: Sequence[tuple[Result, Path]], *, rows: int | None, json: bool) -
             if result.headline:
                 show(result.headline)
             if result.rows:
-                show(table_of(result, rows))
+                show(agreement_table(result, rows))
             more = 0 if rows is None else len(result.rows) - rows
             if more > 0:
                 show(f"{more} more row{'s' if more > 1 else ''}: {page.parent / 'results.json'}, or --rows all")
@@ -206,30 +210,32 @@ def tell(done: Sequence[tuple[Result, Path]], *, rows: int | None, json: bool) -
         if not result.sound:
             first, more = result.certificate.faults[:MOST_FAULTS], len(result.certificate.faults) - MOST_FAULTS
             told = [*first, *([f"{more} more"] if more > 0 else [])]
-            complain(f"{result.study}: the run is not sound: {'; '.join(told)}; see {page}")
+            print_message(f"{result.study}: the run is not sound: {'; '.join(told)}; see {page}")
     if not all(result.sound for result, _ in done):
         return 1
-    return LIMITS_BROKEN if any(result.broken for result, _ in done) else 0
+    return LIMITS_BROKEN if any(result.limits_broken for result, _ in done) else 0
 
 
 def _verdict(result: Result) -> Iterator[Any]:
-    """Every limit that is broken, before anything else is told."""
+    """Print go or no go, and every violated limit, before anything else."""
     from rich.text import Text
 
-    for limit in result.broken[:MOST_FAULTS]:
+    if result.go:
+        yield Text(result.decision, style={"GO": "bold green", "NO GO": "bold red"}.get(result.decision, "bold yellow"))
+    for limit in result.limits_broken[:MOST_FAULTS]:
         yield Text(f"LIMITS BROKEN: {limit.words}", style="bold red")
-    more = len(result.broken) - MOST_FAULTS
+    more = len(result.limits_broken) - MOST_FAULTS
     if more > 0:
         yield Text(f"LIMITS BROKEN: {more} more", style="bold red")
 
 
-def table_of(result: Result, count: int | None = None) -> Table:
-    """The table of agreement for a terminal: the rows that matter most, or all where ``count`` is None."""
+def agreement_table(result: Result, count: int | None = None) -> Table:
+    """The table of agreement for a terminal: the most important rows, or all if ``count`` is None."""
     from rich.table import Table
     from rich.text import Text
 
-    from spacearm.words import quantity
-    from spacearm.words import result as text_of
+    from spacearm.text_format import format_quantity
+    from spacearm.text_format import format_result as text_of
 
     columns = ["quantity", "value", "paper", "unit", "verdict", "note"]
     if not result.has_paper:
@@ -238,7 +244,7 @@ def table_of(result: Result, count: int | None = None) -> Table:
     for column in columns:
         table.add_column(column, justify="right" if column in ("value", "paper") else "left")
     for row in result.rows if count is None else result.first_rows(count):
-        value, unit = quantity(row.value, row.unit)
+        value, unit = format_quantity(row.value, row.unit)
         cells = {
             "quantity": Text(row.quantity),
             "value": Text(value),
@@ -256,41 +262,41 @@ def _summary(result: Result, page: Path) -> list[Any]:
     return [f"{result.study}: {result.state}" + (f"; {counts}" if result.has_paper else ""), f"page: {page}", ""]
 
 
-#: The page has all rows that differ; a terminal shows the first.
+#: Number of differing rows shown in a terminal; the page has all.
 MOST_ROWS = 30
 
 
 def compare_folders(first: Path, second: Path, out: Path | None, fail_above: float | None, *, json: bool) -> int:
-    """Print what differs between two folders of results, and write a page where that is asked for."""
+    """Print the differences between two folders of results, and write a page on request."""
     from rich.table import Table
     from rich.text import Text
 
     from spacearm.report import compare_results, write_comparison
-    from spacearm.words import percent
-    from spacearm.words import result as text_of
+    from spacearm.text_format import format_percent
+    from spacearm.text_format import format_result as text_of
 
     if fail_above is not None and not fail_above >= 0.0:
-        raise InputError(f"--fail-above is {fail_above:g}", hint="expected a share of zero or more, such as 0.01")
+        raise InputError(f"--fail-above is {fail_above:g}", hint="expected a fraction of zero or more, such as 0.01")
     found = compare_results(first, second)
     written = None if out is None else write_comparison(found, out)
     if json:
         show_json({**found.to_json(), "page": written})
     else:
         for name, each in zip(found.names, found.both, strict=True):
-            show(Text(f"{name}: {each.result.state}", style="bold red" if each.result.broken else ""))
+            show(Text(f"{name}: {each.result.state}", style="bold red" if each.result.limits_broken else ""))
         table = Table(header_style="bold")
         for column in ("quantity", *found.names, "unit", "difference"):
             table.add_column(Text(column), justify="left" if column in ("quantity", "unit") else "right")
         for row in found.rows[:MOST_ROWS]:
-            cells = (row.quantity, text_of(row.first), text_of(row.second), row.unit, percent(row.relative))
+            cells = (row.quantity, text_of(row.first), text_of(row.second), row.unit, format_percent(row.relative))
             table.add_row(*map(Text, cells))
         if found.rows:
             show(table)
         for check in found.checks:
-            show(f"check {check.quantity} holds: {check.first or 'not there'} and {check.second or 'not there'}")
+            show(f"check {check.quantity} holds: {check.first or 'missing'} and {check.second or 'missing'}")
         more = len(found.rows) - MOST_ROWS
         shown = f" ({more} more are not shown)" if more > 0 else ""
-        show(f"{len(found.rows)} rows differ{shown}, {found.equal} are equal but for rounding")
+        show(f"{len(found.rows)} rows differ{shown}, {found.equal} are equal to rounding")
         if written is not None:
             show(f"page: {written}")
     return 1 if fail_above is not None and (found.largest > fail_above or bool(found.checks)) else 0

@@ -1,4 +1,4 @@
-"""Where the command line writes: results on stdout, progress and complaints on stderr.
+"""Output of the command line: results on stdout, progress and messages on stderr.
 
 Colours and progress bars appear on a terminal only; rich honours ``NO_COLOR``.
 """
@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from spacearm.errors import CONTROLS, printable
-from spacearm.result import plain
+from spacearm.result import json_value
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -28,17 +28,17 @@ Progress = Callable[[float, str], None]
 
 #: Columns when stdout is a pipe or a file, where rich would assume 80 and break tables.
 PIPE_WIDTH = 140
-#: Rows of a table that are printed, unless more are asked for.
+#: Rows of a table to print by default.
 FEW_ROWS = 10
-#: A second signal within this time (s) is impatience: it must not break off the cleaning up that the first began.
+#: A second signal within this time (s) is ignored: it must not interrupt the clean-up that the first started.
 GRACE = 3.0
 
 
 def open_streams() -> None:
-    """Give the process its three standard streams where the caller closed them, and make any text printable.
+    """Give the process its three standard streams if the caller closed them, and make any text printable.
 
-    A closed one becomes the null device: else the next file that is opened would take its number and get what was meant
-    for the terminal. What the terminal's encoding lacks is written as an escape.
+    A closed one becomes the null device: otherwise the next opened file would take its number and receive output meant
+    for the terminal. Characters that the terminal's encoding lacks are written as escapes.
     """
     for number, mode in enumerate("rww"):
         try:
@@ -76,14 +76,14 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show(*things: RenderableType) -> None:
-    """Print on stdout; text is taken as it is, without markup."""
+    """Print on stdout; text is printed literally, without markup."""
     out = console()
     for thing in things:
         out.print(thing, markup=False)
 
 
-def complain(text: str, *, kind: str = "error") -> None:
-    """One message on stderr; where nobody reads it any more, the exit status alone must tell."""
+def print_message(text: str, *, kind: str = "error") -> None:
+    """Print a message on stderr; if nobody reads it any more, only the exit status reports it."""
     from rich.text import Text
 
     style = "bold red" if kind == "error" else "bold yellow"
@@ -94,73 +94,76 @@ def complain(text: str, *, kind: str = "error") -> None:
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
+def print_warnings() -> Iterator[None]:
     """Python's warnings as messages of the command, without the source line that raised them.
 
     Which warnings are shown is left to Python (``-W``, ``PYTHONWARNINGS``).
     """
 
-    def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    def print_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         # spacearm's own warnings are sentences; those of libraries say by their name what they are about
         own = category.__module__.partition(".")[0] == "spacearm" or category is UserWarning
-        complain(str(message) if own else f"{category.__name__}: {message}", kind="warning")
+        print_message(str(message) if own else f"{category.__name__}: {message}", kind="warning")
 
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = print_warning
         yield
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM): as Ctrl-C, but with another exit status."""
+    """The process was asked to end (SIGTERM): like Ctrl-C, but with another exit status."""
 
 
-_ends = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
-_ended: tuple[float, type[KeyboardInterrupt] | None] = (-GRACE, None)  # when the last signal was heeded, and as what
+_interrupt_types = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
+_last_interrupt: tuple[float, type[KeyboardInterrupt] | None] = (
+    -GRACE,
+    None,
+)  # when the last signal was heeded, and as what
 
 
-def _end(number: int, _: FrameType | None) -> None:
-    global _ended  # noqa: PLW0603 (signals are the process's)
+def _raise_interrupt(number: int, _: FrameType | None) -> None:
+    global _last_interrupt  # noqa: PLW0603 (signals are the process's)
     now = time.monotonic()
-    if now - _ended[0] < GRACE:
+    if now - _last_interrupt[0] < GRACE:
         return
-    ending = _ends[signal.Signals(number)]
-    _ended = now, ending
+    ending = _interrupt_types[signal.Signals(number)]
+    _last_interrupt = now, ending
     raise ending
 
 
-def interruption() -> type[KeyboardInterrupt] | None:
-    """What has ended the command, if a signal did: a library may have made another error of it, however late."""
-    return _ended[1]
+def last_interruption() -> type[KeyboardInterrupt] | None:
+    """The signal that ended the command, if any: a library may have replaced its exception by another."""
+    return _last_interrupt[1]
 
 
-def _again(unraisable: Any) -> None:
+def _repeat_interrupt(unraisable: Any) -> None:
     """An interruption that came where Python drops exceptions (a finaliser, a callback of C) comes again later."""
     if not (isinstance(unraisable.exc_type, type) and issubclass(unraisable.exc_type, KeyboardInterrupt)):
         sys.__unraisablehook__(unraisable)
         return
     number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
 
-    def send() -> None:
-        global _ended  # noqa: PLW0603
-        _ended = -GRACE, None
+    def send_signal() -> None:
+        global _last_interrupt  # noqa: PLW0603
+        _last_interrupt = -GRACE, None
         os.kill(os.getpid(), number)
 
-    threading.Timer(0.01, send).start()
+    threading.Timer(0.01, send_signal).start()
 
 
 @contextmanager
-def signals_clean_up() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end a command once, so that no unfinished folder is left behind, however often they come."""
-    global _ended  # noqa: PLW0603
+def handle_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end a command once, so that no unfinished folder is left behind, however often they arrive."""
+    global _last_interrupt  # noqa: PLW0603
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _ended = -GRACE, None
+    _last_interrupt = -GRACE, None
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            before[number] = signal.signal(number, _end)
-    hook, sys.unraisablehook = sys.unraisablehook, _again
+            before[number] = signal.signal(number, _raise_interrupt)
+    hook, sys.unraisablehook = sys.unraisablehook, _repeat_interrupt
     try:
         yield
     finally:
@@ -170,7 +173,7 @@ def signals_clean_up() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to end this process when its parent is gone, be it killed; called in a new process, on Linux."""
+    """Ask the kernel to end this process when its parent dies, even if killed; called in a new process, on Linux."""
     if sys.platform == "linux":
         import ctypes
 
@@ -181,13 +184,13 @@ def end_with_parent() -> None:
 def show_json(value: Any) -> None:
     """Strict JSON on stdout, in the terminal's encoding."""
     whole = (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
-    text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=not whole)
+    text = json.dumps(json_value(value), indent=2, allow_nan=False, ensure_ascii=not whole)
     print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress | None]:
-    """A function for (fraction done, what is being done); None when stderr is no terminal."""
+    """A function of (fraction done, current activity); None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

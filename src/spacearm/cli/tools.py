@@ -9,7 +9,7 @@ from spacearm.cli.terminal import progress_bar, show, show_json
 from spacearm.errors import InputError
 
 if TYPE_CHECKING:
-    from spacearm.model.intake import Reading
+    from spacearm.model.robot_import import Reading
 
 
 def run_benchmark(*, json: bool) -> int:
@@ -65,7 +65,7 @@ def show_cache(*, json: bool) -> int:
     if json:
         show_json({"path": cache.cache_dir(), **{f"{kind}s": number for kind, number in count.items()}, "bytes": size})
     else:
-        show(f"{cache.cache_dir()}\n{_counted(count)}, {size / 1e6:.1f} MB")
+        show(f"{cache.cache_dir()}\n{_format_counts(count)}, {size / 1e6:.1f} MB")
     return 0
 
 
@@ -73,9 +73,9 @@ def clear_cache() -> int:
     from spacearm.engine import cache
 
     count = cache.clear()
-    show(f"{cache.cache_dir()}: deleted {_counted(count)}")
+    show(f"{cache.cache_dir()}: deleted {_format_counts(count)}")
     return 0
 
 
-def _counted(count: dict[str, int]) -> str:
+def _format_counts(count: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in count.items())

@@ -1,18 +1,25 @@
-"""Closed loops: control laws for the phases of a run, plans for them to follow, and where an arm can work."""
+"""Closed-loop control: control laws for the phases of a run, plans for them to follow, and the workspace of an arm."""
 
-from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble, fire, propellant
-from spacearm.control.attitudes import AttitudeSpline, Turning
+from spacearm.control.attitude import (
+    attitude_by_thrusters,
+    attitude_by_wheels,
+    detumble,
+    fire_thrusters,
+    propellant_mass,
+)
+from spacearm.control.attitude_paths import AttitudeRotation, AttitudeSpline
 from spacearm.control.disturbance import least_disturbance, reach
 from spacearm.control.follow import follow_line, reactionless
 from spacearm.control.laws import (
+    base_arm_coordination,
     computed_torque,
-    coordinated,
     impedance,
     joint_pid,
     reaction_null_space,
     resolved_acceleration,
     resolved_rate,
 )
+from spacearm.control.loop_stability import LinearLoop, linearise_loop
 from spacearm.control.maps import hand_map, joint_map
 from spacearm.control.modulation import PulseWidth, PulseWidthFrequency
 from spacearm.control.plans import (
@@ -20,12 +27,12 @@ from spacearm.control.plans import (
     JointPlan,
     hand_line,
     hand_spline,
+    limit_time_factor,
     point_to_point,
     quintic,
-    stretched,
-    within_limits,
+    scale_time,
 )
-from spacearm.control.time_scaling import fastest
+from spacearm.control.time_scaling import minimise_duration
 from spacearm.control.workspace import (
     Workspace,
     base_disturbance,
@@ -41,6 +48,7 @@ from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.law import Law, PythonLaw
 
 __all__ = [
+    "AttitudeRotation",
     "AttitudeSpline",
     "BasePosition",
     "BaseVelocity",
@@ -52,23 +60,22 @@ __all__ = [
     "HandPath",
     "JointPlan",
     "Law",
+    "LinearLoop",
     "Plant",
     "PulseWidth",
     "PulseWidthFrequency",
     "PythonLaw",
     "Sensor",
     "StarTracker",
-    "Turning",
     "Workspace",
     "attitude_by_thrusters",
     "attitude_by_wheels",
+    "base_arm_coordination",
     "base_disturbance",
     "computed_torque",
-    "coordinated",
     "detumble",
     "dynamic_manipulability",
-    "fastest",
-    "fire",
+    "fire_thrusters",
     "follow_line",
     "hand_line",
     "hand_map",
@@ -77,17 +84,19 @@ __all__ = [
     "joint_map",
     "joint_pid",
     "least_disturbance",
+    "limit_time_factor",
+    "linearise_loop",
     "longest_reach",
+    "minimise_duration",
     "point_to_point",
-    "propellant",
+    "propellant_mass",
     "quintic",
     "reach",
     "reaction_null_space",
     "reactionless",
     "resolved_acceleration",
     "resolved_rate",
-    "stretched",
+    "scale_time",
     "virtual_manipulator",
-    "within_limits",
     "workspace",
 ]

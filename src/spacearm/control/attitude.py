@@ -1,11 +1,11 @@
 """Attitude control of the base: by reaction wheels, by thrusters, by a torque at its limit.
 
 Errors are quaternions: twice the vector part of the rotation from the base to the target, in base axes, which for small
-angles is the rotation vector and has no singularity below half a rotation. Wheels get the torque through the
+angles is the rotation vector and has no singularity below half a revolution. Wheels get the torque through the
 pseudo-inverse of their axes. Thrusters are allocated by linear programming, once per robot: for each axis and sense the
 levels (0 to 1) of greatest torque that give no force and no torque about other axes; the law then switches or scales
 these six rows. Torques N m, base axes, about the mass centre with all joints at zero: an arm that moves it away makes
-them approximate. Flexible modes and fuel use are not regarded in the allocation.
+them approximate. Flexible modes and fuel use are ignored in the allocation.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import known, positive, unit_vector
+from spacearm.checks import check_name, positive, unit_vector
 from spacearm.control.laws import make_law
 from spacearm.control.modulation import Modulation
-from spacearm.errors import InputError, at
-from spacearm.mechanics.law import Commands, opposed
+from spacearm.errors import InputError, error_context
+from spacearm.mechanics.law import Commands, are_opposed
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
-from spacearm.model.robot import BASE_DOFS
+from spacearm.model.base import BASE_DOFS
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.law import Law
 from spacearm.simulate.run.run import RunWarning
@@ -35,17 +35,17 @@ from spacearm.typing import Array
 
 #: m/s2, by which a specific impulse in seconds is defined.
 STANDARD_GRAVITY = 9.80665
-#: Levels this near to 0 or 1 are that.
+#: Levels this close to 0 or 1 are rounded to them.
 WHOLE = 1e-6
 
 
 def _attitude_error(plant: Plant, target: npt.ArrayLike) -> SX:
-    """Twice the vector part of the rotation from the base's attitude to the target, base axes, the short way round."""
+    """Twice the vector part of the shorter rotation from the base's attitude to the target, base axes."""
     w, x, y, z = unit_vector(target, "target attitude", (4,))
     a, b, c, d = ca.vertsplit(plant.quaternion)
     vector = ca.vertcat(a * x - b * w - c * z + d * y, a * y + b * z - c * w - d * x, a * z - b * y + c * x - d * w)
     scalar = a * w + b * x + c * y + d * z
-    # q and -q are one attitude: with the sign of the scalar the base never takes the long rotation.
+    # q and -q are the same attitude: with the sign of the scalar part the base always takes the shorter rotation.
     return 2 * ca.if_else(scalar < 0, -1.0, 1.0) * vector
 
 
@@ -53,14 +53,14 @@ def _wheel_axes(robot: Robot, wheels: Sequence[str]) -> Array:
     """(3, wheels) axes in the base's frame."""
     columns = []
     for name in wheels:
-        known(name, robot.wheel_names, "reaction wheel", of=robot.name)
+        check_name(name, robot.wheel_names, "reaction wheel", of=robot.name)
         joint = robot.joint(name)
         if joint.parent != robot.bodies[0].name:
             raise InputError(f"wheel {name!r} is not on the base", hint="expected wheels of the base")
         columns.append(joint.placement.rotation @ joint.axis)
     axes = np.array(columns).T.reshape(3, -1)
     if np.linalg.matrix_rank(axes) < 3:
-        raise InputError(f"{len(columns)} wheels do not turn the base about all axes", hint="expected three or more")
+        raise InputError(f"{len(columns)} wheels cannot rotate the base about all axes", hint="expected three or more")
     return axes
 
 
@@ -72,15 +72,15 @@ def attitude_by_wheels(
     wheels: Sequence[str] | None = None,
     **settings: Any,
 ) -> Law:
-    """Reaction wheels turn the base to an attitude: quaternion feedback (Wie and Barba, J. Guidance 8(3), 1985).
+    """Reaction wheels rotate the base to an attitude: quaternion feedback (Wie and Barba, J. Guidance 8(3), 1985).
 
     The torque on the base is stiffness * (twice the vector part of the quaternion error) - damping * angular velocity,
-    and what it takes to turn the momentum of base, arm and wheels along with the base.
+    plus the torque that rotates the momentum of base, arm and wheels along with the base.
 
     Args:
         target: quaternion (w, x, y, z), base to world.
         stiffness, damping: N m/rad and N m s/rad; one or for each base axis.
-        wheels: all of the robot unless given.
+        wheels: all wheels of the robot by default.
     """
 
     def build(plant: Plant) -> dict[str, SX]:
@@ -92,13 +92,13 @@ def attitude_by_wheels(
         # Feedforward of w x L, so that the error obeys a linear law at any rate.
         torque += ca.cross(plant.angular_velocity, carried)
         # Minus: the motor torque on a wheel acts on the base with the opposite sign. Least norm over redundant wheels.
-        return plant.named(ca.SX(ca.DM(-np.linalg.pinv(axes))) @ torque, names)
+        return plant.values_by_name(ca.SX(ca.DM(-np.linalg.pinv(axes))) @ torque, names)
 
     return make_law(build, "attitude_by_wheels", settings, {"stiffness": stiffness, "damping": damping})
 
 
 def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tuple[tuple[str, ...], Array]:
-    """Levels (6, thrusters) that turn the base about +x, +y, +z, -x, -y, -z at the greatest torque without a net force.
+    """Thruster levels (6, thrusters) of greatest torque about +x, +y, +z, -x, -y, -z without a net force.
 
     The torque is about the mass centre in the configuration with all joints at zero.
     """
@@ -107,7 +107,7 @@ def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tup
 
 
 def _wrenches(robot: Robot, names: Sequence[str]) -> tuple[Array, Array]:
-    """(3, thrusters) Force and torque about the mass centre of each, base axes, with all joints at zero."""
+    """Force and torque (3, thrusters) of each thruster about the mass centre, base axes, with all joints at zero."""
     from spacearm.engine.mechanics import mechanics_of
 
     parts = [robot.thruster(name) for name in names]
@@ -131,15 +131,16 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
         found = linprog(-sign * twist[axis], A_eq=still, b_eq=np.zeros(5), bounds=[(0.0, 1.0)] * len(names))
         if not found.success or not sign * (twist[axis] @ found.x) > 1e-9 * np.abs(twist).max(initial=0.0):
             raise InputError(
-                f"the thrusters cannot turn the base about {'+' if sign > 0 else '-'}{'xyz'[axis]} without pushing it",
+                f"the thrusters cannot rotate the base about {'+' if sign > 0 else '-'}{'xyz'[axis]} "
+                "without a net force",
                 hint="expected opposed pairs of thrusters",
             )
         table[row] = found.x
     return table
 
 
-def notice_partly_on(robot: Robot, names: Sequence[str], table: Array, place: str) -> None:
-    """A warning where thrusters would have to be partly on to turn the base without pushing it."""
+def warn_of_partial_levels(robot: Robot, names: Sequence[str], table: Array, place: str) -> None:
+    """Warn if thrusters would have to be partly on to rotate the base without a net force."""
     on = np.round(table)
     if np.abs(table - on).max(initial=0.0) <= WHOLE:
         return
@@ -148,23 +149,26 @@ def notice_partly_on(robot: Robot, names: Sequence[str], table: Array, place: st
     twist[np.arange(6), np.arange(6) % 3] = 0.0
     force, torque = (np.linalg.norm(part, axis=1).max() for part in (push, twist))
     warnings.warn(
-        f"{place}: thruster {names[column]!r} would have to give {table[row, column]:.3g} of its force to turn the "
-        f"base about {'xyz'[row % 3]} alone; on or off, the thrusters push it by up to {force:.3g} N and turn it by up "
-        f"to {torque:.3g} N m about other axes (a modulation gives parts of a force)",
+        f"{place}: thruster {names[column]!r} would need {table[row, column]:.3g} of its force to "
+        f"rotate the "
+        f"base about {'xyz'[row % 3]} alone; switched on or off, the thrusters give "
+        f"a net force of up to {force:.3g} N and "
+        f"up to {torque:.3g} N m about other axes (a "
+        "modulation gives fractions of a force)",
         RunWarning,
         stacklevel=3,
     )
 
 
-def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | float) -> dict[str, SX]:
-    """Level, 0 or 1, of each thruster that turns the base about those axes on which ``line`` (3) is beyond a band.
+def fire_thrusters(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | float) -> dict[str, SX]:
+    """Level, 0 or 1, of each thruster; an axis fires if its entry of ``line`` (3) exceeds the band.
 
-    Of two axes that would need the same thruster, or thrusters that push against each other, the one with the larger
-    ``line`` fires. ``names`` and ``table`` are those of :func:`thruster_pulses`.
+    If two axes need the same thruster, or opposed thrusters, the one with the larger ``line`` fires. ``names`` and
+    ``table`` are those of :func:`thruster_pulses`.
     """
     on = np.round(table)
     parts = [robot.thruster(name) for name in names]
-    against = np.array([[one is other or opposed(one, other) for other in parts] for one in parts], dtype=float)
+    against = np.array([[one is other or are_opposed(one, other) for other in parts] for one in parts], dtype=float)
     meet = on @ against.reshape(len(parts), len(parts)) @ on.T > 0.0
     asked = [line[k] > band for k in range(3)] + [line[k] < -band for k in range(3)]
     size, fired = ca.fabs(line), []
@@ -172,7 +176,7 @@ def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | 
         mine, chosen = size[row % 3], asked[row]
         for other in range(6):
             if other % 3 != row % 3 and meet[row, other]:
-                # Ties go to the lower axis: of two equal ones exactly one fires.
+                # Ties go to the lower axis: exactly one of two equal axes fires.
                 first = size[other % 3] >= mine if other % 3 < row % 3 else size[other % 3] > mine
                 chosen = ca.logic_and(chosen, ca.logic_not(ca.logic_and(asked[other], first)))
         fired.append(chosen)
@@ -181,20 +185,20 @@ def fire(robot: Robot, names: Sequence[str], table: Array, line: SX, band: SX | 
 
 
 def spread_torque(robot: Robot, names: Sequence[str], table: Array, demand: SX) -> dict[str, SX]:
-    """Level, 0 to 1, of each thruster for a demand (3) in shares of the greatest torque about each axis, base axes.
+    """Level, 0 to 1, of each thruster for a demand (3), in fractions of the greatest torque about each axis, base axes.
 
-    Where a level would be above 1, all are lowered alike; of two thrusters against each other one is on at most. So the
-    base is turned and not pushed. ``names`` and ``table`` are those of :func:`thruster_pulses`.
+    If a level would exceed 1, all are scaled down by the same factor; of two opposed thrusters at most one is on. The
+    base thus rotates without a net force. ``names`` and ``table`` are those of :func:`thruster_pulses`.
     """
     levels = ca.SX(ca.DM(table.T)) @ ca.vertcat(ca.fmax(demand, 0.0), ca.fmax(-demand, 0.0))
     found = dict(zip(names, ca.vertsplit(levels), strict=True))
     for k, one in enumerate(names):
         for other in names[:k]:
             first, second = robot.thruster(one), robot.thruster(other)
-            if opposed(first, second):
+            if are_opposed(first, second):
                 both = ca.fmin(found[one] * first.force, found[other] * second.force)
                 found[one], found[other] = found[one] - both / first.force, found[other] - both / second.force
-    # Scaled together and not clipped one by one: clipping would change the direction of the torque, and push.
+    # Scaled together rather than clipped one by one: clipping would change the direction of the torque and add a force.
     most = ca.fmax(ca.mmax(ca.vertcat(*found.values())), 1.0)
     return {name: level / most for name, level in found.items()}
 
@@ -210,33 +214,33 @@ def attitude_by_thrusters(
     period: float = 0.1,
     **settings: Any,
 ) -> Law:
-    """Thrusters hold an attitude: on and off by a switching line in the phase plane of each axis, or in pulses.
+    """Thrusters hold an attitude: on-off by a switching line in the phase plane of each axis, or in pulses.
 
-    An axis fires when the error plus ``rate_gain`` (s) times its rate is beyond ``dead_band`` (rad). With a modulation
-    the torque asked for grows with it, and is the greatest there is at ``dead_band``.
+    An axis fires when the error plus ``rate_gain`` (s) times its rate exceeds ``dead_band`` (rad). With a modulation
+    the torque is proportional to that sum and saturates at ``dead_band``.
     """
     positive(dead_band, "dead_band", unit="rad", place="attitude_by_thrusters")
     positive(rate_gain, "rate_gain", unit="s", place="attitude_by_thrusters")
-    with at("attitude_by_thrusters"):
+    with error_context("attitude_by_thrusters"):
         names, table = thruster_pulses(robot, thrusters)
     if modulation is None:
-        notice_partly_on(robot, names, table, "attitude_by_thrusters")
+        warn_of_partial_levels(robot, names, table, "attitude_by_thrusters")
 
     def build(plant: Plant) -> Commands:
         line = _attitude_error(plant, target) - rate_gain * plant.angular_velocity
         if modulation is None:
-            return Commands(thrusters=fire(plant.robot, names, table, line, dead_band))
+            return Commands(thrusters=fire_thrusters(plant.robot, names, table, line, dead_band))
         return modulation.commands(plant, spread_torque(plant.robot, names, table, line / dead_band))
 
     return make_law(build, "attitude_by_thrusters", {"period": period} | settings)
 
 
 def detumble(torque: float, *, period: float | None = None, remainder: float = 1e-8, **settings: Any) -> Law:
-    """A torque of this size (N m) on the base against the angular momentum about the mass centre, until it is gone.
+    """A torque of constant magnitude (N m) on the base that removes the angular momentum about the mass centre.
 
-    It takes ``|L0| / torque``, the shortest time that there is. Continuous, the law ends its phase there (event
-    ``detumbled``), when no more is left than the torque takes away in ``remainder`` seconds: some 1e-10 of the whole
-    time, which is what the integration itself knows. Sampled, the last torque is as much less as there is left.
+    It takes ``|L0| / torque``, the shortest possible time. The continuous law ends its phase (event ``detumbled``) when
+    the remaining momentum is what the torque removes in ``remainder`` seconds: about 1e-10 of the whole time, the
+    accuracy of the integration itself. The sampled law reduces its last torque to the remaining momentum.
     """
     positive(torque, "torque", unit="N m", place="detumble")
     positive(remainder, "remainder", unit="s", place="detumble")
@@ -245,20 +249,20 @@ def detumble(torque: float, *, period: float | None = None, remainder: float = 1
         carried = plant.base.rotation.T @ plant.momentum[3:]
         size = ca.sqrt(ca.sumsqr(carried))
         shortest = remainder if period is None else period
-        # Below the bound the torque falls with the momentum: no chattering about zero.
+        # Below the bound the torque falls with the momentum, to avoid chattering about zero.
         push = -torque * carried / ca.fmax(size, torque * shortest)
         events = {"detumbled": size - torque * shortest} if period is None else {}
-        return Commands(plant.named(push, BASE_DOFS[3:]), events=events)
+        return Commands(plant.values_by_name(push, BASE_DOFS[3:]), events=events)
 
     return make_law(build, "detumble", {"period": period} | settings)
 
 
-def propellant(robot: Robot, log: CommandLog) -> float:
-    """Mass (kg) that the thrusters have spent while a law acted: force times time on, by specific impulse."""
+def propellant_mass(robot: Robot, log: CommandLog) -> float:
+    """Mass (kg) of propellant that the thrusters used while a law acted: force times on-time, by specific impulse."""
     spent = 0.0
     for part in robot.thrusters:
         if part.name in log.names:
-            times, levels = log.acted(part.name)
+            times, levels = log.command_steps(part.name)
             lasted = np.diff(np.append(times, log.end))
             spent += part.force * float(lasted @ levels) / (part.specific_impulse * STANDARD_GRAVITY)
     return spent

@@ -1,15 +1,15 @@
-"""Joint paths on the floating base by rates: along a path of the hand, and without turning the base.
+"""Joint paths on the floating base by integrating rates: along a path of the hand, and without rotating the base.
 
-Momentum is conserved, so that the base moves as joint rates and the momentum of the start have it: a way of the hand or
-a wished motion of the joints is gone by integrating rates; timing and rest at the ends are those of the path.
+Momentum is conserved, so joint rates and the initial momentum determine the motion of the base. A path of the hand, or
+a desired motion of the joints, is followed by integrating rates; timing and rest at the ends are those of the path.
 
 State of the integration: base pose (position, quaternion w x y z) and joints, no velocities. At each instant rates
-solve J* q' = velocity of the path + PULL * error - drift, in the least-squares sense nearest to wished rates, by a
+solve J* q' = velocity of the path + PULL * error - drift, in the least-squares sense nearest to desired rates, by a
 singular value decomposition; DOP853 (SciPy) integrates them, and the term with PULL keeps errors of integration from
 adding up. Paths come back as cubic pieces through samples with their rates.
 
-World axes for the hand, base axes for the reaction map; SI units. Joint limits and forces are not regarded: check the
-plan. A path through a dynamic singularity stops there with an error and is not bent round it.
+World axes for the hand, base axes for the reaction map; SI units. Joint limits and forces are ignored: check the plan.
+A path through a dynamic singularity stops there with an error and is not bent round it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spacearm.control.plans import SAMPLES, STILL, HandPath, JointPlan, hermite,
 from spacearm.control.workspace import longest_reach
 from spacearm.engine import Kernel
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics import Program
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import Plant
@@ -39,11 +39,11 @@ from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import as_signal
 from spacearm.typing import Array
 
-#: 1/s, with which errors of integration die out.
-PULL = 2.0
-#: Smallest to largest singular value below which a Jacobian is singular.
+#: 1/s, rate at which integration errors decay.
+FEEDBACK_GAIN = 2.0
+#: Ratio of smallest to largest singular value below which a Jacobian counts as singular.
 SINGULAR = 1e-4
-#: Evaluations after which an integration is given up.
+#: Evaluations after which an integration is aborted.
 MOST = 50_000
 
 
@@ -56,7 +56,7 @@ class _Stop(Exception):
 
 @lru_cache(maxsize=32)
 def _rates(robot: Robot, frame: str) -> Kernel:
-    """What joint rates do: to the frame, to the base, to the angular momentum; and what the momentum alone does."""
+    """Effect of joint rates on frame, base and angular momentum, and the motion due to the momentum alone."""
     plant = Plant(robot, robot_parameters(robot))
     matrix, pose, momentum = plant.mass_matrix, plant.pose(frame), ca.SX.sym("momentum", 6)
     base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
@@ -65,16 +65,16 @@ def _rates(robot: Robot, frame: str) -> Kernel:
     own = ca.vertcat(plant.base.rotation.T @ momentum[:3], plant.base.rotation.T @ about)
     drift = solve_symmetric(matrix[:6, :6], own)
 
-    def moved(velocity: SX) -> SX:
+    def base_rate(velocity: SX) -> SX:
         return ca.vertcat(plant.base.rotation @ velocity[:3], quaternion_rate(plant.quaternion, velocity[3:]))
 
     outputs = {
         "hand": plant.generalized_jacobian(frame),
-        "pose": ca.densify(ca.horzcat(*(moved(base[:, i]) for i in range(robot.n)))),
+        "pose": ca.densify(ca.horzcat(*(base_rate(base[:, i]) for i in range(robot.n)))),
         "reaction": ca.densify(plant.reaction_map()),
         "origin": pose.origin,
         "rotation": pose.rotation,
-        "pose_drift": moved(drift),
+        "pose_drift": base_rate(drift),
         "hand_drift": plant.jacobian(frame)[:, :6] @ drift,
     }
     vectors = {"origin", "pose_drift", "hand_drift"}
@@ -83,14 +83,14 @@ def _rates(robot: Robot, frame: str) -> Kernel:
 
 
 def check_still(robot: Robot, start: State, what: str) -> None:
-    """An error where the robot moves."""
+    """Raise an error if the robot moves."""
     if np.any(np.abs(start.velocity) > STILL):
         hint = "expected a start at rest; laws such as resolved_acceleration take any momentum"
         raise InputError("the robot moves at the start", place=what, hint=hint)
     start.check(robot)
 
 
-def _integrated(
+def _integrate_rates(
     robot: Robot,
     start: State,
     frame: str,
@@ -98,7 +98,9 @@ def _integrated(
     rates: Callable[[float, dict[str, Any]], Array],
     samples: int,
 ) -> tuple[dict[str, Signal], Array, Array]:
-    """Joint paths from their rates, and where the frame is at the samples' times; :class:`_Stop` if it cannot go on."""
+    """Joint paths from their rates, and frame positions at the sample times; raises :class:`_Stop` if it cannot
+    continue.
+    """
     from scipy.integrate import solve_ivp
 
     kernel, still = _rates(robot, frame), np.zeros(6 + robot.n)
@@ -119,7 +121,7 @@ def _integrated(
 
     times = np.linspace(0.0, duration, samples + 1)
     begin = np.concatenate([start.pose, start.joints])
-    # max_step: a path at rest at its start would let the first steps grow over its whole rise.
+    # max_step: a path that starts at rest would otherwise let the first steps grow across its whole rise.
     found = solve_ivp(
         slope, (0.0, duration), begin, method="DOP853", t_eval=times, rtol=1e-11, atol=1e-12, max_step=duration / 40
     )
@@ -134,10 +136,10 @@ def _integrated(
     )
 
 
-def _solved(matrix: Array, right: Array, wished: Array, time: float) -> Array:
-    """Rates nearest to those wished with ``matrix @ rates = right``."""
+def _solve_rates(matrix: Array, right: Array, wished: Array, time: float) -> Array:
+    """Rates closest to the desired ones that satisfy ``matrix @ rates = right``."""
     left, sizes, rightward = np.linalg.svd(matrix, full_matrices=False)
-    # Near a singular direction the path may still be followed if it asks nothing along it: only then is it left out.
+    # Near a singular direction the path can still be followed if it needs no motion along it: only then is it dropped.
     lost = sizes <= SINGULAR * sizes[0]
     missing = left.T @ (right - matrix @ wished)
     if np.any(np.abs(missing[lost]) > 1e-6 * max(1.0, float(np.linalg.norm(right)))):
@@ -151,60 +153,60 @@ def follow_line(
     start: State,
     path: HandPath,
     *,
-    still_base: bool = False,
+    hold_base_attitude: bool = False,
     samples: int = SAMPLES,
     tolerance: float = 1e-6,
 ) -> JointPlan:
     """Inverse kinematics on the floating base: joint paths that take the hand along a path.
 
-    On a floating base the joints that reach a pose depend on the way there, so the way is gone: with the generalized
-    Jacobian (least joint rates), the base moving as it does. From a moving start the momentum is kept, and joint rates
-    that do not move the frame die out on the way.
+    On a floating base the joint positions that reach a pose depend on the path taken, so the path is integrated with
+    the generalized Jacobian (least joint rates) while the base moves freely. From a moving start the momentum is
+    conserved, and joint rates that do not move the frame decay along the path.
 
     Args:
-        still_base: the base does not turn meanwhile (reaction null space); takes three joints more.
-        tolerance: m, that the frame may be off its path.
+        hold_base_attitude: the base does not rotate meanwhile (reaction null space); needs three more joints.
+        tolerance: m, largest deviation of the frame from its path.
 
     Raises:
-        InputError: the path leads through a dynamic singularity or out of reach; it says when.
+        InputError: the path leads through a dynamic singularity or out of reach; the message states the time.
     """
-    if still_base:
+    if hold_base_attitude:
         check_still(robot, start, "follow_line")
     start.check(robot)
     rows = 3 if path.attitude is None else 6
     position, fading = [as_signal(each, "position") for each in path.position], quintic(1.0, 0.0, path.duration)
     speeds = [each.derivative() for each in position]
 
-    def asked(t: float, seen: dict[str, Any]) -> Array:
+    def command_twist(t: float, seen: dict[str, Any]) -> Array:
         error = np.array([each(t) for each in position]) - seen["origin"]
-        wanted: Array = np.array([each(t) for each in speeds]) + PULL * error
+        wanted: Array = np.array([each(t) for each in speeds]) + FEEDBACK_GAIN * error
         if path.attitude is None:
             return wanted
         target, spin = path.attitude(t)
         apart = 0.5 * np.cross(seen["rotation"].T, target.T).sum(axis=0)
-        return np.concatenate([wanted, spin + PULL * apart])
+        return np.concatenate([wanted, spin + FEEDBACK_GAIN * apart])
 
     def rates(t: float, seen: dict[str, Any]) -> Array:
-        matrix, right = seen["hand"][:rows], asked(t, seen) - seen["hand_drift"][:rows]
-        if still_base:
+        matrix, right = seen["hand"][:rows], command_twist(t, seen) - seen["hand_drift"][:rows]
+        if hold_base_attitude:
             matrix, right = np.vstack([matrix, seen["reaction"]]), np.append(right, np.zeros(3))
-        return _solved(matrix, right, start.rates * fading(t), t)
+        return _solve_rates(matrix, right, start.rates * fading(t), t)
 
-    with at("follow_line"):
+    with error_context("follow_line"):
         try:
-            signals, times, origin = _integrated(robot, start, path.frame, path.duration, rates, samples)
+            signals, times, origin = _integrate_rates(robot, start, path.frame, path.duration, rates, samples)
         except _Stop as stop:
             raise InputError(
                 f"frame {path.frame!r} cannot follow its path beyond {stop.args[0]:.4g} s of {path.duration:g} s",
-                hint=_why(robot, start, path, still_base),
+                hint=_explain_failure(robot, start, path, hold_base_attitude),
             ) from None
         off = float(np.linalg.norm(np.stack([each(times) for each in position], axis=1) - origin, axis=1).max())
         if off > tolerance:
-            raise InputError(f"frame {path.frame!r} comes off its path by {off:.3g} m", hint="the path has jumps")
+            raise InputError(f"frame {path.frame!r} deviates from its path by {off:.3g} m", hint="the path has jumps")
     return JointPlan(robot, start, signals, path.duration, off, path)
 
 
-def _why(robot: Robot, start: State, path: HandPath, still_base: bool) -> str:
+def _explain_failure(robot: Robot, start: State, path: HandPath, hold_base_attitude: bool) -> str:
     """Why a path cannot be followed: beyond reach, or a dynamic singularity."""
     mechanics, times = mechanics_of(robot), np.linspace(0.0, path.duration, 201)[:, None]
     linear = mechanics.momentum(start.joints, start.velocity, base=start.pose)[:3]
@@ -212,35 +214,34 @@ def _why(robot: Robot, start: State, path: HandPath, still_base: bool) -> str:
     way = np.concatenate([as_signal(each, "position")(times) for each in path.position], axis=1)
     farthest, longest = float(np.linalg.norm(way - centre, axis=1).max()), longest_reach(robot, path.frame)
     if farthest > longest:
-        return f"it goes {farthest:.4g} m away from the mass centre; the arm reaches at most {longest:.4g} m"
-    return "a dynamic singularity" + (" of the hand on a base that does not turn" if still_base else "")
+        return f"it goes {farthest:.4g} m from the mass centre; the arm reaches at most {longest:.4g} m"
+    return "a dynamic singularity" + (" of the hand on a base that does not rotate" if hold_base_attitude else "")
 
 
 def reactionless(
     robot: Robot, start: State, towards: npt.ArrayLike, duration: float, *, samples: int = SAMPLES
 ) -> JointPlan:
-    """Joint paths that do not turn the base: as near as that allows to the straight way towards a configuration.
+    """Joint paths that do not rotate the base, as close as possible to the straight path towards a configuration.
 
-    Rates are the straight way's, projected to the null space of the reaction map (Nenchev, Yoshida, Vichitkulsawat,
-    Uchiyama, IEEE Trans. Robotics and Automation 15(6), 1999). The configuration is not reached as a rule:
-    :meth:`JointPlan.end` is where the plan ends. For a hand that goes somewhere: ``follow_line(..., still_base=True)``.
+    Rates are those of the straight path, projected onto the null space of the reaction map (Nenchev, Yoshida,
+    Vichitkulsawat, Uchiyama, IEEE Trans. Robotics and Automation 15(6), 1999). In general the configuration is not
+    reached: :meth:`JointPlan.end` is where the plan ends. To move the hand to a given place, use ``follow_line(...,
+    hold_base_attitude=True)``.
     """
     check_still(robot, start, "reactionless")
-    with at("reactionless"):
+    with error_context("reactionless"):
         goal = array(towards, "towards", (robot.n,))
         paths, _ = point_to_point(start.joints, goal, positive(duration, "duration", unit="s"))
         wished = [each.derivative() for each in paths]
 
         def rates(t: float, seen: dict[str, Any]) -> Array:
-            return _solved(seen["reaction"], np.zeros(3), np.array([each(t) for each in wished]), t)
+            return _solve_rates(seen["reaction"], np.zeros(3), np.array([each(t) for each in wished]), t)
 
         try:
-            signals, *_ = _integrated(robot, start, robot.bodies[-1].name, duration, rates, samples)
+            signals, *_ = _integrate_rates(robot, start, robot.bodies[-1].name, duration, rates, samples)
         except _Stop as stop:
             raise InputError(f"the reaction map loses rank at {stop.args[0]:.4g} s") from None
         way = max(abs(path(duration) - path(0.0)) for path in signals.values())
         if way < 1e-6 * np.abs(goal - start.joints).max():
-            raise InputError(
-                "no motion towards the goal leaves the base's attitude alone", hint="use least_disturbance"
-            )
+            raise InputError("no motion towards the goal keeps the base's attitude", hint="use least_disturbance")
     return JointPlan(robot, start, signals, duration)

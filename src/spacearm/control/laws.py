@@ -1,7 +1,7 @@
 """Control laws: each function gives a :class:`~spacearm.simulate.law.Law` for a phase.
 
-All take the settings of a law as further keywords: ``period`` (s; None: continuous), ``delay``, ``resolution``,
-``limited``, ``model``, ``system``, ``name``.
+All take the settings of a law as further keyword arguments: ``period`` (s; None: continuous), ``delay``,
+``resolution``, ``limited``, ``model``, ``system``, ``name``.
 
 A law is written as a CasADi expression over a plant: errors of a reference, an acceleration that lets them decay, and
 the joint forces for that acceleration. The floating base enters in two places. The generalized Jacobian J* (Y. Umetani
@@ -25,22 +25,22 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, number, one_of, positive
-from spacearm.control.attitudes import Attitude, references_of
+from spacearm.control.attitude_paths import Attitude, references_of
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant, Reference, damped_inverse
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
+from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
-from spacearm.model.robot import BASE_DOFS
 from spacearm.simulate.law import Law
 from spacearm.typing import Array
 
 Jacobian = Literal["generalized", "fixed-base"]
-#: rad/s or m/s: an arm that has come to such rates has run away.
+#: rad/s or m/s: an arm that exceeds these rates is out of control.
 RUNAWAY = 3.0
-#: To what share the smallest singular value has fallen of an arm that is near singular.
+#: Fraction of its initial value below which the smallest singular value counts as near singular.
 NEAR_SINGULAR = 0.5
 
 
@@ -52,7 +52,7 @@ def make_law(
     constants: dict[str, npt.ArrayLike] | None = None,
     **references: Any,
 ) -> Law:
-    """A law whose ``build`` is closed; ``gains`` (not below zero) and ``constants`` it gets from its plant."""
+    """A law with the given ``build`` function; it reads ``gains`` (non-negative) and ``constants`` from its plant."""
     given = {key: value for key, value in references.items() if value is not None}
     held = {key: array(value, key, least=0.0, place=name) for key, value in (gains or {}).items()} | (constants or {})
     fields: dict[str, Any] = {"name": name, "references": given, "constants": held, "closed": True}
@@ -60,15 +60,15 @@ def make_law(
 
 
 def _arm(plant: Plant, joints: Sequence[str] | None) -> list[int]:
-    """Indices of the chosen joints; of all but the reaction wheels where none are."""
+    """Indices of the chosen joints; all joints except reaction wheels by default."""
     robot = plant.robot
     if joints is None:
         return [i for i, name in enumerate(robot.joint_names) if name not in robot.wheel_names]
     return [robot.joint_index(name) for name in joints]
 
 
-def _each(plant: Plant, name: str, chosen: Sequence[int]) -> Reference:
-    """A reference with an entry for each of the joints."""
+def _joint_reference(plant: Plant, name: str, chosen: Sequence[int]) -> Reference:
+    """A reference with one entry per joint."""
     found = plant.reference(name)
     if found.value.numel() != len(chosen):
         names = ", ".join(plant.robot.joint_names[i] for i in chosen)
@@ -78,17 +78,17 @@ def _each(plant: Plant, name: str, chosen: Sequence[int]) -> Reference:
     return found
 
 
-def _named(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
-    return plant.named(values, [plant.robot.joint_names[i] for i in chosen])
+def _forces_by_name(plant: Plant, chosen: Sequence[int], values: SX) -> dict[str, SX]:
+    return plant.values_by_name(values, [plant.robot.joint_names[i] for i in chosen])
 
 
-def _following(plant: Plant, chosen: Sequence[int], accelerations: SX, force: SX | None = None) -> Commands:
-    """Forces on the chosen joints for these accelerations, while ``force`` (6 + n) acts besides."""
-    asked = _named(plant, chosen, accelerations)
+def _track_accelerations(plant: Plant, chosen: Sequence[int], accelerations: SX, force: SX | None = None) -> Commands:
+    """Forces on the chosen joints for these accelerations, while an additional ``force`` (6 + n) acts."""
+    asked = _forces_by_name(plant, chosen, accelerations)
     taken = plant.respond(asked, force).reaction[6:][chosen]
-    # Other laws at the same tick may count on the acceleration in place of the force: a shorter expression, and exact.
-    expected = {name: value for name, value in asked.items() if name not in plant.given}
-    return Commands(_named(plant, chosen, taken), expected=expected)
+    # Other laws at the same tick may use the acceleration in place of the force: a shorter expression, and exact.
+    expected = {name: value for name, value in asked.items() if name not in plant.known_accelerations}
+    return Commands(_forces_by_name(plant, chosen, taken), expected=expected)
 
 
 # -- joints --------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def joint_pid(
     Args:
         reference: a signal for each of the joints.
         stiffness, damping, integral: force per position error, per rate error, per its integral; one or for each joint.
-        joints: all but reaction wheels unless given.
+        joints: all but reaction wheels by default.
         windup: largest force of the integral part.
     """
 
@@ -116,16 +116,16 @@ def joint_pid(
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
-        wanted, rate, _ = _each(plant, "joints", chosen)
+        wanted, rate, _ = _joint_reference(plant, "joints", chosen)
         error = wanted - plant.joints[chosen]
         kp, kd, ki = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping", "integral"))
         force = kp * error + kd * (rate - plant.rates[chosen])
         if not integrates:
-            return Commands(_named(plant, chosen, force))
+            return Commands(_forces_by_name(plant, chosen, force))
         pull = plant.memory("integral", np.zeros(len(chosen)))
-        forces = _named(plant, chosen, force + pull)
+        forces = _forces_by_name(plant, chosen, force + pull)
         if plant.period is None:
-            # Conditional integration: at the bound only what leads back is integrated.
+            # Conditional integration: at the bound, only errors that reduce the integral are integrated.
             further = ca.logic_and(ca.fabs(pull) >= windup, pull * error > 0)
             return Commands(forces, rates={"integral": ca.if_else(further, 0, ki * error)})
         return Commands(
@@ -149,16 +149,16 @@ def computed_torque(
     Args:
         reference: a signal for each of the joints.
         stiffness, damping: 1/s2 and 1/s; one or for each joint.
-        joints: all but reaction wheels unless given.
-        held: further joints that do not move, beside those that the phase locks.
+        joints: all but reaction wheels by default.
+        held: further joints that do not move, besides those that the phase locks.
     """
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
-        wanted, rate, acceleration = _each(plant, "joints", chosen)
+        wanted, rate, acceleration = _joint_reference(plant, "joints", chosen)
         kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
-        return _following(plant.holding(held), chosen, acceleration + kd * slip + kp * error)
+        return _track_accelerations(plant.with_locked(held), chosen, acceleration + kd * slip + kp * error)
 
     return make_law(build, "computed_torque", settings, {"stiffness": stiffness, "damping": damping}, joints=reference)
 
@@ -168,35 +168,35 @@ def computed_torque(
 
 @dataclass(frozen=True)
 class _Hand:
-    """A frame against its reference, of which laws at the hand are made; rows are position, and attitude if given."""
+    """A frame and its reference, for Cartesian laws; rows are position, and attitude if given."""
 
     plant: Plant
     frame: str
-    turning: type[Attitude] | None
+    attitude_type: type[Attitude] | None
 
     @property
     def rows(self) -> int:
-        return 3 if self.turning is None else 6
+        return 3 if self.attitude_type is None else 6
 
     def error(self) -> SX:
         """Position error (m), and the attitude error's axis times its sine; world axes."""
         pose, wanted = self.plant.pose(self.frame), self.plant.reference("position").value
         error = wanted - pose.origin
-        if self.turning is None:
+        if self.attitude_type is None:
             return error
-        target = self.turning.rotation(self.plant)
+        target = self.attitude_type.rotation(self.plant)
         # Half the sum of n x n_d + s x s_d + a x a_d is axis times sine of the error angle (J. Y. S. Luh, M. W. Walker
         # and R. P. C. Paul, IEEE Trans. Automatic Control 25(3), 1980): no angle is extracted, and nothing is singular
-        # below half a rotation.
+        # below half a revolution.
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
         return ca.vertcat(error, 0.5 * apart)
 
-    def wanted(self, order: int) -> SX:
+    def reference_motion(self, order: int) -> SX:
         """Velocity (1) or acceleration (2) of the reference."""
         position = self.plant.reference("position")[order]
-        if self.turning is None:
+        if self.attitude_type is None:
             return position
-        return ca.vertcat(position, self.turning.motion(self.plant, order))
+        return ca.vertcat(position, self.attitude_type.motion(self.plant, order))
 
     def twist(self) -> SX:
         return self.plant.twist(self.frame)[: self.rows]
@@ -210,7 +210,7 @@ class _Hand:
     def accelerations(
         self, chosen: Sequence[int], kind: Jacobian, asked: SX, singular: tuple[float, float], self_motion: float
     ) -> SX:
-        """Of the chosen joints, for this acceleration of the frame beyond its drift."""
+        """Accelerations of the chosen joints for this acceleration of the frame beyond its drift."""
         matrix, rates = self.jacobian(chosen, kind), self.plant.rates[chosen]
         # With a redundant arm the pseudo-inverse leaves rates in the null space of J as they are. -c q' damps them, and
         # c J q' inside the inverse takes back what this would do to the hand.
@@ -219,7 +219,7 @@ class _Hand:
         return damped_inverse(matrix, asked + self_motion * (matrix @ rates), *singular) - self_motion * rates
 
     def drift(self, chosen: Sequence[int], kind: Jacobian, force: SX | None = None) -> SX:
-        """Acceleration when the chosen joints do not accelerate, and ``force`` (6 + n) acts besides."""
+        """Acceleration of the frame when the chosen joints do not accelerate and a further ``force`` (6 + n) acts."""
         plant = self.plant
         if kind == "generalized":
             return plant.drift(self.frame, [plant.robot.joint_names[i] for i in chosen], force)[: self.rows]
@@ -242,9 +242,9 @@ def _hand_law(
 ) -> Law:
     kind = None if attitude is None else type(attitude)
 
-    def made(plant: Plant) -> Any:
+    def build_hand_law(plant: Plant) -> Any:
         hand, chosen = _Hand(plant, frame, kind), _arm(plant, joints)
-        able = [i for i in chosen if plant.robot.joint_names[i] not in plant.given]
+        able = [i for i in chosen if plant.robot.joint_names[i] not in plant.known_accelerations]
         if len(able) < hand.rows and not singular[0]:
             raise InputError(
                 f"{len(able)} joints cannot move {frame!r} in {hand.rows} directions",
@@ -253,18 +253,22 @@ def _hand_law(
         return build(hand, chosen)
 
     def suspect(robot: Robot, times: Array, states: Array) -> str:
-        return _singular(robot, frame, 3 if kind is None else 6, joints, times, states)
+        return _explain_singularity(robot, frame, 3 if kind is None else 6, joints, times, states)
 
     constants = {} if attitude is None else attitude.constants
     own = {"suspect": suspect} | settings
-    return make_law(made, name, own, gains, constants, position=position, **references_of(attitude), **references)
+    return make_law(
+        build_hand_law, name, own, gains, constants, position=position, **references_of(attitude), **references
+    )
 
 
-def _singular(robot: Robot, frame: str, rows: int, joints: Sequence[str] | None, times: Array, states: Array) -> str:
-    """Where an arm was nearest to a dynamic singularity before it ran away, in words; "" where it was not near."""
+def _explain_singularity(
+    robot: Robot, frame: str, rows: int, joints: Sequence[str] | None, times: Array, states: Array
+) -> str:
+    """Where an arm was closest to a dynamic singularity before it went out of control, as text; empty if none."""
     at = Layout(robot.n)
     rates = np.abs(states[:, at.rates]).max(axis=1, initial=0.0)
-    # Only states before the arm ran away: what came after is no cause.
+    # Only states before the arm went out of control: what follows is not the cause.
     moved = states[: np.argmax(rates > RUNAWAY) if np.any(rates > RUNAWAY) else len(states)]
     if not len(moved):
         return ""
@@ -298,27 +302,27 @@ def resolved_acceleration(
     """A frame follows a path in the world while the base floats.
 
     Joint accelerations are J*^+ (acceleration of the path + damping * velocity error + stiffness * error - drift), with
-    the generalized Jacobian J* (Umetani and Yoshida 1989). ``jacobian="fixed-base"`` takes the base for fixed.
+    the generalized Jacobian J* (Umetani and Yoshida 1989). ``jacobian="fixed-base"`` assumes a fixed base.
 
     Args:
         position: three signals, m, world.
-        attitude: left alone where none is given.
+        attitude: free if omitted.
         stiffness, damping: 1/s2 and 1/s; one, or for each row (3, with an attitude 6).
-        singular: damping of the inverse, and the manipulability sqrt(det(J J^T)) below which it sets in.
-        self_motion: 1/s, with which motion of the joints dies out that does not move the frame.
-        command: joint forces, or joint accelerations that are exactly what is asked for.
+        singular: damping of the inverse, and the manipulability sqrt(det(J J^T)) below which it is applied.
+        self_motion: 1/s, decay rate of joint motion that does not move the frame.
+        command: joint forces, or joint accelerations that are realised exactly.
     """
     one_of(jacobian, ("generalized", "fixed-base"), "jacobian")
     one_of(command, ("forces", "accelerations"), "command")
 
     def build(hand: _Hand, chosen: list[int]) -> Commands:
         kp, kd = (hand.plant.constant(each, hand.rows) for each in ("stiffness", "damping"))
-        slip = hand.wanted(1) - hand.twist()
-        asked = hand.wanted(2) + kd * slip + kp * hand.error() - hand.drift(chosen, jacobian)
+        slip = hand.reference_motion(1) - hand.twist()
+        asked = hand.reference_motion(2) + kd * slip + kp * hand.error() - hand.drift(chosen, jacobian)
         accelerations = hand.accelerations(chosen, jacobian, asked, singular, self_motion)
         if command == "accelerations":
-            return Commands(accelerations=_named(hand.plant, chosen, accelerations))
-        return _following(hand.plant, chosen, accelerations)
+            return Commands(accelerations=_forces_by_name(hand.plant, chosen, accelerations))
+        return _track_accelerations(hand.plant, chosen, accelerations)
 
     gains = {"stiffness": stiffness, "damping": damping}
     return _hand_law(build, "resolved_acceleration", frame, position, attitude, joints, singular, settings, gains)
@@ -336,7 +340,7 @@ def resolved_rate(
     joints: Sequence[str] | None = None,
     **settings: Any,
 ) -> Law:
-    """A frame follows a path by joint rates J*^+ (velocity of the path + gain * error), which a rate loop keeps.
+    """A frame follows a path by joint rates J*^+ (velocity of the path + gain * error), tracked by a rate loop.
 
     Args:
         gain: 1/s, of the pose error; one or for each row.
@@ -349,10 +353,10 @@ def resolved_rate(
     def build(hand: _Hand, chosen: list[int]) -> Commands:
         plant, rates = hand.plant, hand.plant.rates[chosen]
         matrix = hand.jacobian(chosen, jacobian)
-        asked = hand.wanted(1) + plant.constant("gain", hand.rows) * hand.error()
+        asked = hand.reference_motion(1) + plant.constant("gain", hand.rows) * hand.error()
         if jacobian == "generalized":
             asked -= hand.twist() - matrix @ rates  # what the momentum and the other joints give to the hand
-        return _following(plant, chosen, rate_gain * (damped_inverse(matrix, asked, *singular) - rates))
+        return _track_accelerations(plant, chosen, rate_gain * (damped_inverse(matrix, asked, *singular) - rates))
 
     return _hand_law(build, "resolved_rate", frame, position, attitude, joints, singular, settings, {"gain": gain})
 
@@ -371,15 +375,15 @@ def impedance(
     self_motion: float = 1.0,
     **settings: Any,
 ) -> Law:
-    """A frame gives way like a mass on a spring and a damper: mass e'' + damping e' + stiffness e = -force.
+    """A frame responds like a mass on a spring and a damper: mass e'' + damping e' + stiffness e = -force.
 
     e is the reference less the frame's pose. N. Hogan, J. Dynamic Systems, Measurement, and Control 107(1), 1985, with
     the generalized Jacobian and the arm's computed torques on its floating base.
 
     Args:
-        mass, damping, stiffness: kg, N s/m, N/m (turning: kg m2, N m s/rad, N m/rad); one or for each row.
+        mass, damping, stiffness: kg, N s/m, N/m (rotation: kg m2, N m s/rad, N m/rad); one or for each row.
         force: wrench of the environment on the frame (world axes, one signal for each row), or "measured": by the law's
-            force/torque sensor there. Without it the environment feels the arm's own inertia in place of ``mass``.
+            force/torque sensor there. Without it the arm's own inertia acts on the environment in place of ``mass``.
     """
 
     felt, measured = force is not None, isinstance(force, str)
@@ -389,16 +393,18 @@ def impedance(
     def build(hand: _Hand, chosen: list[int]) -> Commands:
         plant = hand.plant
         m, d, k = (plant.constant(each, hand.rows) for each in ("mass", "damping", "stiffness"))
-        pull = d * (hand.wanted(1) - hand.twist()) + k * hand.error()
+        pull = d * (hand.reference_motion(1) - hand.twist()) + k * hand.error()
         if not felt:
-            asked = hand.wanted(2) + pull / m - hand.drift(chosen, "generalized")
-            return _following(plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion))
+            asked = hand.reference_motion(2) + pull / m - hand.drift(chosen, "generalized")
+            return _track_accelerations(
+                plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion)
+            )
         wrench = plant.wrench(frame)[: hand.rows] if measured else plant.reference("force").value
-        # The wrench accelerates base and arm too: its share is not asked for again, and the joints bear the rest.
+        # The wrench accelerates base and arm too: its share is not commanded again, and the joints carry the rest.
         push = plant.jacobian(frame)[: hand.rows, :].T @ wrench
-        asked = hand.wanted(2) + (pull + wrench) / m - hand.drift(chosen, "generalized", push)
+        asked = hand.reference_motion(2) + (pull + wrench) / m - hand.drift(chosen, "generalized", push)
         accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
-        return _following(plant, chosen, accelerations, push)
+        return _track_accelerations(plant, chosen, accelerations, push)
 
     gains = {"mass": mass, "damping": damping, "stiffness": stiffness}
     return _hand_law(
@@ -422,43 +428,46 @@ def reaction_null_space(
     command: Literal["forces", "accelerations"] = "forces",
     **settings: Any,
 ) -> Law:
-    """The arm moves as near to wished joint rates as it can without turning the base.
+    """The arm follows desired joint rates as closely as it can without rotating the base.
 
     Joint rates are kept in the null space of the reaction map (Nenchev, Yoshida and others 1999); the base keeps its
     attitude where the angular momentum is zero.
 
     Args:
         rates: a signal for each joint, rad/s or m/s.
-        gain: 1/s, with which rates come to those wished, and errors of the constraint decay.
+        gain: 1/s, rate at which joint rates approach the desired ones and constraint errors decay.
     """
     positive(gain, "gain", place="reaction_null_space")
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
-        (wished, speed, _), now = _each(plant, "rates", chosen), plant.rates[chosen]
+        (wished, speed, _), now = _joint_reference(plant, "rates", chosen), plant.rates[chosen]
         names = [plant.robot.joint_names[i] for i in chosen]
-        # Wheels that another law commands are there to turn the base: the arm does not undo what they do.
+        # Wheels commanded by another law are there to rotate the base: the arm does not cancel their effect.
         counted = [
-            i for i, name in enumerate(plant.robot.joint_names)
-            if not (name in plant.robot.wheel_names and (name in plant.acting or name in plant.given))
-        ]  # fmt: skip
+            i
+            for i, name in enumerate(plant.robot.joint_names)
+            if not (
+                name in plant.robot.wheel_names and (name in plant.other_forces or name in plant.known_accelerations)
+            )
+        ]
         carried = plant.reaction_map()[:, counted] @ plant.rates[counted]
         reaction = plant.reaction_map()[:, counted] @ plant.response(names)[[6 + i for i in counted], :]
         wanted = speed + gain * (wished - now)
         still = plant.respond(dict.fromkeys(names, ca.SX(0))).acceleration
         # The constraint K q' = 0 at the level of accelerations, with a term that lets its errors decay (after J.
         # Baumgarte, Computer Methods in Applied Mechanics and Engineering 1, 1972).
-        violated = plant.along(carried, still) + gain * carried
-        # The least change of the wished accelerations that meets the constraint.
+        violated = plant.time_derivative(carried, still) + gain * carried
+        # The smallest change of the desired accelerations that satisfies the constraint.
         accelerations = wanted - damped_inverse(reaction, reaction @ wanted + violated)
         if command == "accelerations":
-            return Commands(accelerations=_named(plant, chosen, accelerations))
-        return _following(plant, chosen, accelerations)
+            return Commands(accelerations=_forces_by_name(plant, chosen, accelerations))
+        return _track_accelerations(plant, chosen, accelerations)
 
     return make_law(build, "reaction_null_space", settings, rates=rates)
 
 
-def coordinated(
+def base_arm_coordination(
     frame: str,
     position: Sequence[Any],
     attitude: Attitude | None = None,
@@ -474,14 +483,14 @@ def coordinated(
     self_motion: float = 1.0,
     **settings: Any,
 ) -> Law:
-    """The base's thrust acts on the mass centre and on the total angular momentum only; the arm moves the hand.
+    """Thrust on the base controls the mass centre and the total angular momentum only; the arm moves the hand.
 
     Papadopoulos and Dubowsky, Coordinated manipulator/spacecraft motion control for space robotic systems, ICRA 1991.
 
     Args:
-        centre: three signals that the mass centre follows, m, world.
+        centre: three signals, the path of the mass centre, m, world.
         centre_stiffness, centre_damping: 1/s2 and 1/s, of the mass centre's error.
-        momentum_gain: 1/s, with which the angular momentum about the mass centre decays.
+        momentum_gain: 1/s, rate at which the angular momentum about the mass centre decays.
     """
     for name, value in (("centre_stiffness", centre_stiffness), ("centre_damping", centre_damping)):
         number(value, name, least=0.0, place="coordinated")
@@ -491,16 +500,16 @@ def coordinated(
         wanted, speed, rise = plant.reference("centre")
         lag = speed - plant.momentum[:3] / mass
         push = mass * (rise + centre_damping * lag + centre_stiffness * (wanted - plant.mass_centre))
-        # The force acts at the base's origin, not at the mass centre: its moment about the latter is made up for.
+        # The force acts at the base's origin, not at the mass centre: its moment about the latter is compensated.
         twist = -momentum_gain * plant.momentum[3:] + ca.cross(plant.mass_centre - plant.position, push)
         base = ca.vertcat(plant.base.rotation.T @ push, plant.base.rotation.T @ twist)
         kp, kd = (plant.constant(each, hand.rows) for each in ("stiffness", "damping"))
-        asked = hand.wanted(2) + kd * (hand.wanted(1) - hand.twist()) + kp * hand.error()
+        asked = hand.reference_motion(2) + kd * (hand.reference_motion(1) - hand.twist()) + kp * hand.error()
         thrust = ca.vertcat(base, ca.SX.zeros(plant.robot.n))
         asked -= hand.drift(chosen, "generalized", thrust)
         accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
-        arm = _following(plant, chosen, accelerations, thrust)
-        return replace(arm, forces={**arm.forces, **plant.named(base, BASE_DOFS)})
+        arm = _track_accelerations(plant, chosen, accelerations, thrust)
+        return replace(arm, forces={**arm.forces, **plant.values_by_name(base, BASE_DOFS)})
 
     gains = {"stiffness": stiffness, "damping": damping}
     return _hand_law(build, "coordinated", frame, position, attitude, joints, singular, settings, gains, centre=centre)

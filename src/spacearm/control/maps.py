@@ -1,4 +1,4 @@
-"""Maps of the workspace: manipulability and disturbance of the base over joints and over places of the hand."""
+"""Workspace maps: manipulability and base disturbance over joint positions and over positions of the hand."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known, positive, whole
+from spacearm.checks import array, check_name, integer, positive
 from spacearm.control.workspace import base_disturbance, finite, joint_ranges, twist_directions
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
 from spacearm.typing import Array
 
 #: Components of a frame's twist by name.
 TWIST = ("x", "y", "z", "wx", "wy", "wz")
-#: Configurations that are evaluated at once.
+#: Configurations evaluated in one batch.
 CHUNK = 20_000
 
 
-class Seen(NamedTuple):
-    """What an arm can do at configurations (...)."""
+class ArmMeasures(NamedTuple):
+    """Measures of an arm at configurations (...)."""
 
     place: Array  # (..., 3) of the frame from the mass centre, base axes, m
     manipulability: Array  # sqrt(det(J* J*^T)); zero at a dynamic singularity
     condition: Array  # smallest to largest singular value of J*
-    disturbance: Array  # largest angular velocity of the base for joint rates of length one, rad/s
-    cost: Array  # largest angular velocity of the base for a hand speed of one along the rows, least joint rates
+    disturbance: Array  # largest angular velocity of the base for joint rates of norm one, rad/s
+    cost: Array  # largest angular velocity of the base for a hand speed of one along the rows, with least joint rates
 
 
 def twist_rows(names: Sequence[str]) -> list[int]:
     """Rows of a twist by name."""
-    return [TWIST.index(known(name, TWIST, "component", of="a twist")) for name in names]
+    return [TWIST.index(check_name(name, TWIST, "component", of="a twist")) for name in names]
 
 
-def seen_at(
+def evaluate_arm(
     robot: Robot, frame: str, configurations: npt.ArrayLike, rows: Sequence[int], chosen: Sequence[int]
-) -> Seen:
-    """Manipulability and disturbance at configurations (..., n), moving the chosen joints only."""
+) -> ArmMeasures:
+    """Manipulability and base disturbance at configurations (..., n), when only the chosen joints move."""
     q = array(configurations, "configurations", (..., robot.n))
     flat, mechanics = q.reshape(-1, robot.n), mechanics_of(robot)
     directions = twist_directions(rows, len(chosen))
     if not len(flat):
         raise InputError("there are no configurations", hint="expected (..., joints) numbers")
-    found: list[Seen] = []
+    found: list[ArmMeasures] = []
     for first in range(0, len(flat), CHUNK):
         part = flat[first : first + CHUNK]
         matrix = finite(mechanics.generalized_jacobian(frame, part), "the generalized Jacobian")
@@ -59,18 +59,18 @@ def seen_at(
         largest = np.where(sizes[:, 0] > 0.0, sizes[:, 0], 1.0)
         cost[good] = np.linalg.svd(turned[good] @ np.linalg.pinv(matrix[good]), compute_uv=False)[:, 0]
         most = np.asarray(np.linalg.svd(turned, compute_uv=False)[:, 0], dtype=np.float64)
-        found.append(Seen(place, sizes.prod(axis=1), sizes[:, -1] / largest, most, cost))
-    parts = [np.concatenate([getattr(each, name) for each in found]) for name in Seen._fields]
-    return Seen(*(part.reshape(*q.shape[:-1], *part.shape[1:]) for part in parts))
+        found.append(ArmMeasures(place, sizes.prod(axis=1), sizes[:, -1] / largest, most, cost))
+    parts = [np.concatenate([getattr(each, name) for each in found]) for name in ArmMeasures._fields]
+    return ArmMeasures(*(part.reshape(*q.shape[:-1], *part.shape[1:]) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
 class JointMap:
-    """Over two joints, the others as they are."""
+    """Map over two joints; the others are fixed."""
 
     joints: tuple[str, str]
     values: tuple[Array, Array]
-    seen: Seen  # (first, second)
+    measures: ArmMeasures  # (first, second)
 
 
 def joint_map(
@@ -82,29 +82,29 @@ def joint_map(
     moved: Sequence[str],
     count: int = 61,
 ) -> JointMap:
-    """Over the ranges of two joints; ``moved`` are those whose rates count."""
-    with at("joint_map"):
+    """Map over the ranges of two joints; ``moved`` are the joints whose rates count."""
+    with error_context("joint_map"):
         if len(ranges) != 2:
             raise InputError(f"{len(ranges)} joints are given", hint="expected two")
-        whole(count, "count", least=2, most=2000)
+        integer(count, "count", least=2, most=2000)
         lines = tuple(np.linspace(low, high, count) for low, high in joint_ranges(ranges))
         grid = np.tile(array(configuration, "configuration", (robot.n,)), (count, count, 1))
     for name, values in zip(ranges, np.meshgrid(*lines, indexing="ij"), strict=True):
         grid[..., robot.joint_index(name)] = values
-    seen = seen_at(robot, frame, grid, rows, [robot.joint_index(name) for name in moved])
+    seen = evaluate_arm(robot, frame, grid, rows, [robot.joint_index(name) for name in moved])
     first, second = ranges
     return JointMap((first, second), (lines[0], lines[1]), seen)
 
 
 @dataclass(frozen=True, eq=False)
 class HandMap:
-    """Over places of a frame in a plane through the mass centre, base axes; cells that are not reached are NaN."""
+    """Map over positions of a frame in a plane through the mass centre, base axes; cells out of reach are NaN."""
 
     axes: tuple[str, str]
     edges: tuple[Array, Array]  # m
-    count: Array  # (first, second) configurations that get there
-    manipulability: Array  # best of them
-    cost: Array  # least of them, rad/m
+    count: Array  # (first, second) number of configurations that reach the cell
+    manipulability: Array  # largest of them
+    cost: Array  # smallest of them, rad/m
     reach: tuple[float, float]  # least and largest distance from the mass centre over all samples, m
 
 
@@ -120,7 +120,8 @@ def hand_map(
     samples: int = 40_000,
     cells: int = 60,
 ) -> HandMap:
-    """Over the places that a frame gets to with joints in their ranges (a low-discrepancy sequence of configurations).
+    """Map over the positions that a frame reaches with joints in their ranges (low-discrepancy sequence of
+    configurations).
 
     Args:
         axes: two of x, y, z that span the plane.
@@ -128,20 +129,20 @@ def hand_map(
     """
     from scipy.stats import qmc
 
-    with at("hand_map"):
-        across = ["xyz".index(known(axis, "xyz", "axis")) for axis in axes]
+    with error_context("hand_map"):
+        across = ["xyz".index(check_name(axis, "xyz", "axis")) for axis in axes]
         if len(set(across)) != 2:
             raise InputError(f"axes are {', '.join(axes)}", hint="expected two different ones")
         half = 0.5 * positive(thickness, "thickness", unit="m")
-        whole(samples, "samples", least=10, most=5_000_000)
-        whole(cells, "cells", least=2, most=1000)
+        integer(samples, "samples", least=10, most=5_000_000)
+        integer(cells, "cells", least=2, most=1000)
         low, high = joint_ranges(ranges).T
         still = array(configuration, "configuration", (robot.n,))
     chosen = [robot.joint_index(name) for name in ranges]
     spread = qmc.Halton(len(chosen), seed=0).random(samples)
     joints = np.tile(still, (samples, 1))
     joints[:, chosen] = low + spread * (high - low)
-    seen = seen_at(robot, frame, joints, rows, chosen)
+    seen = evaluate_arm(robot, frame, joints, rows, chosen)
     distance = np.linalg.norm(seen.place, axis=1)
     (normal,) = {0, 1, 2} - {*across}
     inside = np.abs(seen.place[:, normal]) <= half

@@ -1,4 +1,4 @@
-"""Thrusters between off and on: pulses whose widths, or widths and distances, give a level on average.
+"""Thruster modulation: pulses whose widths, or widths and spacing, give a level on average.
 
 A law commands thrusters by levels from 0 to 1; a modulation turns them into pulses on the law's ticks.
 
@@ -24,10 +24,10 @@ from spacearm.mechanics.spatial import SX
 
 @dataclass(frozen=True)
 class PulseWidth:
-    """One pulse in each window, as long as its level says.
+    """Pulse-width modulation: one pulse in each window, with the width that the level asks for.
 
-    Pulses last whole periods of the law. What rounding leaves over, and what is less than the shortest pulse of the
-    thruster, is added to the next window: the impulse is never wrong by more than one such pulse.
+    Pulses last whole periods of the law. The remainder of rounding, and pulses below the shortest one of the thruster,
+    are carried over to the next window: the impulse is never wrong by more than one such pulse.
 
     Args:
         window: s, a whole number of the law's periods.
@@ -43,7 +43,7 @@ class PulseWidth:
         period = _period(plant)
         ticks = round(self.window / period)
         if ticks < 1 or abs(self.window / period - ticks) > 1e-9 * ticks:
-            raise InputError(f"a window of {self.window:g} s is no whole number of periods of {period:g} s")
+            raise InputError(f"a window of {self.window:g} s is not a multiple of the period of {period:g} s")
         count = plant.memory("window", lasting=False)
         memory, on, start = {"window": ca.if_else(count >= ticks - 1, 0, count + 1)}, {}, count == 0
         for name, level in levels.items():
@@ -57,7 +57,7 @@ class PulseWidth:
             # Below the shortest pulse nothing is fired; the impulse waits in ``rest``.
             whole = ca.if_else(ca.logic_or(whole < least, level <= 0), 0.0, whole)
             now = ca.if_else(start, whole, width)
-            # Bounded by a shortest pulse: a debt that grows without end would fire long after the level has gone.
+            # Bounded by a shortest pulse: an unbounded remainder would fire long after the level has dropped.
             left = ca.if_else(level <= 0, 0.0, ca.fmax(ca.fmin(wanted - whole, least), -least))
             memory |= {f"width of {name}": now, f"rest of {name}": ca.if_else(start, left, rest)}
             on[name] = ca.if_else(count < now, 1.0, 0.0)
@@ -89,14 +89,16 @@ class PulseWidthFrequency:
         for name in ("gain", "time_constant", "on"):
             positive(getattr(self, name), name, place=place)
         if not 0.0 <= self.off < self.on:
-            raise InputError(f"goes off at {self.off:g} and on at {self.on:g}", place=place, hint="expected off < on")
+            raise InputError(
+                f"switches off at {self.off:g} and on at {self.on:g}", place=place, hint="expected off < on"
+            )
         if self.gain <= self.on:
             raise InputError(
-                f"a gain of {self.gain:g} never gets to {self.on:g}", place=place, hint="expected a gain above 'on'"
+                f"a gain of {self.gain:g} never reaches {self.on:g}", place=place, hint="expected a gain above 'on'"
             )
 
     def lengths(self, level: float) -> tuple[float, float]:
-        """Length of pulses and of the gaps between them for a steady level, s; no end of one of them is infinity."""
+        """Length of pulses and of the gaps between them for a constant level, s; infinite if one does not end."""
         high, low = self.gain * level, self.gain * (level - 1.0)
         pulse = math.inf if low >= self.off else self.time_constant * math.log((self.on - low) / (self.off - low))
         gap = math.inf if high <= self.on else self.time_constant * math.log((high - self.off) / (high - self.on))

@@ -1,4 +1,4 @@
-"""Plans: signals from point to point for joints and for the hand, as fast as limits allow.
+"""Plans: point-to-point signals for joints and for the hand, as fast as limits permit.
 
 Without gravity and from rest, a motion that takes c times as long needs c**2 times less force (every term of the
 equations of motion is of second order in the rates): time scaling under limits of force and rate is exact.
@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, number, one_of, positive, unit_vector
-from spacearm.control.attitudes import Attitude, AttitudeSpline, Turning, rest_spline, smooth
+from spacearm.control.attitude_paths import Attitude, AttitudeRotation, AttitudeSpline, rest_spline, smooth_spline
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError, SimulationError, at
+from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import Phase, Run, Signal, State, collision_pairs, from_ppoly, gaps, nearest, simulate
-from spacearm.simulate.distance import Nearest, Pair
+from spacearm.simulate import Phase, Run, Signal, State, collision_pairs, from_ppoly, gaps, nearest_approach, simulate
+from spacearm.simulate.distance import NearestApproach, Pair
 from spacearm.typing import Array
 
 Profile = Literal["quintic", "trapezoid"]
@@ -37,7 +37,7 @@ Profile = Literal["quintic", "trapezoid"]
 BLEND = 0.25
 #: Largest rate and acceleration of 10 s^3 - 15 s^4 + 6 s^5 on the unit interval.
 QUINTIC_RATE, QUINTIC_ACCELERATION = 15.0 / 8.0, 10.0 / math.sqrt(3.0)
-#: Speeds up to this (m/s, rad/s) are none.
+#: Speeds up to this (m/s, rad/s) count as rest.
 STILL = 1e-9
 #: Intervals between the samples of a plan.
 SAMPLES = 400
@@ -46,7 +46,7 @@ ROUNDING = 1e-9
 
 
 def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Signal:
-    """To rest, from rest or from a ``rate``, with zero acceleration at both ends; then still."""
+    """A quintic to rest, from rest or from a ``rate``, with zero acceleration at both ends; constant afterwards."""
     way, t = last - first, positive(duration, "duration", unit="s", place="quintic")
     if not 1e-60 < t < 1e60:  # its fourth power is a number
         raise InputError(f"duration is {t:g} s", place="quintic", hint="expected 1e-60 to 1e60 s")
@@ -57,7 +57,9 @@ def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Si
 
 
 def trapezoid(first: float, last: float, duration: float, blend: float = BLEND) -> Signal:
-    """Constant acceleration for a share ``blend`` of the duration, constant rate, constant deceleration; then still."""
+    """Constant acceleration for a fraction ``blend`` of the duration, constant rate, constant deceleration; then
+    constant.
+    """
     t = positive(duration, "duration", unit="s", place="trapezoid")
     share = number(blend, "blend", above=0.0, most=0.5, place="trapezoid")
     rate = (last - first) / (t * (1.0 - share))
@@ -73,7 +75,7 @@ def trapezoid(first: float, last: float, duration: float, blend: float = BLEND) 
 def shortest_duration(
     way: npt.ArrayLike, rate: npt.ArrayLike, acceleration: npt.ArrayLike, profile: Profile = "quintic"
 ) -> float:
-    """Seconds in which all of the ways can be gone within largest rates and accelerations (infinite: no limit)."""
+    """Shortest duration (s) in which all displacements fit the largest rates and accelerations (infinite: no limit)."""
     one_of(profile, ("quintic", "trapezoid"), "profile")
     ways = np.abs(np.asarray(way, dtype=np.float64))
     top, bend = QUINTIC_RATE, QUINTIC_ACCELERATION
@@ -94,34 +96,35 @@ def point_to_point(
     profile: Profile = "quintic",
     start: npt.ArrayLike = 0.0,
 ) -> tuple[list[Signal], float]:
-    """Joints (or positions) that start and arrive together, and how long they take.
+    """Joint (or position) signals that start and end together, and their duration.
 
     Args:
-        duration: s; the shortest within the limits unless given.
+        duration: s; the shortest within the limits by default.
         rate, acceleration: the largest of each, one for all or each.
-        start: rates at the start; other than zero they take a quintic profile, a duration, and no limits.
+        start: rates at the start; if not zero, a quintic profile and a duration are required, and limits are not
+            applied.
     """
-    with at("point_to_point"):
+    with error_context("point_to_point"):
         a = array(first, "first")
         b = array(last, "last", a.shape)
         begin = np.broadcast_to(array(start, "start"), a.shape)
         if np.any(begin):
             if profile != "quintic" or duration is None:
-                raise InputError("starts while it moves", hint="expected a duration and the quintic profile")
+                raise InputError("moves at the start", hint="expected a duration and the quintic profile")
             moving = zip(a, b, begin, strict=True)
             return [quintic(float(x), float(y), duration, float(v)) for x, y, v in moving], float(duration)
         shortest = shortest_duration(b - a, rate, acceleration, profile)
         if duration is None:
             duration = positive(shortest, "shortest duration", unit="s", hint="give limits, or a duration")
         elif duration < shortest * (1.0 - 1e-12):
-            raise InputError(f"{duration:g} s break the limits", hint=f"expected at least {shortest:.6g} s")
+            raise InputError(f"{duration:g} s violates the limits", hint=f"expected at least {shortest:.6g} s")
         make = quintic if profile == "quintic" else trapezoid
         return [make(float(x), float(y), duration) for x, y in zip(a, b, strict=True)], float(duration)
 
 
 @dataclass(frozen=True, eq=False)
 class HandPath:
-    """Where a frame is to be: three signals (m, world), and its attitude."""
+    """Path of a frame: three signals (m, world), and its attitude."""
 
     frame: str
     position: tuple[Signal, ...]
@@ -140,17 +143,19 @@ def hand_line(
     profile: Profile = "quintic",
     hold_attitude: bool = True,
 ) -> HandPath:
-    """A straight way of a frame from where it is to ``goal`` (m, world), turning about one axis to ``attitude``.
+    """A straight path of a frame from its present position to ``goal`` (m, world), rotating about one axis to
+    ``attitude``.
 
-    A frame that moves at the start goes on from its velocity and angular velocity to rest at the goal, in a bend.
+    A frame that moves at the start continues with its velocity and angular velocity, and comes to rest at the goal on a
+    curved path.
 
     Args:
-        attitude: quaternion (w, x, y, z) at the end; as at the start unless given.
-        hold_attitude: with False and no attitude, the attitude is left to itself.
+        attitude: quaternion (w, x, y, z) at the end; as at the start by default.
+        hold_attitude: if False and no attitude is given, the attitude is free.
     """
-    with at("hand_line"):
+    with error_context("hand_line"):
         target = array(goal, "goal", (3,))
-        origin, rotation, velocity, spin = _moving(robot, start, frame)
+        origin, rotation, velocity, spin = _frame_motion(robot, start, frame)
         if profile != "quintic" and np.any([velocity, spin]):
             raise InputError("the frame moves at the start", hint="expected profile='quintic'")
         position, _ = point_to_point(origin, target, duration, profile=profile, start=velocity)
@@ -159,25 +164,25 @@ def hand_line(
             return HandPath(frame, tuple(position), None, duration)
         if np.any(spin):
             ends = [first, first if attitude is None else array(attitude, "attitude", (4,))]
-            return HandPath(frame, tuple(position), AttitudeSpline.through([0.0, duration], ends, spin), duration)
+            return HandPath(frame, tuple(position), AttitudeSpline.interpolate([0.0, duration], ends, spin), duration)
         if attitude is None:
-            return HandPath(frame, tuple(position), Turning(first), duration)
+            return HandPath(frame, tuple(position), AttitudeRotation(first), duration)
         turn = rotation_from_quaternion(unit_vector(attitude, "attitude", (4,))) @ rotation.T
         axis, angle = _axis_angle(turn)
         make = quintic if profile == "quintic" else trapezoid
-        return HandPath(frame, tuple(position), Turning(first, axis, make(0.0, angle, duration)), duration)
+        return HandPath(frame, tuple(position), AttitudeRotation(first, axis, make(0.0, angle, duration)), duration)
 
 
-def _moving(robot: Robot, start: State, frame: str) -> tuple[Array, Array, Array, Array]:
+def _frame_motion(robot: Robot, start: State, frame: str) -> tuple[Array, Array, Array, Array]:
     """Origin and rotation of a frame in the world, its velocity and angular velocity (world axes)."""
     mechanics = mechanics_of(robot)
     origin, rotation = mechanics.frame_pose(frame, start.joints, base=start.pose)
-    twist = _or_still(mechanics.frame_velocity(frame, start.joints, start.velocity, base=start.pose))
+    twist = _zero_rounding(mechanics.frame_velocity(frame, start.joints, start.velocity, base=start.pose))
     return origin, rotation, twist[:3], twist[3:]
 
 
-def _or_still(speeds: Array) -> Array:
-    """Speeds, zeros where all of them are no more than rounding."""
+def _zero_rounding(speeds: Array) -> Array:
+    """Speeds, or zeros if all are within rounding."""
     return speeds if np.any(np.abs(speeds) > STILL) else np.zeros_like(speeds)
 
 
@@ -201,33 +206,33 @@ def hand_spline(
     *,
     hold_attitude: bool = True,
 ) -> HandPath:
-    """A smooth way of a frame from where it is through way points (K, 3), at times (K,) s above zero.
+    """A smooth path of a frame from its present position through waypoints (K, 3) at times (K,), s, above zero.
 
-    From the velocity that it has to rest, quintic pieces, acceleration and angular acceleration without jumps.
+    From its present velocity to rest, in quintic segments with continuous acceleration and angular acceleration.
 
     Args:
-        attitudes: quaternions (K, 4) at the way points; as at the start unless given.
-        hold_attitude: with False and no attitudes, the attitude is left to itself.
+        attitudes: quaternions (K, 4) at the waypoints; as at the start by default.
+        hold_attitude: if False and no attitudes are given, the attitude is free.
     """
-    with at("hand_spline"):
+    with error_context("hand_spline"):
         when = np.append(0.0, array(times, "times", ("K",)))
         through = array(positions, "positions", (when.size - 1, 3))
-        origin, rotation, velocity, spin = _moving(robot, start, frame)
+        origin, rotation, velocity, spin = _frame_motion(robot, start, frame)
         columns = zip(np.vstack([origin, through]).T, velocity, strict=True)
         way = tuple(rest_spline(when, *column) for column in columns)
         first = quaternion_from_rotation(rotation)
-        turning: Attitude | None = Turning(first) if hold_attitude else None
+        turning: Attitude | None = AttitudeRotation(first) if hold_attitude else None
         if attitudes is None and hold_attitude and np.any(spin):
             attitudes = np.tile(first, (len(through), 1))
         if attitudes is not None:
             turns = np.vstack([first, array(attitudes, "attitudes", (len(through), 4))])
-            turning = AttitudeSpline.through(when, turns, spin)
+            turning = AttitudeSpline.interpolate(when, turns, spin)
         return HandPath(frame, way, turning, float(when[-1]))
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A limit that a plan breaks."""
+class LimitViolation:
+    """A limit that a plan violates."""
 
     joint: str
     what: str  # position, rate or force
@@ -244,22 +249,25 @@ class Broken:
 
 @dataclass(frozen=True, eq=False)
 class JointPlan:
-    """Joint paths by name from a state on, while the base floats: what a phase drives or a law follows."""
+    """Joint paths by name from an initial state on a floating base, for a phase to drive or a law to follow."""
 
     robot: Robot = field(repr=False)
     start: State = field(repr=False)
     signals: dict[str, Signal]
     duration: float  # s
-    error: float = 0.0  # m, largest of the frame on its way, where it was made for one
-    path: HandPath | None = None  # that it was made for
+    error: float = 0.0  # m, largest deviation of the frame from its path, if the plan was made for one
+    path: HandPath | None = None  # the path that it was made for
 
     @classmethod
-    def between(cls, robot: Robot, start: State, last: npt.ArrayLike, duration: float | None = None) -> JointPlan:
-        """Straight from the configuration at the start to ``last``; the shortest within the joints' rates unless
-        ``duration`` is given."""
+    def from_endpoints(
+        cls, robot: Robot, start: State, last: npt.ArrayLike, duration: float | None = None
+    ) -> JointPlan:
+        """Straight path from the initial configuration to ``last``; the shortest within the joint rates if no
+        ``duration`` is given.
+        """
         rates = np.array([joint.limits.velocity for joint in robot.joints])
         limit = math.inf if duration else rates
-        paths, lasting = point_to_point(start.joints, last, duration, rate=limit, start=_or_still(start.rates))
+        paths, lasting = point_to_point(start.joints, last, duration, rate=limit, start=_zero_rounding(start.rates))
         return cls(robot, start, dict(zip(robot.joint_names, paths, strict=True)), lasting)
 
     @property
@@ -273,7 +281,7 @@ class JointPlan:
 
     @cached_property
     def run(self) -> Run:
-        """The plan as it comes out: joints driven, base floating."""
+        """Simulate the plan: joints driven, base floating."""
         run = simulate(self.robot, self.start, self.phase(limits="ignore"), sample=self.duration / SAMPLES)
         if run.end is None or not run.sound:
             raise SimulationError(f"the plan could not be run: {run.why}", place="plan")
@@ -281,12 +289,13 @@ class JointPlan:
 
     @property
     def end(self) -> State:
-        """Where it ends, the base included."""
+        """Final state, including the base."""
         return self.run.end  # type: ignore[return-value]
 
     def hand(self, frame: str) -> HandPath:
-        """Where the plan takes a frame in the world, for laws at the hand: the path that it was made for, or a spline
-        through its samples; then still."""
+        """Path of a frame in the world under the plan, for Cartesian laws: the path that it was made for, or a spline
+        through samples.
+        """
         if self.path is not None and self.path.frame == frame:
             return self.path
         times, states, at = self.run.times, self.run.states, Layout(self.robot.n)
@@ -295,24 +304,24 @@ class JointPlan:
         for k in range(1, len(turns)):
             # q and -q are one attitude: a spline needs neighbours of the same sign.
             turns[k] *= 1.0 if turns[k] @ turns[k - 1] >= 0.0 else -1.0
-        way, turn = (tuple(smooth(times, column) for column in values.T) for values in (origin, turns))
+        way, turn = (tuple(smooth_spline(times, column) for column in values.T) for values in (origin, turns))
         return HandPath(frame, way, AttitudeSpline(turn), self.duration)
 
     @property
-    def turn(self) -> float:
-        """Angle between the base's attitudes at the start and at the end, rad."""
+    def base_rotation(self) -> float:
+        """Rotation of the base from start to end, rad."""
         w = abs(float(self.start.quaternion @ self.end.quaternion))
         # By atan2 and not acos, which loses half the digits of small angles.
         vector = np.linalg.norm(self.end.quaternion - math.copysign(w, 1.0) * self.start.quaternion)
         return 2.0 * math.atan2(float(vector), w) if w else math.pi
 
-    def stretched(self, factor: float) -> JointPlan:
-        """The same way in ``factor`` times the time."""
-        slow = {name: stretched(signal, positive(factor, "factor")) for name, signal in self.signals.items()}
+    def scale_time(self, factor: float) -> JointPlan:
+        """The same path in ``factor`` times the time."""
+        slow = {name: scale_time(signal, positive(factor, "factor")) for name, signal in self.signals.items()}
         return JointPlan(self.robot, self.start, slow, factor * self.duration, self.error)
 
-    def broken(self) -> list[Broken]:
-        """Limits of the joints (position, rate, force of the drive) that it breaks, each where that is worst."""
+    def find_violations(self) -> list[LimitViolation]:
+        """Joint limits (position, rate, drive force) that the plan violates, each at its worst."""
         data, found = self.run.data, []
         force = data["reaction"].values[:, 6:]
         for i, joint in enumerate(self.robot.joints):
@@ -327,32 +336,38 @@ class JointPlan:
                 k = int(np.argmax(over))
                 if over[k] > ROUNDING * max(1.0, abs(values[k])):
                     limit = high if values[k] > high else low
-                    found.append(Broken(joint.name, what, float(self.run.times[k]), float(values[k]), float(limit)))
+                    found.append(
+                        LimitViolation(joint.name, what, float(self.run.times[k]), float(values[k]), float(limit))
+                    )
         return found
 
     def check(self) -> JointPlan:
-        """The plan, an :class:`InputError` if it breaks a limit of the joints."""
-        broken = self.broken()
+        """Return the plan; raise an :class:`InputError` if it violates a joint limit."""
+        broken = self.find_violations()
         if broken:
             more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-            hint = "control.fastest(plan) keeps rates and forces" if broken[0].what != "position" else "another way"
+            hint = (
+                "control.minimise_duration(plan) keeps rates and forces within limits"
+                if broken[0].what != "position"
+                else "choose another path"
+            )
             raise InputError(f"{broken[0]}{more}", place="plan", hint=hint)
         return self
 
-    def clearance(self, pairs: Sequence[Pair] | None = None, least: float | None = None) -> Nearest:
-        """The smallest gap (m) between shapes, pair by pair, along the plan, the base where it really is.
+    def clearance(self, pairs: Sequence[Pair] | None = None, least: float | None = None) -> NearestApproach:
+        """Smallest gap (m) between pairs of shapes along the plan, including the motion of the base.
 
         Args:
             pairs: shapes on frames of the robot, which move along with it, or at poses fixed in the world; the robot's
-                own collision shapes unless given.
-            least: an :class:`InputError` with time and pair where the gap falls below it.
+                own collision shapes by default.
+            least: raise an :class:`InputError` with time and pair if the gap falls below this.
         """
         from scipy.interpolate import CubicHermiteSpline
         from scipy.optimize import minimize_scalar
 
         chosen = collision_pairs(self.robot) if pairs is None else pairs
         run, states = self.run, self.run.states
-        found = nearest(run, chosen)
+        found = nearest_approach(run, chosen)
         # The least gap lies between samples: refined on the interpolated motion around the nearest sample.
         moving = CubicHermiteSpline(run.times, states, run.track.outputs[:, : states.shape[1]])
         k = int(np.searchsorted(run.times, found.time))
@@ -364,7 +379,7 @@ class JointPlan:
             options={"xatol": 1e-9},
         )
         if best.fun < found.gap:
-            found = Nearest(float(best.fun), found.pair, float(best.x))
+            found = NearestApproach(float(best.fun), found.pair, float(best.x))
         if least is not None and found.gap < least:
             a, b = (each.label for each in found.pair)
             raise InputError(
@@ -376,7 +391,7 @@ class JointPlan:
 
 
 def hermite(times: Array, values: Array, rates: Array) -> Signal:
-    """Cubic pieces with these values and rates at the times; then on at the last rate, still where that is none."""
+    """Cubic segments with these values and rates at the times; afterwards the last rate is kept."""
     from scipy.interpolate import CubicHermiteSpline
 
     way = from_ppoly(CubicHermiteSpline(times, values, rates))
@@ -385,15 +400,15 @@ def hermite(times: Array, values: Array, rates: Array) -> Signal:
     return Signal(breaks, np.column_stack([way.coefficients, [values[-1], last, 0.0, 0.0]]))
 
 
-def stretched(signal: Signal, factor: float) -> Signal:
-    """The same way in ``factor`` times the time."""
+def scale_time(signal: Signal, factor: float) -> Signal:
+    """The same path in ``factor`` times the time."""
     # p(t / c): the coefficient of power k is divided by c^k.
     powers = np.arange(len(signal.coefficients))[:, None]
     return Signal(signal.breaks * factor, signal.coefficients / float(factor) ** powers)
 
 
-def within_limits(robot: Robot, start: State, paths: Sequence[Signal], duration: float) -> float:
-    """By what factor joint paths from rest must be slowed down (below 1: may be sped up) for the joints' limits.
+def limit_time_factor(robot: Robot, start: State, paths: Sequence[Signal], duration: float) -> float:
+    """Factor by which joint paths from rest must be slowed down (below 1: may be sped up) to respect the joint limits.
 
     ``paths`` has one for each joint; limits are those of rate and effort in the robot.
     """

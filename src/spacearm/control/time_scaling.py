@@ -1,4 +1,4 @@
-"""The fastest timing of a joint path within limits of rate, acceleration and force, the base floating.
+"""The fastest timing of a joint path within limits of rate, acceleration and force, on a floating base.
 
 Along a path q(s) from rest, at zero momentum, drive forces are a(s) s'' + b(s) s'^2: linear in s'' and x = s'^2. On a
 grid with constant s'' between points, the largest x from which the end can still be met is found backwards, then the
@@ -19,24 +19,24 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import numbers, whole
+from spacearm.checks import integer, numbers
 from spacearm.control.follow import check_still
 from spacearm.control.plans import JointPlan
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
-#: Times that a plan may be slowed down for what the grid, springs and dampers leave over.
+#: How often a plan may be slowed down to correct for the grid, springs and dampers.
 ROUNDS = 6
 
 
-def fastest(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *, grid: int = 200) -> JointPlan:
-    """The same way of the joints in the shortest time within their limits of rate and force (effort).
+def minimise_duration(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *, grid: int = 200) -> JointPlan:
+    """The same joint path in the shortest time within the limits of rate and force (effort).
 
-    Springs, dampers and friction of the joints are not in the optimum: where a run with them breaks a limit, the plan
-    is slowed down as a whole until it does not.
+    Springs, dampers and friction of the joints are not part of the optimum: if a run with them violates a limit, the
+    whole plan is slowed down until it does not.
 
     Args:
         acceleration: largest joint accelerations, one for all or each.
@@ -44,23 +44,23 @@ def fastest(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *, grid: in
     """
     robot = plan.robot
     check_still(robot, plan.start, "fastest")
-    with at("fastest"):
+    with error_context("fastest"):
         most = np.array(np.broadcast_to(numbers(acceleration, "acceleration"), (robot.n,)))
         rates, forces = (np.array([getattr(j.limits, what) for j in robot.joints]) for what in ("velocity", "effort"))
-        step, way = _geometry(plan, whole(grid, "grid", least=10, most=5000))
+        step, way = _geometry(plan, integer(grid, "grid", least=10, most=5000))
         if not np.isfinite(np.concatenate([rates, forces, most])).any():
             raise InputError("no joint has a limit of rate or force", hint="give them in the robot, or an acceleration")
-        rows = _Rows(robot, way, step, forces, most)
+        rows = _IntervalLimits(robot, way, step, forces, most)
         slope = np.abs(way[1])
         top = np.min(np.where(slope > 1e-12, (rates / np.maximum(slope, 1e-12)) ** 2, np.inf), axis=1)
         speed = _profile(rows, top, step)
-    found = _timed(plan, way, step, speed)
+    found = _apply_timing(plan, way, step, speed)
     for _ in range(ROUNDS):
-        over = _used(found, rates, forces)
+        over = _slowdown_factor(found, rates, forces)
         if over <= 1.0 + 1e-9:
             return found
-        found = found.stretched(over * (1.0 + 1e-6))
-    raise InputError("the path breaks limits however slowly it is gone", place="fastest", hint="springs hold it")
+        found = found.scale_time(over * (1.0 + 1e-6))
+    raise InputError("the path violates limits at any speed", place="fastest", hint="springs hold it")
 
 
 def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
@@ -73,11 +73,11 @@ def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
     if not length[-1] > 0.0:
         raise InputError("no joint moves")
     moving = np.append(True, np.diff(length) > 1e-12 * length[-1])
-    # Equal lengths, not equal times: at its ends a path from rest to rest hardly moves in time, and the grid would be
-    # wasted there.
+    # Equal lengths, not equal times: a path from rest to rest hardly moves near its ends, where grid points would be
+    # wasted.
     even = np.linspace(0.0, length[-1], count + 1)
     when, gone = np.interp(even, length[moving], times[moving]), CubicSpline(times, length)
-    for _ in range(4):  # Newton's method: where the path stands still, at its ends, nothing moves
+    for _ in range(4):  # Newton's method; at its ends, where the path is at rest, nothing moves
         rate = gone(when, 1)
         when = np.clip(when - np.where(rate > 0.0, (gone(when) - even) / np.maximum(rate, 1e-300), 0.0), 0, times[-1])
     when[[0, -1]] = times[[0, -1]]
@@ -86,7 +86,7 @@ def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
     return float(even[1]), [way(even, order) for order in range(4)]
 
 
-class _Rows:
+class _IntervalLimits:
     """Limits at both ends of each interval: alpha u + beta x <= gamma, u = s'' on it and x = s'^2 at its start."""
 
     def __init__(self, robot: Robot, way: list[Array], step: float, forces: Array, most: Array) -> None:
@@ -94,10 +94,12 @@ class _Rows:
         mechanics = mechanics_of(robot)
         base, mixed, arm = mechanics.mass_blocks(joints)
         # Zero momentum gives the base's velocity for unit s': -Hb^-1 Hbm q'.
-        rates = np.concatenate([-_solved(base, mixed, slope), slope], axis=1)
+        rates = np.concatenate([-_solve_base_motion(base, mixed, slope), slope], axis=1)
         bias = mechanics.bias(joints, rates)
         moved = -np.linalg.solve(base, (np.einsum("kij,kj->ki", mixed, bend) + bias[:, :6])[..., None])[..., 0]
-        linear = np.einsum("kij,kj->ki", arm, slope) - np.einsum("kij,ki->kj", mixed, _solved(base, mixed, slope))
+        linear = np.einsum("kij,kj->ki", arm, slope) - np.einsum(
+            "kij,ki->kj", mixed, _solve_base_motion(base, mixed, slope)
+        )
         square = np.einsum("kij,kj->ki", arm, bend) + np.einsum("kij,ki->kj", mixed, moved) + bias[:, 6:]
         by_u, by_x = np.hstack([linear, slope]), np.hstack([square, bend])
         limit = np.concatenate([forces, most])
@@ -109,9 +111,10 @@ class _Rows:
         self.alpha, self.beta = np.hstack([alpha, -alpha]), np.hstack([beta, -beta])
         self.gamma = np.tile(limit, 4)
 
-    def at(self, k: int, step: float, most: float) -> tuple[Array, Array, Array]:
-        """Rows of an interval, with 0 <= x + 2 step u <= most, as bounds of u (value, slope by x) above and below, and
-        the largest x of rows without u."""
+    def interval_rows(self, k: int, step: float, most: float) -> tuple[Array, Array, Array]:
+        """Rows of an interval, with 0 <= x + 2 step u <= most, as upper and lower bounds of u (value, slope by x), and
+        the largest x of rows without u.
+        """
         alpha = np.append(self.alpha[k], [2 * step, -2 * step])
         beta, gamma = np.append(self.beta[k], [1.0, -1.0]), np.append(self.gamma, [most, 0.0])
         size = np.abs(alpha) > 1e-13
@@ -125,38 +128,42 @@ class _Rows:
         )
 
 
-def _solved(base: Array, mixed: Array, slope: Array) -> Array:
+def _solve_base_motion(base: Array, mixed: Array, slope: Array) -> Array:
     """Hb^-1 Hbm q' at all points."""
     return np.asarray(np.linalg.solve(base, np.einsum("kij,kj->ki", mixed, slope)[..., None])[..., 0])
 
 
-def _profile(rows: _Rows, top: Array, step: float) -> Array:
-    """s' at the points of the grid: backwards what can still be stopped, forwards as fast as can be."""
+def _profile(rows: _IntervalLimits, top: Array, step: float) -> Array:
+    """s' at the grid points: a backward pass bounds what can still be stopped, a forward pass maximises it."""
     count = len(top) - 1
     bound = np.zeros(count + 1)
     for k in range(count - 1, -1, -1):
-        above, below, plain = rows.at(k, step, bound[k + 1])
+        above, below, plain = rows.interval_rows(k, step, bound[k + 1])
         # Every lower bound of u stays below every upper one: with u gone, rows in x alone.
         slope = above[1][:, None] - below[1]
         room = above[0][:, None] - below[0]
         steep = slope > 1e-13
         bound[k] = max(0.0, min(top[k], plain, float((room[steep] / slope[steep]).min(initial=np.inf))))
         if not np.isfinite(bound[k]):
-            raise InputError("nothing limits the path", hint="expected a limit of rate or force of a joint that moves")
+            raise InputError(
+                "no limit applies to the path", hint="expected a limit of rate or force of a joint that moves"
+            )
     # Forwards the largest u each time: greedy is optimal, because bound keeps every later interval feasible.
     squared = np.zeros(count + 1)
     for k in range(count):
-        above, _, _ = rows.at(k, step, bound[k + 1])
+        above, _, _ = rows.interval_rows(k, step, bound[k + 1])
         u = float((above[0] - above[1] * squared[k]).min())
         squared[k + 1] = min(max(squared[k] + 2 * step * u, 0.0), bound[k + 1])
     if np.any(squared[1:-1] <= 0.0):
         where = int(np.flatnonzero(squared[1:-1] <= 0.0)[0]) + 1
-        raise InputError(f"the limits stop the path {100 * where / count:.3g} % of the way", hint="raise the limits")
+        raise InputError(
+            f"the limits stop the path after {100 * where / count:.3g} % of its length", hint="raise the limits"
+        )
     return np.sqrt(squared)
 
 
-def _timed(plan: JointPlan, way: list[Array], step: float, speed: Array) -> JointPlan:
-    """The path with this timing: cubic pieces of s composed with s(t), which is quadratic on each."""
+def _apply_timing(plan: JointPlan, way: list[Array], step: float, speed: Array) -> JointPlan:
+    """The path with this timing: cubic segments in s composed with s(t), which is quadratic on each."""
     v, w = speed[:-1], speed[1:]
     lasting = 2 * step / (v + w)
     # s(t) = v t + half t^2 on an interval, composed with a cubic in s: exactly a polynomial of degree six.
@@ -179,8 +186,8 @@ def _timed(plan: JointPlan, way: list[Array], step: float, speed: Array) -> Join
     return JointPlan(plan.robot, plan.start, signals, float(edges[-1]), plan.error)
 
 
-def _used(plan: JointPlan, rates: Array, forces: Array) -> float:
-    """By what factor a plan has to be slowed down for these limits, going by its run."""
+def _slowdown_factor(plan: JointPlan, rates: Array, forces: Array) -> float:
+    """Factor by which a plan must be slowed down to respect these limits, according to its run."""
     data = plan.run.data
     rate = np.abs(data["joint_velocity"].values) / rates
     force = np.abs(data["reaction"].values[:, 6:]) / forces

@@ -1,4 +1,4 @@
-"""Where a floating arm can work: the virtual manipulator, dynamic singularities, disturbance of the base."""
+"""Workspace of a floating arm: the virtual manipulator, dynamic singularities, disturbance of the base."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, whole
+from spacearm.checks import array, integer
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
 from spacearm.typing import Array
 
 
 def twist_directions(rows: Sequence[int], joints: int) -> list[int]:
-    """Rows of a twist as a list: distinct ones of 0 to 5, at least one and no more than there are joints."""
-    found = [whole(row, "row", least=0, most=5) for row in rows]
+    """Rows of a twist as a list: distinct indices from 0 to 5, at least one and at most as many as joints."""
+    found = [integer(row, "row", least=0, most=5) for row in rows]
     if not found or len({*found}) < len(found):
         raise InputError(f"rows are {found}", hint="expected distinct ones of 0 to 5")
     if len(found) > joints:
@@ -34,11 +34,11 @@ def joint_ranges(ranges: Mapping[str, tuple[float, float]]) -> Array:
 
 
 def finite(found: Array, what: str) -> Array:
-    """The same numbers; an :class:`InputError` where some are not finite."""
+    """The same numbers; raises an :class:`InputError` if some are not finite."""
     if not np.all(np.isfinite(found)):
         raise InputError(
             f"{what} is not finite",
-            hint="expected positions of ordinary size, and a robot whose mass is not all on one line",
+            hint="expected positions of ordinary magnitude, and a robot whose mass is not all on one line",
         )
     return found
 
@@ -46,8 +46,8 @@ def finite(found: Array, what: str) -> Array:
 def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
     """Constant vectors (m), one in the axes of each body, whose sum leads from the mass centre to a frame.
 
-    With no force from outside the mass centre stays: the frame moves as the hand of a manipulator whose fixed base is
-    there, the virtual ground. Vafa and Dubowsky, Int. J. Robotics Research 9(4), 1990.
+    Without external forces the mass centre does not accelerate: the frame moves like the hand of a manipulator whose
+    fixed base is there, the virtual ground. Vafa and Dubowsky, Int. J. Robotics Research 9(4), 1990.
     """
     if any(joint.kind != "revolute" for joint in robot.joints):
         raise InputError("a prismatic joint changes the length of virtual links", place="virtual_manipulator")
@@ -73,7 +73,7 @@ def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
 
 
 def longest_reach(robot: Robot, frame: str) -> float:
-    """No farther than this can a frame be from the mass centre, m; infinite with prismatic joints."""
+    """Upper bound of the distance of a frame from the mass centre, m; infinite with prismatic joints."""
     if any(joint.kind != "revolute" for joint in robot.joints):
         return float("inf")
     return float(sum(np.linalg.norm(link) for link in virtual_manipulator(robot, frame).values()))
@@ -83,9 +83,9 @@ def dynamic_manipulability(robot: Robot, frame: str, joints: npt.ArrayLike, rows
     """sqrt(det(J* J*^T)) of the generalized Jacobian (...), for joints (..., n): zero at a dynamic singularity.
 
     Args:
-        rows: of the twist (0 to 2 linear, 3 to 5 angular) in base axes that matter.
+        rows: rows of the twist (0 to 2 linear, 3 to 5 angular) in base axes to consider.
     """
-    with at("dynamic_manipulability"):
+    with error_context("dynamic_manipulability"):
         directions = twist_directions(rows, robot.n)
         whole_matrix = mechanics_of(robot).generalized_jacobian(frame, joints)
         chosen = finite(whole_matrix, "the generalized Jacobian")[..., directions, :]
@@ -96,7 +96,7 @@ def dynamic_manipulability(robot: Robot, frame: str, joints: npt.ArrayLike, rows
 def base_disturbance(robot: Robot, joints: npt.ArrayLike) -> Array:
     """-Hb^-1 Hbm (..., 6, n): velocity of the base, base axes, for joint rates at zero momentum."""
     base, coupling, _ = mechanics_of(robot).mass_blocks(joints)
-    with at("base_disturbance"):
+    with error_context("base_disturbance"):
         try:
             found = np.asarray(-np.linalg.solve(base, coupling), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -108,24 +108,24 @@ def base_disturbance(robot: Robot, joints: npt.ArrayLike) -> Array:
 class Workspace:
     """Distances of a frame from the mass centre (m) that an arm reaches, and those at which it can be singular.
 
-    A distance between ``singular`` bounds is reached in singular and in regular configurations, as the way there has
-    it; one outside them is path-independent: the frame gets there whatever the way.
-    Papadopoulos and Dubowsky, J. Dynamic Systems, Measurement, and Control 115(1), 1993.
+    A distance within the ``singular`` bounds is reached in singular or in regular configurations, depending on the
+    path; outside them the workspace is path-independent: the frame gets there by any path. Papadopoulos and Dubowsky,
+    J. Dynamic Systems, Measurement, and Control 115(1), 1993.
     """
 
     reach: tuple[float, float]
-    singular: tuple[tuple[float, float], ...]  # of each family of singular configurations
+    singular: tuple[tuple[float, float], ...]  # one for each family of singular configurations
     configurations: Array  # (S, n) singular ones that were found
     radii: Array  # (S,)
 
     def independent(self) -> list[tuple[float, float]]:
-        """Bands of distances that are reached whatever the way."""
+        """Intervals of distance that are reached by any path."""
         edges = sorted({*self.reach, *(end for band in self.singular for end in band)})
         middles = [0.5 * (low + high) for low, high in pairwise(edges)]
         return [band for band, inside in zip(pairwise(edges), self.path_independent(middles), strict=True) if inside]
 
     def path_independent(self, radius: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Which distances are reached whatever the way."""
+        """Whether each distance is reached by any path."""
         r = np.asarray(radius, dtype=np.float64)
         inside = (r >= self.reach[0]) & (r <= self.reach[1])
         for low, high in self.singular:
@@ -142,19 +142,19 @@ def workspace(
     count: int = 181,
     configuration: npt.ArrayLike | None = None,
 ) -> Workspace:
-    """Dynamic singularities of an arm that has as many joints in ``ranges`` as ``rows`` of the twist matter.
+    """Dynamic singularities of an arm with as many joints in ``ranges`` as ``rows`` of the twist.
 
-    The determinant of the generalized Jacobian is looked at on a grid of joint positions, and its sign changes along
-    the last of the joints are refined; they do not depend on where the base is.
+    The determinant of the generalized Jacobian is evaluated on a grid of joint positions, and its sign changes along
+    the last joint are refined; they do not depend on the pose of the base.
 
     Args:
         ranges: joint to lowest and highest position; all other joints do not move.
         count: points of the grid along each joint.
-        configuration: where the other joints are; zero unless given.
+        configuration: positions of the other joints; zero by default.
     """
-    with at("workspace"):
+    with error_context("workspace"):
         chosen, ends = [robot.joint_index(name) for name in ranges], joint_ranges(ranges)
-        whole(count, "count", least=3, most=2000)
+        integer(count, "count", least=3, most=2000)
         directions = twist_directions(rows, 6)
         if len(chosen) != len(directions):
             raise InputError(f"{len(chosen)} joints for {len(directions)} rows", hint="expected as many joints as rows")

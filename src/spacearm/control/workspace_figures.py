@@ -1,4 +1,4 @@
-"""Figures of the workspace: maps over joints and over places, and the distances that are path-independent."""
+"""Figures of the workspace: maps over joints and over positions, and the path-independent distances."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 def figures(over: JointMap, places: HandMap, radii: Workspace | None, robot: Robot) -> Iterator[Figure]:
     """In the order in which they are to be read."""
-    yield _places(places, radii)
-    yield _over(over, radii, robot)
+    yield _hand_map_figure(places, radii)
+    yield _joint_map_figure(over, radii, robot)
     if radii is not None:
-        yield _radii(radii)
+        yield _radii_figure(radii)
 
 
-def _heat(figure: go.Figure, x: Array, y: Array, values: Array, column: int) -> None:
+def _add_heat_map(figure: go.Figure, x: Array, y: Array, values: Array, column: int) -> None:
     """A map in one panel, its colours beside it."""
     import plotly.graph_objects as go
 
@@ -38,12 +38,12 @@ def _heat(figure: go.Figure, x: Array, y: Array, values: Array, column: int) -> 
     figure.add_trace(heat, row=1, col=column)
 
 
-def _places(places: HandMap, radii: Workspace | None) -> Figure:
+def _hand_map_figure(places: HandMap, radii: Workspace | None) -> Figure:
     titles = ("configurations", "best manipulability", "least base motion [rad/m]")
     plot = panels(titles, height=420, spacing=0.1)
     count = np.where(places.count > 0, places.count, np.nan)
     for column, values in enumerate((count, places.manipulability, places.cost), 1):
-        _heat(plot, places.edges[0], places.edges[1], values, column)
+        _add_heat_map(plot, places.edges[0], places.edges[1], values, column)
         for radius in _edges(radii):
             _circle(plot, radius, column)
     a, b = places.axes
@@ -52,10 +52,12 @@ def _places(places: HandMap, radii: Workspace | None) -> Figure:
     for column in (1, 2, 3):
         number = column if column > 1 else ""
         plot.update_layout({f"yaxis{number}": {"scaleanchor": f"x{number}", "constrain": "domain"}})
-    lines = " Circles: where distances begin at which it can be singular." if _edges(radii) else ""
+    lines = " Circles: bounds of the distances at which it can be singular." if _edges(radii) else ""
     text = (
-        f"Places of the frame from the mass centre in the plane {a}-{b}, base axes: how many of the configurations get "
-        f"there, their best manipulability, and the least turn of the base for a metre of the hand.{lines}"
+        f"Positions of the frame relative to the mass centre in the plane {a}-{b}, base axes: "
+        "number of configurations that reach "
+        f"each, their largest manipulability, and the "
+        f"smallest rotation of the base per metre of hand motion.{lines}"
     )
     return Figure("places", plot, text)
 
@@ -71,15 +73,15 @@ def _circle(plot: go.Figure, radius: float, column: int) -> None:
     plot.add_shape(type="circle", x0=-radius, x1=radius, y0=-radius, y1=radius, line=line, row=1, col=column)
 
 
-def _over(over: JointMap, radii: Workspace | None, robot: Robot) -> Figure:
+def _joint_map_figure(over: JointMap, radii: Workspace | None, robot: Robot) -> Figure:
     import plotly.graph_objects as go
 
     plot = panels(("dynamic manipulability", "base rate / joint rate"), height=420, spacing=0.16)
     turning = [robot.joint(name).kind == "revolute" for name in over.joints]
     scale = [180.0 / np.pi if turns else 1.0 for turns in turning]
     axes = [values * factor for values, factor in zip(over.values, scale, strict=True)]
-    for column, values in enumerate((over.seen.manipulability, over.seen.disturbance), 1):
-        _heat(plot, axes[0], axes[1], values, column)
+    for column, values in enumerate((over.measures.manipulability, over.measures.disturbance), 1):
+        _add_heat_map(plot, axes[0], axes[1], values, column)
     if radii is not None and len(radii.configurations) and radii.configurations.shape[1] == robot.n:
         chosen = [robot.joint_index(name) for name in over.joints]
         marks: dict[str, Any] = {"mode": "markers", "marker": {"size": 3, "color": COLOURS[3]}, "showlegend": False}
@@ -92,19 +94,19 @@ def _over(over: JointMap, radii: Workspace | None, robot: Robot) -> Figure:
     for axis, values in zip((plot.update_xaxes, plot.update_yaxes), axes, strict=True):
         axis(range=[float(values.min()), float(values.max())])
     dots = (
-        " Dots: dynamic singularities, wherever the joints are that are not on the map."
+        " Dots: dynamic singularities, at any position of the joints that are not on the map."
         if radii is not None and len(radii.configurations)
         else ""
     )
     return Figure(
         "joints",
         plot,
-        f"Over two joints, the others as they are; the base's rate for joint rates of size 1.{dots} "
-        "It does not matter where the base is.",
+        f"Map over two joints, the others fixed; angular velocity of the base for joint rates of norm 1.{dots} "
+        "The map does not depend on the pose of the base.",
     )
 
 
-def _radii(radii: Workspace) -> Figure:
+def _radii_figure(radii: Workspace) -> Figure:
     plot = new_figure(x="distance from the mass centre", x_unit="m", height=220)
     bands = {"reach": [radii.reach], "can be singular": radii.singular, "path-independent": radii.independent()}
     for k, several in enumerate(bands.values()):
@@ -113,5 +115,5 @@ def _radii(radii: Workspace) -> Figure:
             plot.add_shape(type="rect", fillcolor=COLOURS[(7, 3, 2)[k]], **shape)
     plot.update_yaxes(range=[0.4, 3.6], tickvals=[3, 2, 1], ticktext=[*bands], showgrid=False)
     plot.update_xaxes(range=[0.0, 1.05 * radii.reach[1]])
-    text = "Distances of the frame from the mass centre; path-independent ones are reached whatever the way."
+    text = "Distances of the frame from the mass centre; path-independent ones are reached by any path."
     return Figure("distances", plot, text)

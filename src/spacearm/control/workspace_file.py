@@ -1,4 +1,4 @@
-"""Questions of the workspace from a scenario file: reach, dynamic singularities, disturbance of the base, as maps."""
+"""The workspace study from a scenario file: reach, dynamic singularities and base disturbance, as maps."""
 
 from __future__ import annotations
 
@@ -9,75 +9,79 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spacearm import control
-from spacearm.checks import known
-from spacearm.control.maps import HandMap, JointMap, hand_map, joint_map, seen_at, twist_rows
+from spacearm.checks import check_name
+from spacearm.control.maps import HandMap, JointMap, evaluate_arm, hand_map, joint_map, twist_rows
 from spacearm.control.workspace_figures import figures
 from spacearm.errors import InputError
 from spacearm.model import Robot
-from spacearm.model.document import at
+from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Name, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.study import Findings, Session, StudyFile, dataset, key, row
 from spacearm.study.limits import range_use, worst_first
-from spacearm.study.tables import ConfigurationKeys, Count, Pair, check_turns
+from spacearm.study.tables import ConfigurationKeys, Count, Pair, check_revolute
+from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.words import number
 
-#: Points of the grid in which singular configurations are looked for, by the number of joints.
+#: Grid points for the search for singular configurations, by the number of joints.
 SINGULAR_GRID = {1: 2001, 2: 181, 3: 41}
 
 
 class WorkspaceFile(StudyFile, ConfigurationKeys):
-    """Where an arm can work."""
+    """Workspace of an arm."""
 
     needs_mujoco: ClassVar[bool] = False
 
-    frame: Name | None = key(None, "whose places are asked for; the last of the robot where left out")
-    ranges: dict[str, Pair] | None = key(None, "joint = [lower, upper] of the joints that move, rad or m")
-    ranges_deg: dict[str, Pair] | None = key(None, "the same in degrees; without any, all joints within their limits")
-    twist: list[Name] = key(["x", "y", "z"], "components of the frame's motion that matter: x, y, z, wx, wy, wz")
-    across: list[Name] | None = key(None, "two joints of the map over joints; the second and third where left out")
-    plane: list[Name] = key(["x", "z"], "axes of the map over places, base axes from the mass centre")
-    thickness: Number | None = key(None, "of the slice, m; a tenth of the reach where left out")
-    samples: Count = key(40_000, "configurations of the map over places")
-    grid: Count = key(61, "points along each joint of the map over joints")
-    cells: Count = key(60, "of the map over places, along each axis")
+    frame: Name | None = key(None, "frame whose workspace is mapped; the last frame of the robot if omitted")
+    ranges: dict[str, Pair] | None = key(None, "joint = [lower, upper] of the moving joints, rad or m")
+    ranges_deg: dict[str, Pair] | None = key(
+        None, "the same in degrees; if both are omitted, all joints within their limits"
+    )
+    twist: list[Name] = key(["x", "y", "z"], "components of the frame's motion to consider: x, y, z, wx, wy, wz")
+    across: list[Name] | None = key(None, "two joints of the joint map; the second and third if omitted")
+    plane: list[Name] = key(["x", "z"], "axes of the position map, base axes from the mass centre")
+    thickness: Number | None = key(None, "thickness of the slice, m; a tenth of the reach if omitted")
+    samples: Count = key(40_000, "configurations of the position map")
+    grid: Count = key(61, "points along each joint of the joint map")
+    cells: Count = key(60, "cells of the position map along each axis")
 
-    def solve(self, session: Session) -> Reach:
+    def solve(self, session: Session) -> WorkspaceFindings:
         """Make the maps."""
         robot = session.robot(self.robot)
         frame = robot.frames[-1].name if self.frame is None and robot.frames else self.frame or robot.bodies[-1].name
-        with at("frame"):
+        with error_context("frame"):
             robot.frame(frame)
-        ranges = self.moving(robot)
-        with at("twist"):
+        ranges = self.find_ranges(robot)
+        with error_context("twist"):
             rows = twist_rows(self.twist)
             if len(rows) > len(ranges) or not rows:
                 raise InputError(
-                    f"{len(ranges)} joints move, {len(rows)} components are asked for",
+                    f"{len(ranges)} joints move, but {len(rows)} components are given",
                     hint="expected at least as many joints as components",
                 )
         still = self.positions(robot)
-        session.tell(0.1, "over joints")
-        across = self.pair([*ranges])
+        session.report_progress(0.1, "over joints")
+        across = self.map_joint_pair([*ranges])
         over = joint_map(robot, frame, {n: ranges[n] for n in across}, rows, still, [*ranges], self.grid)
-        session.tell(0.4, "over places")
+        session.report_progress(0.4, "over places")
         longest = control.longest_reach(robot, frame)
         thick = self.thickness or 0.1 * (longest if math.isfinite(longest) else 2.0)
         places = hand_map(
             robot, frame, ranges, rows, still, axes=self.plane, thickness=thick, samples=self.samples, cells=self.cells
         )
-        session.tell(0.8, "dynamic singularities")
+        session.report_progress(0.8, "dynamic singularities")
         radii = None
         if len(rows) == len(ranges) and len(ranges) in SINGULAR_GRID:
             count = SINGULAR_GRID[len(ranges)]
             radii = control.workspace(robot, frame, ranges, rows, count=count, configuration=still)
-        return Reach(robot=robot, frame=frame, rows_of=rows, ranges=ranges, over=over, places=places, radii=radii)
+        return WorkspaceFindings(
+            robot=robot, frame=frame, rows_of=rows, ranges=ranges, over=over, places=places, radii=radii
+        )
 
-    def moving(self, robot: Robot) -> dict[str, tuple[float, float]]:
-        """Joints that move and their ranges."""
-        check_turns(robot, self.ranges_deg or (), "ranges")
-        given = self.si("ranges")
+    def find_ranges(self, robot: Robot) -> dict[str, tuple[float, float]]:
+        """Moving joints and their ranges."""
+        check_revolute(robot, self.ranges_deg or (), "ranges")
+        given = self.si_value("ranges")
         if given is None:
             given = {}
             for joint in robot.joints:
@@ -85,27 +89,27 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
                     continue
                 wide = math.pi if joint.kind == "revolute" else math.inf
                 given[joint.name] = (max(joint.limits.lower, -wide), min(joint.limits.upper, wide))
-        with at("ranges"):
+        with error_context("ranges"):
             for name, (low, high) in given.items():
-                known(name, robot.joint_names, "joint", of=robot.name)
+                check_name(name, robot.joint_names, "joint", of=robot.name)
                 if not (math.isfinite(low) and math.isfinite(high) and low < high):
                     raise InputError(f"joint {name!r} has the range {low:g} to {high:g}", hint="expected lower, upper")
             if len(given) < 2:
                 raise InputError(f"{len(given)} joints move", hint="expected two or more")
         return {name: (float(low), float(high)) for name, (low, high) in given.items()}
 
-    def pair(self, names: list[str]) -> list[str]:
-        """The two joints of the map over joints."""
+    def map_joint_pair(self, names: list[str]) -> list[str]:
+        """The two joints of the joint map."""
         if self.across is None:
             return names[1:3] if len(names) > 2 else names[:2]
-        with at("across"):
+        with error_context("across"):
             if len(set(self.across)) != 2:
                 raise InputError(f"{len(self.across)} joints are given", hint="expected two different ones")
-            return [known(name, names, "joint that moves") for name in self.across]
+            return [check_name(name, names, "joint that moves") for name in self.across]
 
 
-class Reach(Findings):
-    """What the maps say."""
+class WorkspaceFindings(Findings):
+    """Findings of the workspace study."""
 
     robot: Robot
     frame: str
@@ -120,23 +124,21 @@ class Reach(Findings):
     singular = row(
         "m", "distances at which it can be singular", of=lambda r: {f"{k}.{n}": v for k, n, v in r.bands()} or None
     )
-    manipulability = row(
-        "", "largest on the map over places", of=lambda r: _extreme(r.places.manipulability, np.nanmax)
-    )
+    manipulability = row("", "largest on the position map", of=lambda r: _extreme(r.places.manipulability, np.nanmax))
     disturbance = row(
         "rad/m",
-        "turn of the base for a metre of the hand, least over places",
+        "rotation of the base per metre of hand motion, smallest over positions",
         of=lambda r: _extreme(r.places.cost, np.nanmin),
     )
 
     @property
-    def moved(self) -> list[str]:
+    def active_joints(self) -> list[str]:
         """Joints that move."""
         return [*self.ranges]
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Distances from the mass centre that were found."""
+        """Distances from the mass centre that are reached."""
         low, high = self.places.reach
         return (low, high) if self.radii is None else (min(low, self.radii.reach[0]), max(high, self.radii.reach[1]))
 
@@ -150,21 +152,24 @@ class Reach(Findings):
 
     def headline(self) -> str:
         low, high = self.reach
-        text = f"The frame {self.frame} reaches places {number(low, 3)} to {number(high, 3)} m from the mass centre. "
+        span = f"{format_number(low, 3)} to {format_number(high, 3)} m"
+        text = f"The frame {self.frame} reaches positions {span} from the mass centre. "
         if self.radii is None:
-            return text + "Dynamic singularities are on the maps."
+            return text + "Dynamic singularities are shown on the maps."
         if not self.radii.singular:
-            return text + "No dynamic singularity lies within: all of it is path-independent."
+            return text + "There is no dynamic singularity: the whole workspace is path-independent."
         ends = [value for _, _, value in self.bands()]
         return text + (
-            f"Between {number(min(ends), 3)} and {number(max(ends), 3)} m it can be singular, as the way there has it; "
-            f"elsewhere its workspace is path-independent."
+            f"Between {format_number(min(ends), 3)} and {format_number(max(ends), 3)} m it can be "
+            "singular, depending "
+            f"on the path; elsewhere the workspace is path-independent."
         )
 
     def summary(self) -> str:
         return (
-            f"The joints {', '.join(self.moved)} move while the base of {self.robot.name} ({self.robot.mass:g} kg) "
-            "floats at zero momentum. Distances are from the mass centre, which stays; places are in axes of the base."
+            f"The joints {', '.join(self.active_joints)} move while the base of {self.robot.name} "
+            f"({self.robot.mass:g} kg) floats at zero momentum. "
+            "Distances are from the mass centre, which is fixed; positions are in base axes."
         )
 
     def certificate(self) -> Mapping[str, Checks]:
@@ -174,13 +179,15 @@ class Reach(Findings):
             beyond = max(0.0, self.reach[1] - longest)
             checks["reach"] = Check(beyond, 1e-9, "m", "beyond the virtual manipulator's length")
         if self.radii is not None and len(self.radii.configurations):
-            chosen = [self.robot.joint_index(name) for name in self.moved]
-            worst = seen_at(self.robot, self.frame, self.radii.configurations, self.rows_of, chosen).condition.max()
+            chosen = [self.robot.joint_index(name) for name in self.active_joints]
+            worst = evaluate_arm(
+                self.robot, self.frame, self.radii.configurations, self.rows_of, chosen
+            ).condition.max()
             checks["singular"] = Check(float(worst), 1e-6, "", "smallest to largest singular value where singular")
         return checks
 
     def limits(self) -> list[Limit]:
-        """The ranges of the maps against those of the joints."""
+        """Ranges of the maps compared with the joint limits."""
         found = []
         for name, (low, high) in self.ranges.items():
             joint = self.robot.joint(name)
@@ -201,16 +208,21 @@ class Reach(Findings):
                 "second": ("second", second, "m", places.axes[1]),
             },
             {
-                "joint_manipulability": (f"{a} {b}", over.seen.manipulability, "", "sqrt(det(J* J*^T))"),
+                "joint_manipulability": (f"{a} {b}", over.measures.manipulability, "", "sqrt(det(J* J*^T))"),
                 "joint_disturbance": (
                     f"{a} {b}",
-                    over.seen.disturbance,
+                    over.measures.disturbance,
                     "1",
-                    "turn rate of the base for a joint rate of 1",
+                    "angular velocity of the base for joint rates of norm 1",
                 ),
-                "configurations": ("first second", places.count, "1", "configurations that get there"),
-                "manipulability": ("first second", places.manipulability, "", "best of them"),
-                "disturbance": ("first second", places.cost, "rad/m", "least turn of the base for a metre of the hand"),
+                "configurations": ("first second", places.count, "1", "configurations that reach the cell"),
+                "manipulability": ("first second", places.manipulability, "", "largest of them"),
+                "disturbance": (
+                    "first second",
+                    places.cost,
+                    "rad/m",
+                    "smallest rotation of the base per metre of hand motion",
+                ),
             },
         )
 

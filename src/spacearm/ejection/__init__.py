@@ -1,39 +1,45 @@
-"""Emergency ejection: throwing an arm off its satellite by springs on a rail, after Cai et al. (2023)."""
+"""Emergency ejection: separating an arm from its satellite by springs on a rail, after Cai et al. (2023)."""
 
 from spacearm.ejection.batch import Ejections, eject_batch
-from spacearm.ejection.clearance import Box, Plane, clearance
-from spacearm.ejection.compare import compare
-from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
+from spacearm.ejection.clearance import BoxRegion, PlaneRegion, clearance
+from spacearm.ejection.compare import compare_methods
+from spacearm.ejection.configuration import (
+    BestConfiguration,
+    EjectionConstraints,
+    EjectionGoal,
+    best_configuration,
+    configuration_map,
+)
 from spacearm.ejection.mass import equivalent_mass
-from spacearm.ejection.montecarlo import Uncertainty, monte_carlo
-from spacearm.ejection.release import Release
-from spacearm.ejection.rig import Rig, planar
+from spacearm.ejection.montecarlo import EjectionUncertainty, monte_carlo
+from spacearm.ejection.release import ReleaseState
+from spacearm.ejection.rig import Rig, reduce_to_plane
 from spacearm.ejection.run import Ejection, eject
-from spacearm.ejection.segmented import Segmented, segmented
-from spacearm.ejection.separation_device import Device, SeparationSpring
+from spacearm.ejection.segmented import SegmentedEjection, run_segmented
+from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 
 __all__ = [
     "BestConfiguration",
-    "Box",
-    "Constraints",
-    "Device",
+    "BoxRegion",
     "Ejection",
+    "EjectionConstraints",
+    "EjectionGoal",
+    "EjectionUncertainty",
     "Ejections",
-    "Goal",
-    "Plane",
-    "Release",
+    "PlaneRegion",
+    "ReleaseState",
     "Rig",
-    "Segmented",
+    "SegmentedEjection",
+    "SeparationDevice",
     "SeparationSpring",
-    "Uncertainty",
     "best_configuration",
     "clearance",
-    "compare",
+    "compare_methods",
     "configuration_map",
     "eject",
     "eject_batch",
     "equivalent_mass",
     "monte_carlo",
-    "planar",
-    "segmented",
+    "reduce_to_plane",
+    "run_segmented",
 ]

@@ -1,8 +1,8 @@
-"""How near the bodies of a flying arm come to what they must not touch.
+"""Clearance of the bodies of a flying arm from keep-out regions.
 
-A body with collision shapes is these. Any other is its skeleton: straight lines from its frame's origin to its mass
-centre, to the joints that it carries and to its frames, with a radius around them (capsules). Keep-out regions are
-fixed to the satellite. Signed distances: negative is inside.
+A body with collision shapes is represented by them. Any other body is represented by its skeleton: straight lines from
+its frame's origin to its mass centre, to the joints that it carries and to its frames, with a radius around them
+(capsules). Keep-out regions are fixed to the satellite. Signed distances: negative is inside.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from spacearm.errors import InputError
 from spacearm.mechanics import shapes
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.layout import QUATERNION
-from spacearm.model.parts import finite, frozen_array, unit_vector
+from spacearm.model.parts import finite, read_only_array, unit_vector
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import On, World, collision_pairs, gaps
-from spacearm.simulate.bodies import move
+from spacearm.simulate import ShapeOnFrame, World, collision_pairs, gaps
+from spacearm.simulate.bodies import evaluate_bodies
 from spacearm.simulate.distance import Pair
 from spacearm.typing import Array
 
@@ -30,15 +30,15 @@ _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Plane:
-    """Everything below a plane is kept out; ``point`` and ``normal`` (pointing to the free side), satellite frame."""
+class PlaneRegion:
+    """Keep-out half-space below a plane; ``point`` and ``normal`` (pointing to the free side), satellite frame."""
 
     point: Array = field(default_factory=lambda: np.zeros(3))
     normal: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
     name: str = "plane"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "point", frozen_array(self.point, (3,), "point of the keep-out plane"))
+        object.__setattr__(self, "point", read_only_array(self.point, (3,), "point of the keep-out plane"))
         object.__setattr__(self, "normal", unit_vector(self.normal, "normal of the keep-out plane"))
 
     def distance(self, points: Array) -> Array:
@@ -48,7 +48,7 @@ class Plane:
 
     @property
     def solid(self) -> tuple[shapes.Shape, Pose]:
-        """The shape, and where it lies in the satellite's frame."""
+        """The shape, and its pose in the satellite's frame."""
         across = np.linalg.svd(self.normal[None])[2][1:]
         return shapes.Plane(), Pose(
             np.stack([across[0], np.cross(self.normal, across[0]), self.normal], axis=1), self.point
@@ -56,16 +56,16 @@ class Plane:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
-    """The inside of a box is kept out: two opposite corners in the satellite frame, m, edges along its axes."""
+class BoxRegion:
+    """Keep-out box: two opposite corners in the satellite frame, m, edges along its axes."""
 
     low: Array
     high: Array
     name: str = "box"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", frozen_array(self.low, (3,), "low corner of the keep-out box"))
-        object.__setattr__(self, "high", frozen_array(self.high, (3,), "high corner of the keep-out box"))
+        object.__setattr__(self, "low", read_only_array(self.low, (3,), "low corner of the keep-out box"))
+        object.__setattr__(self, "high", read_only_array(self.high, (3,), "high corner of the keep-out box"))
         if np.any(self.high <= self.low):
             raise InputError(
                 f"low corner {self.low.tolist()}, high corner {self.high.tolist()}",
@@ -83,11 +83,11 @@ class Box:
 
     @property
     def solid(self) -> tuple[shapes.Shape, Pose]:
-        """The shape, and where it lies in the satellite's frame."""
+        """The shape, and its pose in the satellite's frame."""
         return shapes.Box(*(self.high - self.low)), Pose(translation=0.5 * (self.low + self.high))
 
 
-KeepOut = Plane | Box
+KeepOut = PlaneRegion | BoxRegion
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +127,13 @@ def clearance(
     bones: Skeleton | None = None,
     satellite: Array | None = None,
 ) -> Array:
-    """Least signed distance (T, bodies), m, of every body from all regions and, by collision shapes, from other bodies.
+    """Smallest signed distance (T, bodies), m, of every body from all regions and, by collision shapes, from other
+    bodies.
 
     Args:
         states: flat states of the arm (T, 13 + 2 n).
         satellite: flat states of the satellite (T, 13 or more), to which the regions are fixed; at the world's origin
-            where left out.
+            if omitted.
     """
     bones = bones or skeleton(robot)
     least = np.full((len(states), len(robot.bodies)), np.inf)
@@ -143,15 +144,15 @@ def clearance(
         for column, own in enumerate(owners):
             for body in own:
                 least[:, body] = np.minimum(least[:, body], found[:, column])
-    bodies = move(robot, states)
+    bodies = evaluate_bodies(robot, states)
     near = bodies.origin[:, list(bones.body)]
     far = near + np.einsum("tlij,lj->tli", bodies.rotation[:, list(bones.body)], bones.end)
     if satellite is not None:
         turn, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
-        # Into the satellite's frame, in which the regions stand still.
+        # Into the satellite's frame, in which the regions are fixed.
         near, far = (np.einsum("tji,tlj->tli", turn, part - place) for part in (near, far))
     for region in regions:
-        distance = _of_lines(region, near, far) - bones.radius
+        distance = _distance_of_lines(region, near, far) - bones.radius
         for line, body in enumerate(bones.body):
             if not robot.bodies[body].collisions:
                 least[:, body] = np.minimum(least[:, body], distance[:, line])
@@ -165,9 +166,9 @@ def _solids(robot: Robot, regions: tuple[KeepOut, ...]) -> tuple[World, list[Pai
     world = World({"arm": robot, "satellite": carrier})
     pairs = collision_pairs(world)
     pairs += [
-        (side, On("satellite/satellite", *region.solid))
+        (side, ShapeOnFrame("satellite/satellite", *region.solid))
         for body in robot.bodies
-        for side in On.collision(world, f"arm/{body.name}")
+        for side in ShapeOnFrame.from_collision_shapes(world, f"arm/{body.name}")
         for region in regions
     ]
     names = [[side.frame for side in pair] for pair in pairs]
@@ -175,22 +176,22 @@ def _solids(robot: Robot, regions: tuple[KeepOut, ...]) -> tuple[World, list[Pai
     return world, pairs, owners
 
 
-def _of_lines(region: KeepOut, near: Array, far: Array) -> Array:
+def _distance_of_lines(region: KeepOut, near: Array, far: Array) -> Array:
     """Least signed distance of lines (T, L) between points (T, L, 3)."""
     ends = np.minimum(region.distance(near), region.distance(far))
-    if isinstance(region, Plane):
+    if isinstance(region, PlaneRegion):
         return ends
     # The signed distance of a convex region is convex along a line: golden section finds its least value.
     low, high = np.zeros(near.shape[:-1]), np.ones(near.shape[:-1])
 
-    def at(share: Array) -> Array:
+    def distance_at(share: Array) -> Array:
         return region.distance(near + share[..., None] * (far - near))
 
-    # A fixed number of steps for all lines at once: no line needs a test of its own. Both points are evaluated anew;
-    # the classical reuse of one would save little here.
+    # A fixed number of steps for all lines at once, without a test for each. Both points are evaluated again; the
+    # classical reuse of one would save little.
     for _ in range(_STEPS):
         span = _GOLDEN * (high - low)
         left, right = high - span, low + span
-        lower = at(left) < at(right)
+        lower = distance_at(left) < distance_at(right)
         high, low = np.where(lower, right, high), np.where(lower, low, left)
-    return np.minimum(ends, at(0.5 * (low + high)))
+    return np.minimum(ends, distance_at(0.5 * (low + high)))

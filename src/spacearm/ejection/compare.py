@@ -1,4 +1,4 @@
-"""The full run and the segmented algorithm as columns of one table, as the paper had theory and ADAMS."""
+"""The full run and the segmented algorithm as columns of one table, as the paper compared theory and ADAMS."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.run import Ejection, eject
-from spacearm.ejection.segmented import Segmented, segmented
+from spacearm.ejection.segmented import SegmentedEjection, run_segmented
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedQuantity:
     """One quantity of one configuration by both methods; joint variations in deg or mm, velocity in mm/s."""
 
     configuration: str
@@ -25,17 +25,19 @@ class Line:
 
     @property
     def error(self) -> float:
-        """What the approximation costs: segmented / full - 1, negative where it gives less in size; NaN for full 0."""
+        """Error of the approximation: segmented / full - 1, negative if its magnitude is smaller; NaN if the full value
+        is 0.
+        """
         return self.segmented / self.full - 1.0 if self.full else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """Result of :func:`compare`."""
+class MethodComparison:
+    """Result of :func:`compare_methods`."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedQuantity, ...]
     full: dict[str, Ejection]
-    segmented: dict[str, Segmented]
+    segmented: dict[str, SegmentedEjection]
 
     def __str__(self) -> str:
         head = f"{'configuration':<12} {'quantity':<20} {'full':>10} {'segmented':>10} {'error':>8}  unit"
@@ -47,28 +49,28 @@ class Comparison:
         return "\n".join([head, *rows])
 
 
-def lines_of(name: str, run: Ejection, parts: Segmented) -> list[Line]:
-    """Time, velocity, variations at separation, angular velocity (size) and the time of stable flight."""
+def compare_quantities(name: str, run: Ejection, parts: SegmentedEjection) -> list[ComparedQuantity]:
+    """Time, velocity, variations at separation, angular velocity (magnitude) and the time of stable flight."""
     found = [
-        Line(name, "time", "s", run.time, parts.time),
-        Line(name, "velocity", "mm/s", 1e3 * run.velocity, 1e3 * parts.velocity),
+        ComparedQuantity(name, "time", "s", run.time, parts.time),
+        ComparedQuantity(name, "velocity", "mm/s", 1e3 * run.velocity, 1e3 * parts.velocity),
     ]
     for i, joint in enumerate(run.rig.arm.joints):
         scale, unit = (180.0 / np.pi, "deg") if joint.kind == "revolute" else (1e3, "mm")
         values = scale * float(run.variation[i]), scale * float(parts.variation[i])
-        found.append(Line(name, joint.name, unit, *values))
+        found.append(ComparedQuantity(name, joint.name, unit, *values))
     spin = np.degrees(np.linalg.norm(run.angular_velocity)), np.degrees(np.linalg.norm(parts.angular_velocity))
-    found.append(Line(name, "angular velocity", "deg/s", float(spin[0]), float(spin[1])))
-    found.append(Line(name, "stable time", "s", run.stable_time, parts.stable_time))
+    found.append(ComparedQuantity(name, "angular velocity", "deg/s", float(spin[0]), float(spin[1])))
+    found.append(ComparedQuantity(name, "stable time", "s", run.stable_time, parts.stable_time))
     return found
 
 
-def compare(
+def compare_methods(
     rig: Rig, configurations: Sequence[str] | dict[str, npt.ArrayLike], *, step: float = 0.02, flight: float = 10.0
-) -> Comparison:
+) -> MethodComparison:
     """Both methods for configurations by name, or for named joint positions."""
     chosen = configurations if isinstance(configurations, dict) else {name: name for name in configurations}
     full = {name: eject(rig, joints, flight=flight) for name, joints in chosen.items()}
-    parts = {name: segmented(rig, joints, step=step) for name, joints in chosen.items()}
-    found = [line for name in chosen for line in lines_of(name, full[name], parts[name])]
-    return Comparison(tuple(found), full, parts)
+    parts = {name: run_segmented(rig, joints, step=step) for name, joints in chosen.items()}
+    found = [line for name in chosen for line in compare_quantities(name, full[name], parts[name])]
+    return MethodComparison(tuple(found), full, parts)

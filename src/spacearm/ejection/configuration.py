@@ -1,13 +1,14 @@
-"""The best configuration for an ejection: maps, and a search over the whole joint space on the true run.
+"""The best configuration for an ejection: maps, and a search over the whole joint space with complete runs.
 
-Every candidate is a complete stick-slip run. A candidate is allowed when it leaves the rail, comes to stable flight,
+Every candidate is a complete stick-slip run. A candidate is admissible if it leaves the rail, reaches stable flight,
 keeps its clearance and reaches no joint limit.
 
 Method: scrambled Sobol points over the joint ranges, then covariance matrix adaptation
-(:func:`spacearm.optimise.evolve`) from the best of them that lie apart. No gradients: a joint that just holds or just
-breaks loose makes scores jump, and a broken constraint is a cliff (score minus infinity). Populations work in the unit
-box of the searched joints, so that a step is a share of a joint's range whatever its unit. The result is the best that
-was seen; nothing proves that it is global, and ``peaks`` shows how many populations agree.
+(:func:`spacearm.optimise.evolve`) from the best of them that lie apart. No gradients are used: a joint that barely
+holds or barely breaks loose makes scores jump, and a violated constraint is a discontinuity (score minus infinity).
+Populations work in the unit box of the searched joints, so that a step is a fraction of a joint's range, independent of
+its unit. The result is the best candidate evaluated; nothing proves that it is global, and ``peaks`` shows how many
+populations agree.
 """
 
 from __future__ import annotations
@@ -19,31 +20,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import non_negative, number, whole
+from spacearm.checks import integer, non_negative, number
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
 from spacearm.ejection.mass import equivalent_mass
-from spacearm.ejection.release import Release
+from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
 from spacearm.optimise import evolve
-from spacearm.simulate.run.dataset import labelled
+from spacearm.simulate.run.dataset import label_dataset
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
 
 Progress = Callable[[int, int], None]
-#: Populations start at least this far apart (share of a joint's range), so that they do not all climb the same hill.
+#: Smallest distance between starting points of populations (fraction of a joint's range), so that they do not all
+#: converge to the same optimum.
 _APART = 0.2
 
 
 @dataclass(frozen=True)
-class Goal:
-    """What is wanted: ``velocity * v / v_whole - tumbling * (|omega| / (10 deg/s))^2``, the more the better.
+class EjectionGoal:
+    """Score to maximise: ``velocity * v / v_whole - tumbling * (|omega| / (10 deg/s))^2``.
 
-    ``v_whole`` is the velocity of the arm as one rigid mass, so both parts are of the order of one; ``omega`` is the
-    mean angular velocity of the stopped arm. The square has no edge at rest on which a search could get stuck.
+    ``v_whole`` is the velocity of the arm as one rigid mass, so both terms are of the order of one; ``omega`` is the
+    mean angular velocity of the stopped arm. The square is smooth at rest, where a search could otherwise get stuck.
     """
 
     velocity: float = 1.0
@@ -57,21 +59,21 @@ class Goal:
 
     def score(self, rig: Rig, runs: Ejections) -> Array:
         whole = float(np.sqrt(2.0 * rig.device.energy / rig.arm.mass))
-        spin = runs.tumbling / np.radians(10.0)
+        spin = runs.tumble_rate / np.radians(10.0)
         score: Array = self.velocity * runs.velocity / whole - self.tumbling * spin**2
         return score
 
 
 @dataclass(frozen=True)
-class Constraints:
-    """What a configuration must keep.
+class EjectionConstraints:
+    """Constraints on a configuration.
 
     Args:
-        keep_out: regions fixed to the satellite, from which every body keeps at least ``margin`` (m); so do bodies with
+        keep_out: regions fixed to the satellite, from which every body keeps at least ``margin`` (m), as do bodies with
             collision shapes from one another.
         radii: of the bodies around their skeletons, m.
         respect_limits: no joint reaches a limit, from start to end.
-        limit_margin: the configuration itself stays so far (rad or m) within the limits.
+        limit_margin: smallest distance (rad or m) of the configuration itself from the limits.
         stable: the joints stop within the run.
     """
 
@@ -86,11 +88,12 @@ class Constraints:
         number(self.margin, "margin", unit="m", place="constraints")
         non_negative(self.limit_margin, "limit_margin", unit="rad or m", place="constraints")
 
-    def broken(self, runs: Ejections) -> dict[str, npt.NDArray[np.bool_]]:
-        """Where each constraint is not kept (samples,), by its name of :data:`BROKEN`; a run may break several."""
+    def find_violations(self, runs: Ejections) -> dict[str, npt.NDArray[np.bool_]]:
+        """Samples that violate each constraint (samples,), by its name in :data:`BROKEN`; a run may violate several."""
         found = {
             "run": ~runs.sound,
-            # A clearance that is NaN (a run that failed) counts as broken, an infinite one (nothing to touch) as kept.
+            # A clearance that is NaN (a failed run) counts as a violation, an infinite one (nothing to touch) as
+            # satisfied.
             "clearance": ~(np.nan_to_num(runs.clearance, nan=-np.inf, posinf=np.inf) >= self.margin),
         }
         if self.respect_limits:
@@ -99,15 +102,15 @@ class Constraints:
             found["stable"] = ~np.isfinite(runs.stable_time)
         return found
 
-    def allowed(self, runs: Ejections) -> npt.NDArray[np.bool_]:
-        """Where all of them are kept (samples,)."""
-        return np.asarray(~np.any(list(self.broken(runs).values()), axis=0))
+    def find_admissible(self, runs: Ejections) -> npt.NDArray[np.bool_]:
+        """Samples that satisfy all constraints (samples,)."""
+        return np.asarray(~np.any(list(self.find_violations(runs).values()), axis=0))
 
 
-#: What it means that a constraint is not kept.
+#: Description of each violated constraint.
 BROKEN = {
     "run": "the run is not sound",
-    "clearance": "nearer than the margin",
+    "clearance": "closer than the margin",
     "limit": "a joint reaches its limit",
     "stable": "the joints do not stop in time",
 }
@@ -119,18 +122,20 @@ class BestConfiguration:
 
     joints: Array  # (n,) rad or m
     score: float
-    runs: Ejections  # of the winner, one sample
+    runs: Ejections  # of the best configuration, one sample
     coarse: Array  # (n,) the best of the samples before refinement
     coarse_score: float
     peaks: Array  # (populations,) score at which each population that was not merged into another ended
     samples: int
-    allowed: float  # share of the samples that kept the constraints
-    evaluated: int  # complete ejections in all
+    allowed: float  # fraction of the samples that satisfied the constraints
+    evaluated: int  # total number of complete ejections
     history: Array = field(default_factory=lambda: np.zeros(0))  # best score after each generation
 
 
 def joint_ranges(rig: Rig, joints: Sequence[str] | None = None) -> tuple[Array, Array]:
-    """Ranges to search (n,): limits, half a turn either way for a revolute joint without; fixed joints have none."""
+    """Ranges to search (n,): limits, or half a revolution either way for an unlimited revolute joint; empty for fixed
+    joints.
+    """
     low, high = rig.arm.lower_limits.copy(), rig.arm.upper_limits.copy()
     kept = range(rig.arm.n) if joints is None else {rig.arm.joint_index(name) for name in joints}
     for i, joint in enumerate(rig.arm.joints):
@@ -158,14 +163,14 @@ def sample_configurations(low: Array, high: Array, count: int, seed: int = 0) ->
 
 def best_configuration(
     rig: Rig,
-    goal: Goal | None = None,
+    goal: EjectionGoal | None = None,
     *,
-    constraints: Constraints | None = None,
+    constraints: EjectionConstraints | None = None,
     samples: int = 4096,
     keep: int = 24,
     joints: Sequence[str] | None = None,
     at: npt.ArrayLike | str | None = None,
-    release: Release | None = None,
+    release: ReleaseState | None = None,
     flight: float = 10.0,
     seed: int = 0,
     refine: int = 80,
@@ -175,35 +180,35 @@ def best_configuration(
     """Search the joint space by Sobol samples, then by populations that evolve from the best of them.
 
     Args:
-        joints: those to search over; the others stay as in ``at`` (zero where left out).
-        release: how the arm moves at the release, the same for all configurations.
-        keep: from how many of the best samples, apart from each other, a population starts.
-        refine: most generations (:func:`spacearm.optimise.evolve`); 0: the best sample.
+        joints: joints to search over; the others keep their positions in ``at`` (zero if omitted).
+        release: motion of the arm at the release, the same for all configurations.
+        keep: number of populations, which start from the best samples that lie apart.
+        refine: largest number of generations (:func:`spacearm.optimise.evolve`); 0: the best sample is returned.
     """
-    goal, constraints = goal or Goal(), constraints or Constraints()
+    goal, constraints = goal or EjectionGoal(), constraints or EjectionConstraints()
     for name, value, least in (("samples", samples, 1), ("keep", keep, 1), ("refine", refine, 0)):
-        whole(value, name, least=least, place="best configuration")
-    search = _Search(rig, goal, constraints, release, flight, threads, *_box(rig, constraints, joints, at))
+        integer(value, name, least=least, place="best configuration")
+    search = _ConfigurationSearch(rig, goal, constraints, release, flight, threads, *_box(rig, constraints, joints, at))
     points = sample_configurations(search.low, search.high, samples, seed)
     score = search.run(points, progress)[0]
     allowed = float(np.isfinite(score).mean())
     if allowed == 0.0:
         raise InputError(
-            f"none of {samples} configurations keeps the constraints",
+            f"none of {samples} configurations satisfies the constraints",
             place="best configuration",
-            hint="more samples, a smaller margin, or limits that may be reached",
+            hint="use more samples, a smaller margin, or limits that may be reached",
         )
     first = int(score.argmax())
     found, worth = points[first].copy(), float(score[first])
     peaks: list[tuple[Array, float]] = []
     history: list[float] = []
-    if search.moving.size and refine:
-        starts = _apart(search.unit(points), score, keep)
+    if search.searched_joints.size and refine:
+        starts = _select_distinct(search.to_unit_box(points), score, keep)
         # First step: half the mean distance of the samples.
-        step = 0.5 * samples ** (-1.0 / search.moving.size)
+        step = 0.5 * samples ** (-1.0 / search.searched_joints.size)
         peaks, history = evolve(search.judge, *starts, step=step, generations=refine, seed=seed)
     if peaks and peaks[0][1] > worth:
-        found, worth = search.box(peaks[0][0][None])[0], peaks[0][1]
+        found, worth = search.from_unit_box(peaks[0][0][None])[0], peaks[0][1]
     return BestConfiguration(
         found,
         worth,
@@ -219,9 +224,9 @@ def best_configuration(
 
 
 def _box(
-    rig: Rig, constraints: Constraints, joints: Sequence[str] | None, at: npt.ArrayLike | str | None
+    rig: Rig, constraints: EjectionConstraints, joints: Sequence[str] | None, at: npt.ArrayLike | str | None
 ) -> tuple[Array, Array]:
-    """Ranges to search (n,), as far within the limits as the constraints want; other joints as in ``at``."""
+    """Ranges to search (n,), within the limits by the margin of the constraints; other joints as in ``at``."""
     low, high = joint_ranges(rig, joints)
     fixed = high <= low
     tight = ~fixed & (high - low < 2.0 * constraints.limit_margin)
@@ -238,13 +243,13 @@ def _box(
 
 
 @dataclass(eq=False)
-class _Search:
-    """Ejections from configurations in a box, and what they are worth."""
+class _ConfigurationSearch:
+    """Ejections from configurations in a box, and their scores."""
 
     rig: Rig
-    goal: Goal
-    constraints: Constraints
-    release: Release | None
+    goal: EjectionGoal
+    constraints: EjectionConstraints
+    release: ReleaseState | None
     flight: float
     threads: int | None
     low: Array
@@ -252,27 +257,27 @@ class _Search:
     judged: int = 0
 
     @property
-    def moving(self) -> npt.NDArray[np.intp]:
+    def searched_joints(self) -> npt.NDArray[np.intp]:
         return np.flatnonzero(self.high > self.low)
 
-    def unit(self, points: Array) -> Array:
-        """Configurations as points of the unit box of those joints that are searched."""
-        free = self.moving
+    def to_unit_box(self, points: Array) -> Array:
+        """Configurations as points of the unit box of the searched joints."""
+        free = self.searched_joints
         scaled: Array = (points[:, free] - self.low[free]) / (self.high - self.low)[free]
         return scaled
 
-    def box(self, unit: Array) -> Array:
-        """And back."""
-        points, free = np.tile(self.low, (len(unit), 1)), self.moving
+    def from_unit_box(self, unit: Array) -> Array:
+        """Configurations from points of the unit box."""
+        points, free = np.tile(self.low, (len(unit), 1)), self.searched_joints
         points[:, free] += unit * (self.high - self.low)[free]
         return np.clip(points, self.low, self.high)
 
     def judge(self, unit: Array) -> Array:
         self.judged += len(unit)
-        return self.run(self.box(unit))[0]
+        return self.run(self.from_unit_box(unit))[0]
 
     def run(self, configurations: Array, told: Progress | None = None) -> tuple[Array, Ejections]:
-        """Scores, minus infinity where a constraint is not kept, and the ejections."""
+        """Scores, minus infinity where a constraint is violated, and the ejections."""
         runs = eject_batch(
             self.rig,
             configurations,
@@ -283,11 +288,11 @@ class _Search:
             threads=self.threads,
             progress=told,
         )
-        return np.where(self.constraints.allowed(runs), self.goal.score(self.rig, runs), -np.inf), runs
+        return np.where(self.constraints.find_admissible(runs), self.goal.score(self.rig, runs), -np.inf), runs
 
 
-def _apart(unit: Array, score: Array, keep: int) -> tuple[Array, Array]:
-    """At most ``keep`` of the best allowed points (samples, m) of the unit box, apart from each other; their scores."""
+def _select_distinct(unit: Array, score: Array, keep: int) -> tuple[Array, Array]:
+    """At most ``keep`` of the best admissible points (samples, m) of the unit box that lie apart, and their scores."""
     chosen: list[int] = []
     for i in np.argsort(-score, kind="stable"):
         if len(chosen) == keep or not np.isfinite(score[i]):
@@ -304,17 +309,17 @@ def configuration_map(
     *,
     at: npt.ArrayLike | str | None = None,
     resolution: tuple[int, int] = (61, 61),
-    release: Release | None = None,
-    constraints: Constraints | None = None,
+    release: ReleaseState | None = None,
+    constraints: EjectionConstraints | None = None,
     flight: float = 10.0,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset:
-    """Velocity, tumbling, equivalent mass and what is allowed over two joints' ranges; the others as in ``at``.
+    """Velocity, tumbling, equivalent mass and admissibility over two joints' ranges; the others as in ``at``.
 
-    ``broken_*`` say which constraint is not kept (:data:`BROKEN`).
+    ``broken_*`` mark the violated constraints (:data:`BROKEN`).
     """
-    constraints = constraints or Constraints()
+    constraints = constraints or EjectionConstraints()
     low, high = joint_ranges(rig, [first, second])
     axes = [rig.arm.joint_index(name) for name in (first, second)]
     if axes[0] == axes[1]:
@@ -341,18 +346,20 @@ def configuration_map(
         return (first, second), np.asarray(values).reshape(mesh[0].shape), units, text
 
     along = zip((first, second), axes, grids, strict=True)
-    return labelled(
+    return label_dataset(
         {name: ((name,), values, rig.arm.joints[axis].unit) for name, axis, values in along},
         {
             "velocity": grid(runs.velocity, "m/s", "ejection velocity"),
-            "tumbling": grid(runs.tumbling, "rad/s", "size of the ejection angular velocity"),
+            "tumbling": grid(runs.tumble_rate, "rad/s", "magnitude of the ejection angular velocity"),
             "time": grid(runs.time, "s", "ejection time"),
             "mass": grid(equivalent_mass(rig, points), "kg", "equivalent mass, all joints free"),
-            "clearance": grid(runs.clearance, "m", "least clearance"),
-            "allowed": grid(constraints.allowed(runs).astype(np.int8), "1", "1 where all constraints are kept"),
+            "clearance": grid(runs.clearance, "m", "smallest clearance"),
+            "allowed": grid(
+                constraints.find_admissible(runs).astype(np.int8), "1", "1 if all constraints are satisfied"
+            ),
             **{
                 f"broken_{name}": grid(where.astype(np.int8), "1", f"1 where {BROKEN[name]}")
-                for name, where in constraints.broken(runs).items()
+                for name, where in constraints.find_violations(runs).items()
             },
         },
     )

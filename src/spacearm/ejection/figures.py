@@ -1,4 +1,4 @@
-"""Figures of any ejection: curves of the runs, the table of both methods, maps, histograms."""
+"""Figures of an ejection: curves of the runs, comparison of both methods, maps, histograms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.ejection.compare import Line
+from spacearm.ejection.compare import ComparedQuantity
 from spacearm.ejection.configuration import BROKEN
-from spacearm.ejection.montecarlo import Sensitivity
+from spacearm.ejection.montecarlo import EjectionSensitivity
 from spacearm.ejection.run import Ejection
-from spacearm.ejection.segmented import Segmented
-from spacearm.figures import CLEAR, COLOURS, curve, key_to_lines, limit_lines, new_figure, panels, same_scale
+from spacearm.ejection.segmented import SegmentedEjection
+from spacearm.figures import CLEAR, COLOURS, add_curve, add_line_key, limit_lines, new_figure, panels, share_y_range
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     import xarray as xr
 
 DEGREE = 180.0 / np.pi
-#: How the two methods are drawn.
+#: Line styles of the two methods.
 METHODS: dict[str, int | str] = {"full run": "solid", "segmented algorithm": "dash"}
 
 
-def velocity_curves(runs: Mapping[str, Ejection], parts: Mapping[str, Segmented] | None = None) -> go.Figure:
-    """Velocity of the arm's base along the rail until the springs are spent; dashed: segmented algorithm."""
+def velocity_curves(runs: Mapping[str, Ejection], parts: Mapping[str, SegmentedEjection] | None = None) -> go.Figure:
+    """Velocity of the arm's base along the rail until the springs are released; dashed: segmented algorithm."""
     figure = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
     for k, (name, run) in enumerate(runs.items()):
         data = run.data.sel(time=slice(0.0, run.time))
         x, y = data["time"].values, 1e3 * data["velocity"].values
-        curve(figure, x, y, name, colour=k)
+        add_curve(figure, x, y, name, colour=k)
         if parts:
             other = parts[name]
             kept = other.curve_time <= other.time
             x, y = other.curve_time[kept], 1e3 * other.curve_velocity[kept]
-            curve(figure, x, y, name, colour=k, dash="dash", showlegend=False)
+            add_curve(figure, x, y, name, colour=k, dash="dash", showlegend=False)
     if parts:
-        key_to_lines(figure, METHODS)
+        add_line_key(figure, METHODS)
     return figure
 
 
 def spin_curves(runs: Mapping[str, Ejection]) -> go.Figure:
-    """Size of the base's angular velocity; a dot where the last joint stops."""
+    """Magnitude of the base's angular velocity; a dot marks where the last joint stops."""
     figure = new_figure(x="time", x_unit="s", y="angular velocity of the base", y_unit="deg/s")
     for k, (name, run) in enumerate(runs.items()):
         size = DEGREE * np.linalg.norm(run.data["angular_velocity"].values, axis=1)
         x = run.data["time"].values
-        curve(figure, x, size, name, colour=k)
+        add_curve(figure, x, size, name, colour=k)
         if run.stable:
             end = float(np.interp(run.stable_time, x, size))
             dot: dict[str, Any] = {"mode": "markers", "marker": {"size": 8}, "showlegend": False}
-            curve(figure, [run.stable_time], [end], colour=k, **dot)
+            add_curve(figure, [run.stable_time], [end], colour=k, **dot)
     return figure
 
 
 def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
-    """Variations of the joints that move, a panel for each and one colour a configuration; dashed: limits."""
+    """Variations of the joints that move, with a panel per joint and a colour per configuration; dashed: limits."""
     arm = next(iter(runs.values())).rig.arm
     largest = np.max([np.abs(run.data["variation"].values).max(axis=0) for run in runs.values()], axis=0)
     moved = np.flatnonzero(largest > 0.0)
@@ -71,9 +71,9 @@ def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
         for k, (name, run) in enumerate(runs.items()):
             y = scale * run.data["variation"].values[:, i]
             once: dict[str, Any] = {"legendgroup": name, "showlegend": place == (1, 1)}
-            curve(figure, run.data["time"].values, y, name, colour=k, **once, **at)
+            add_curve(figure, run.data["time"].values, y, name, colour=k, **once, **at)
     for unit in dict.fromkeys(units):
-        same_scale(figure, [place for place, own in zip(places, units, strict=True) if own == unit])
+        share_y_range(figure, [place for place, own in zip(places, units, strict=True) if own == unit])
     for place, i, (scale, _) in zip(places, moved, units, strict=True):
         limits = arm.joints[i].limits
         bounds = [scale * (np.array([limits.lower, limits.upper]) - run.start[i]) for run in runs.values()]
@@ -83,13 +83,13 @@ def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
 
 
 def energy_areas(run: Ejection, until: float | None = None) -> go.Figure:
-    """Where the springs' energy goes, stacked over time."""
+    """Distribution of the springs' energy, stacked over time."""
     figure = new_figure(x="time", x_unit="s", y="energy", y_unit="J")
     data = run.data if until is None else run.data.sel(time=slice(0.0, until))
     parts = {"kinetic": "kinetic", "elastic": "springs", "damping": "damping", "friction": "dry friction"}
     for k, (key, name) in enumerate(parts.items()):
         x, y = data["time"].values, data[f"energy_{key}"].values
-        curve(figure, x, y, name, colour=k, line={"width": 1}, stackgroup="energy")
+        add_curve(figure, x, y, name, colour=k, line={"width": 1}, stackgroup="energy")
     for time, text in ((run.time, "separation"), (run.stable_time, "stable")):
         if np.isfinite(time):
             figure.add_vline(x=time, line_dash="dot", line_color=COLOURS[7], annotation_text=text)
@@ -106,7 +106,7 @@ def table(header: Sequence[str], columns: Sequence[Sequence[Any]], height: int =
     return figure
 
 
-def comparison(lines: Sequence[Line]) -> go.Figure:
+def comparison(lines: Sequence[ComparedQuantity]) -> go.Figure:
     """Full run and segmented algorithm as columns."""
     columns = [
         [line.configuration for line in lines],
@@ -123,9 +123,9 @@ def comparison(lines: Sequence[Line]) -> go.Figure:
 def map_panels(
     chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array], signs: tuple[float, float] = (1.0, 1.0)
 ) -> go.Figure:
-    """Velocity and angular velocity over two joints; a symbol for each constraint that a configuration does not keep.
+    """Velocity and angular velocity over two joints; a symbol for each constraint that a configuration violates.
 
-    ``marks`` are joint positions by name; ``signs``: with which the joints are drawn. Grey: nothing was computed.
+    ``marks`` are joint positions by name; ``signs``: signs with which the joints are plotted. Grey: not computed.
     """
     joints = [arm.joint_index(str(name)) for name in chart["velocity"].dims]
     names = [arm.joint_names[i] for i in joints]
@@ -146,7 +146,7 @@ def map_panels(
         marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
         figure.add_scatter(x=across, y=up, mode="markers", marker=marker, showlegend=False, hovertext=list(marks), **at)
         for number, (name, right, high) in enumerate(zip(marks, across, up, strict=True)):
-            # Labels point to the middle, so that none leaves the panel, and neighbours do not cover each other.
+            # Labels point to the middle, so that none leaves the panel and neighbours do not overlap.
             inwards = -1 if right > 0.5 * (x[0] + x[-1]) else 1
             label = {
                 "text": name,
@@ -163,7 +163,7 @@ def map_panels(
     return figure
 
 
-#: Symbol and colour of each constraint that a configuration does not keep; symbols stay apart on one another.
+#: Symbol and colour of each violated constraint; the symbols remain distinct when they overlap.
 _SYMBOLS = {
     "run": ("square-open", "#000000"),
     "clearance": ("line-ew", "#ff3b30"),
@@ -173,7 +173,7 @@ _SYMBOLS = {
 
 
 def _forbidden(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row: int, col: int) -> None:
-    """Mark the configurations that do not keep a constraint, by constraint."""
+    """Mark the configurations that violate a constraint, by constraint."""
     size = float(np.clip(160.0 / max(x.size, y.size), 3.0, 8.0))
     for name, text in BROKEN.items():
         if f"broken_{name}" not in chart:
@@ -190,20 +190,21 @@ def _forbidden(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row:
 
 
 def map_caption(chart: xr.Dataset) -> str:
-    """How many configurations keep all constraints, and what the symbols mean."""
+    """How many configurations satisfy all constraints, and the meaning of the symbols."""
     allowed = chart["allowed"].values
     return (
-        f"Velocity and angular velocity over two joints: {int(allowed.sum())} of {allowed.size} configurations keep "
-        "all constraints. A symbol marks each constraint that one does not keep; its velocity is drawn all the same."
+        f"Velocity and angular velocity over two joints: {int(allowed.sum())} of {allowed.size} configurations satisfy "
+        "all constraints. A symbol marks each violated constraint; the velocity is shown all the same."
     )
 
 
-def histograms(spread: Sensitivity) -> go.Figure:
+def histograms(spread: EjectionSensitivity) -> go.Figure:
     """Velocity and angular velocity of a Monte Carlo study with percentiles."""
     figure = panels(("", ""))
-    for column, (key, factor) in enumerate((("velocity", 1e3), ("tumbling", DEGREE)), start=1):
+    found = (("velocity", spread.runs.velocity, 1e3), ("tumbling", spread.runs.tumble_rate, DEGREE))
+    for column, (key, series, factor) in enumerate(found, start=1):
         at = {"row": 1, "col": column}
-        values = factor * getattr(spread.runs, key)
+        values = factor * series
         shown = values[np.isfinite(values)]
         figure.add_histogram(x=shown, nbinsx=60, marker={"color": COLOURS[0]}, name=key, showlegend=False, **at)
         for level in (5.0, 50.0, 95.0):

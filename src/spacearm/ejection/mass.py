@@ -1,4 +1,4 @@
-"""Equivalent ejection mass: what the springs feel of an arm whose joints give way.
+"""Equivalent ejection mass: the effective mass, on the springs, of an arm whose joints yield.
 
 The paper's Eqs. 11 and 15 invert a row vector; the mass that they mean is, with ``h`` the coupling of the rail's
 direction with the free joints and ``H_r`` their inertia,
@@ -25,17 +25,19 @@ from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.mechanics.dynamics import hybrid_dynamics
 from spacearm.mechanics.tree import Tree, rotor_inertias
-from spacearm.model.robot import BASE_DOFS
+from spacearm.model.base import BASE_DOFS
 from spacearm.typing import Array
 
 
 def mass_program(rig: Rig) -> Program:
-    """Inputs ``joints``, ``free`` (n each; 1 free, 0 held), ``inertia`` (of the mounted robot), ``rotor``; ``mass``."""
-    tree = Tree(rig.mounted)
+    """Program with inputs ``joints``, ``free`` (n each; 1 free, 0 held), ``inertia`` (of the mounted robot), ``rotor``;
+    output ``mass``.
+    """
+    tree = Tree(rig.mounted_robot)
     n = rig.arm.n
     joints, free = ca.SX.sym("joints", n), ca.SX.sym("free", n)
     inertia, rotor = ca.SX.sym("inertia", 10 * tree.bodies), ca.SX.sym("rotor", tree.rotors)
-    base = ca.SX([1.0 if name in rig.locked_on_rail else 0.0 for name in BASE_DOFS])
+    base = ca.SX([1.0 if name in rig.rail_locks else 0.0 for name in BASE_DOFS])
     still = ca.SX.zeros(7 + n)
     push = ca.SX.zeros(7 + n)
     push[6] = 1.0
@@ -80,38 +82,40 @@ def equivalent_mass(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Array:
-    """Equivalent ejection mass (...), kg, at configurations (..., n); the arm at the start of the rail, at rest.
+    """Equivalent ejection mass (...), kg, at configurations (..., n), with the arm at rest at the start of the rail.
 
     Args:
-        free: the joints that give way without friction, by name or as a mask (..., n); all where left out.
+        free: joints that move without friction, by name or as a mask (..., n); all if omitted.
         inertia: (..., n + 1, 10) in place of the arm's own, bodies in the arm's order.
     """
     configurations = checks.array(joints, "configuration", (..., rig.arm.n), finite=False)
     kernel = _kernel(rig)
-    if rig.arm.n == 0:  # nothing to give way: one number for all
-        own = kernel({"inertia": rig.mounted.inertia_parameters.ravel()})["mass"]
+    if rig.arm.n == 0:  # no joint yields: one number for all
+        own = kernel({"inertia": rig.mounted_robot.inertia_parameters.ravel()})["mass"]
         return np.asarray(np.broadcast_to(own[0], configurations.shape[:-1]).copy())
     arrays: dict[str, npt.ArrayLike] = {"joints": configurations, "free": free_mask(rig, free)}
-    arrays["inertia"] = rig.mounted.inertia_parameters.ravel() if inertia is None else mounted_inertia(rig, inertia)
+    arrays["inertia"] = (
+        rig.mounted_robot.inertia_parameters.ravel() if inertia is None else prepend_satellite_inertia(rig, inertia)
+    )
     if "rotor" in kernel.inputs:
-        arrays["rotor"] = rotor_inertias(rig.mounted)
+        arrays["rotor"] = rotor_inertias(rig.mounted_robot)
     return kernel(arrays, threads=threads, progress=progress)["mass"][..., 0]
 
 
-def mounted_inertia(rig: Rig, inertia: npt.ArrayLike) -> Array:
-    """Inertias of the arm's bodies (..., n + 1, 10) with the satellite's in front, flat."""
+def prepend_satellite_inertia(rig: Rig, inertia: npt.ArrayLike) -> Array:
+    """Inertias of the arm's bodies (..., n + 1, 10) preceded by the satellite's, flat."""
     own = np.asarray(inertia, dtype=np.float64)
     bodies = len(rig.arm.bodies)
     if own.shape[-2:] == (bodies, 10):
         own = own.reshape(*own.shape[:-2], 10 * bodies)
     if own.shape[-1] != 10 * bodies:
         raise InputError(f"has shape {own.shape}", place="inertia", hint=f"expected (..., {bodies}, 10)")
-    first = np.broadcast_to(rig.mounted.inertia_parameters[0], (*own.shape[:-1], 10))
+    first = np.broadcast_to(rig.mounted_robot.inertia_parameters[0], (*own.shape[:-1], 10))
     return np.concatenate([first, own], axis=-1)
 
 
 def joint_free_bound(rig: Rig, joint: str) -> float:
-    """Least equivalent mass (kg) that freeing this joint alone can leave, at any configuration and for any inertias.
+    """Smallest equivalent mass (kg) that freeing this joint alone can leave, at any configuration and for any inertias.
 
     With the joint's subtree of mass m, ``h = sum m_i (z x r_i) . e`` over it, and ``H = I_zz + sum m_i |z x r_i|^2``;
     Cauchy-Schwarz gives ``h^2 <= m sum m_i |z x r_i|^2 <= m H``, so ``M - h^2 / H >= M - m``. For a heavy satellite.

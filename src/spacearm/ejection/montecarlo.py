@@ -2,8 +2,8 @@
 
 Every sample is a complete stick-slip run (:mod:`spacearm.ejection.batch`) with its own log-normal factors of mean one.
 Percentiles are those of the sound runs with a finite result; ``failed`` counts the others. Shares of the variance come
-from one linear regression on the logarithms of all factors: a first-order sensitivity. Its ``rest`` is what is not
-linear, interactions included; it is no estimate of Sobol's total indices. The configuration itself is not varied.
+from one linear regression on the logarithms of all factors: a first-order sensitivity. Its ``rest`` is the nonlinear
+part, including interactions; it is not an estimate of Sobol's total indices. The configuration itself is not varied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import KeepOut
-from spacearm.ejection.release import Release
+from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import Rig
 from spacearm.typing import Array
 
@@ -31,8 +31,8 @@ QUANTITIES = {
 
 
 @dataclass(frozen=True)
-class Uncertainty:
-    """Relative standard deviations. Friction and damping are drawn for each joint, masses for each body.
+class EjectionUncertainty:
+    """Relative standard deviations. Friction and damping are random per joint, masses per body.
 
     Friction, damping and masses are log-normal (they stay positive), the springs' stiffness is common to all springs.
     """
@@ -45,19 +45,19 @@ class Uncertainty:
     def __post_init__(self) -> None:
         hint = "expected a relative deviation, 0 to 3"
         names = ("friction", "damping", "spring", "mass")
-        checks.checked(self, checks.number, *names, least=0.0, below=3.0, place="uncertainty", hint=hint)
+        checks.check_fields(self, checks.number, *names, least=0.0, below=3.0, place="uncertainty", hint=hint)
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
+class EjectionSensitivity:
     """Result of :func:`monte_carlo`."""
 
     runs: Ejections
     factors: dict[str, Array]  # (S,) mean logarithm of the factors of each group
     percentiles: dict[str, dict[float, float]]  # quantity, percentile
     worst: dict[str, float]  # least velocity, largest tumbling, latest times
-    shares: dict[str, dict[str, float]]  # quantity, group: share of the variance that varies with the group
-    hit_share: dict[str, float]  # joint: share of the samples in which it reached a limit
+    shares: dict[str, dict[str, float]]  # quantity, group: fraction of the variance explained by the group
+    hit_share: dict[str, float]  # joint: fraction of the samples in which it reached a limit
     failed: int
 
     def row(self, quantity: str) -> dict[float, float]:
@@ -75,23 +75,23 @@ def monte_carlo(
     rig: Rig,
     joints: npt.ArrayLike | str,
     *,
-    uncertainty: Uncertainty | None = None,
+    uncertainty: EjectionUncertainty | None = None,
     samples: int = 2000,
     seed: int = 0,
-    release: Release | None = None,
+    release: ReleaseState | None = None,
     flight: float = 10.0,
     keep_out: Sequence[KeepOut] = (),
     radii: Mapping[str, float] | float = 0.0,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Sensitivity:
+) -> EjectionSensitivity:
     """Complete ejections from one configuration with random friction, damping, springs and masses."""
-    spread = uncertainty or Uncertainty()
-    checks.whole(samples, "samples", least=2, place="Monte Carlo")
+    spread = uncertainty or EjectionUncertainty()
+    checks.integer(samples, "samples", least=2, place="Monte Carlo")
     configuration = rig.configuration(joints)
     arm, n = rig.arm, rig.arm.n
     draw = np.random.default_rng(seed)
-    # Always drawn in this order and in full, so that a seed gives the same numbers whichever deviations are zero.
+    # Always drawn in this order and completely, so that a seed gives the same numbers whichever deviations are zero.
     friction = _log_normal(draw, spread.friction, (samples, n))
     damping = _log_normal(draw, spread.damping, (samples, n))
     spring = _log_normal(draw, spread.spring, (samples,))
@@ -127,9 +127,10 @@ def monte_carlo(
     if keep_out:
         names["clearance"] = "m"
     good = runs.sound
-    values = {name: getattr(runs, name)[good] for name in names}
+    found = {name: runs.tumble_rate if name == "tumbling" else getattr(runs, name) for name in names}
+    values = {name: value[good] for name, value in found.items()}
     finite = {name: value[np.isfinite(value)] for name, value in values.items()}
-    return Sensitivity(
+    return EjectionSensitivity(
         runs,
         {name: value.mean(axis=1) for name, value in factors.items()},
         {
@@ -142,14 +143,14 @@ def monte_carlo(
             for name, value in finite.items()
             if value.size
         },
-        {name: _shares(getattr(runs, name), factors, good) for name in ("velocity", "tumbling")},
+        {name: _shares(found[name], factors, good) for name in ("velocity", "tumbling")},
         dict(zip(arm.joint_names, runs.hits[good].mean(axis=0).tolist(), strict=True)),
         int((~good).sum()),
     )
 
 
 def _shares(value: Array, factors: dict[str, Array], good: npt.NDArray[np.bool_]) -> dict[str, float]:
-    """Variance that a linear regression on the factors of each group explains, as shares; the rest is not linear."""
+    """Fractions of the variance explained by a linear regression on each group's factors; the rest is nonlinear."""
     kept = good & np.isfinite(value)
     y = value[kept] - value[kept].mean()
     total = float(y @ y)

@@ -1,7 +1,8 @@
-"""Numbers that each sample of a batch of ejections may have of its own: friction, damping, inertias, springs.
+"""Parameters that may differ between samples of a batch of ejections: friction, damping, inertias, springs.
 
-Overrides are given for the arm, but on the rail the mounted robot moves, with the satellite in front and the rail as
-joint 0: every row is made for both. A first axis of length B is one value for each sample, no such axis one for all.
+Overrides are given for the arm, but on the rail the mounted robot moves, with the satellite first and the rail as joint
+0: every row is made for both. A first axis of length B gives one value per sample; without it, one value applies to
+all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm import checks
-from spacearm.ejection.mass import mounted_inertia
+from spacearm.ejection.mass import prepend_satellite_inertia
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
 from spacearm.simulate.overrides import robot_parameters
@@ -20,7 +21,7 @@ from spacearm.typing import Array
 
 
 def shapes(rig: Rig) -> dict[str, tuple[int, ...]]:
-    """What may be overridden, with the shape of one sample's value."""
+    """Overridable parameters, with the shape of one sample's value."""
     n = rig.arm.n
     joints = dict.fromkeys(("static", "coulomb", "damping"), (n,))
     return {**joints, "inertia": (n + 1, 10), "spring": (), "stiffness": (), "compression": ()}
@@ -29,12 +30,14 @@ def shapes(rig: Rig) -> dict[str, tuple[int, ...]]:
 def count_samples(
     rig: Rig, configurations: Array, given: Mapping[str, Array], others: Mapping[str, int] | None = None
 ) -> int:
-    """How many samples configurations (B, n), overrides and ``others`` (numbers of samples) make; one serves all."""
+    """Number of samples from configurations (B, n), overrides and ``others`` (numbers of samples); a single one applies
+    to all.
+    """
     checks.array(configurations, "configurations", ("B", rig.arm.n), finite=False, place="batch")
     known = shapes(rig)
     sizes = {"configurations": len(configurations), **(others or {})}
     for name, value in given.items():
-        checks.known(name, known, "parameter", place="overrides")
+        checks.check_name(name, known, "parameter", place="overrides")
         shape = known[name]
         if value.ndim not in (len(shape), len(shape) + 1) or value.shape[value.ndim - len(shape) :] != shape:
             expected = ", ".join(str(size) for size in shape)
@@ -50,25 +53,25 @@ def count_samples(
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class EjectionParameters:
     """Overrides of the mounted arm and of the arm alone: a row for each sample, or one for all."""
 
     mounted: dict[str, Array]
     arm: dict[str, Array]
-    springs: Array  # (B or 1, pieces, 2): stiffness (N/m) and rest (m) of each piece of the springs' curve
+    springs: Array  # (B or 1, segments, 2): stiffness (N/m) and rest (m) of each segment of the springs' force curve
     quarter: float  # s, longest quarter period of any sample's arm as one mass
 
     @classmethod
-    def of(cls, rig: Rig, given: Mapping[str, Array]) -> Parameters:
+    def from_overrides(cls, rig: Rig, given: Mapping[str, Array]) -> EjectionParameters:
         """From overrides that :func:`count_samples` has accepted."""
         mounted: dict[str, Array] = {}
         arm: dict[str, Array] = {}
         if "inertia" in given:
             arm["inertia"] = given["inertia"].reshape(-1, 10 * len(rig.arm.bodies))
-            mounted["inertia"] = mounted_inertia(rig, arm["inertia"])
+            mounted["inertia"] = prepend_satellite_inertia(rig, arm["inertia"])
         if "damping" in given:
             rows = checks.array(np.atleast_2d(given["damping"]), "damping", least=0.0, place="overrides")
-            mounted["damping"], arm["damping"] = _with_rail(rows, rig.device.damping)
+            mounted["damping"], arm["damping"] = _insert_rail(rows, rig.device.damping)
         own = robot_parameters(rig.arm)
         static, coulomb = (
             np.atleast_2d(given.get(name, own[f"{name}_friction"][6:])) for name in ("static", "coulomb")
@@ -82,12 +85,12 @@ class Parameters:
         rail = rig.device.friction
         for name, rows in (("static", static), ("coulomb", coulomb)):
             on_rail = 0.0 if rail is None else getattr(rail, name)
-            mounted[f"{name}_friction"], arm[f"{name}_friction"] = _with_rail(rows, on_rail)
+            mounted[f"{name}_friction"], arm[f"{name}_friction"] = _insert_rail(rows, on_rail)
         return cls(mounted, arm, _springs(rig, given), _longest(rig, given))
 
-    def on_piece(self, rig: Rig, k: int) -> dict[str, Array]:
-        """Overrides of the mounted arm on a piece of the springs' curve."""
-        own, springs = robot_parameters(rig.mounted), self.springs[:, k]
+    def select_segment(self, rig: Rig, k: int) -> dict[str, Array]:
+        """Overrides of the mounted arm on a segment of the springs' force curve."""
+        own, springs = robot_parameters(rig.mounted_robot), self.springs[:, k]
         found = dict(self.mounted)
         for name, column in (("stiffness", 0), ("rest", 1)):
             found[name] = np.repeat(own[name][None], len(springs), axis=0)
@@ -95,21 +98,21 @@ class Parameters:
         return found
 
     def bodies(self, chosen: slice) -> Array | None:
-        """Inertias (B or 1, bodies, 10) of the arm in these samples; None where they are its own."""
+        """Inertias (B or 1, bodies, 10) of the arm in these samples; None if they are its own."""
         rows = self.arm.get("inertia")
         if rows is None:
             return None
         return (rows if len(rows) == 1 else rows[chosen]).reshape(-1, rows.shape[1] // 10, 10)
 
 
-def _with_rail(joints: Array, rail: float) -> tuple[Array, Array]:
-    """Rows (B, n) of the arm's joints with the base's zeros in front: with the rail's number, and without."""
+def _insert_rail(joints: Array, rail: float) -> tuple[Array, Array]:
+    """Rows (B, n) of the arm's joints preceded by the base's zeros: with the rail's value, and without."""
     base, slide = np.zeros((len(joints), 6)), np.full((len(joints), 1), rail)
     return np.concatenate([base, slide, joints], axis=1), np.concatenate([base, joints], axis=1)
 
 
 def _springs(rig: Rig, given: Mapping[str, Array]) -> Array:
-    """The springs' curve, scaled for each sample; checks what may be overridden."""
+    """The springs' force curve, scaled for each sample; validates the overrides."""
     device = rig.device
     if "spring" in given and ("stiffness" in given or np.any(given["spring"] <= 0.0)):
         raise InputError(

@@ -1,6 +1,7 @@
-"""An ejection as a chain: a phase on the rail for each piece of the springs' force curve, the separation, the flight.
+"""An ejection as a sequence of phases: one on the rail for each segment of the springs' force curve, separation,
+flight.
 
-And what the rail has to carry.
+Also the loads on the rail.
 """
 
 from __future__ import annotations
@@ -11,40 +12,40 @@ from typing import Literal
 import numpy as np
 
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.separation_device import Piece
+from spacearm.ejection.separation_device import ForceSegment
 from spacearm.engine import mechanics_of
+from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
-from spacearm.model.robot import BASE_DOFS
-from spacearm.simulate import Change, Event, Here, Phase, Separate, Switch, Track
+from spacearm.simulate import Change, Event, Phase, RunContext, Separate, Switch, Track
 from spacearm.simulate.bodies import elastic_energy
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
-#: The arm must have left the rail within so many quarter periods of the whole arm as one mass.
+#: Largest number of quarter periods of the whole arm, as one mass, within which it must have left the rail.
 PATIENCE = 20.0
-#: Systems of the world: the first is also what the arm is mounted on.
+#: Systems of the world: the arm is also mounted on the first.
 SATELLITE, ARM = "satellite", "arm"
 
 
-def spring_of(piece: Piece) -> tuple[float, float, float]:
-    """Stiffness (N/m), rest (m) and constant force (N) with which the rail's joint pushes as the springs do."""
+def spring_of(piece: ForceSegment) -> tuple[float, float, float]:
+    """Stiffness (N/m), rest (m) and constant force (N) of the rail's joint that represent the springs."""
     return (0.0, 0.0, piece.force) if piece.constant else (*piece.spring, 0.0)
 
 
 def base_on_rail(rig: Rig, turning: bool) -> tuple[tuple[str, ...], dict[str, float]]:
-    """Freedoms of the satellite that are locked, and those that are kept at their velocity."""
+    """Locked degrees of freedom of the satellite, and those kept at their velocity."""
     if rig.device.heavy and turning:
         return (), dict.fromkeys(BASE_DOFS, 0.0)
-    return rig.locked_on_rail, {}
+    return rig.rail_locks, {}
 
 
-def phase_on_rail(rig: Rig, quarter: float, piece: Piece, **more: object) -> Phase:
-    """Until the arm has passed the piece; ``quarter`` is its quarter period as one mass, s."""
+def phase_on_rail(rig: Rig, quarter: float, piece: ForceSegment, **more: object) -> Phase:
+    """Phase until the arm has passed the segment; ``quarter`` is its quarter period as one mass, s."""
     until = Event(rig.rail, piece.end, "rising")
     return Phase(PATIENCE * quarter, until=until, name="on the rail", **more)  # type: ignore[arg-type]
 
 
-def chain(
+def build_phases(
     rig: Rig,
     turning: bool,
     flight: float,
@@ -52,13 +53,13 @@ def chain(
     locked: Sequence[str],
     friction: bool,
     limits: Literal["report", "stop", "ignore"],
-) -> Callable[[Here], Iterator[Phase | Change]]:
-    """The arm from its release to the end of the flight; it ends early where the arm does not leave the rail."""
+) -> Callable[[RunContext], Iterator[Phase | Change]]:
+    """Phases from the release to the end of the flight; they end early if the arm does not leave the rail."""
 
-    def items(here: Here) -> Iterator[Phase | Change]:
+    def items(here: RunContext) -> Iterator[Phase | Change]:
         quarter, (_, kept) = rig.device.quarter_period(rig.arm.mass), base_on_rail(rig, turning)
-        # One phase for each linear piece: the solver never integrates across a kink of the force, which would cost its
-        # order there and make the event at the end of the piece late.
+        # One phase for each linear segment: the solver never integrates across a kink of the force, which would reduce
+        # its order there and delay the event at the end of the segment.
         for piece in rig.device.pieces:
             push = 0.0
             if not rig.device.linear:
@@ -92,25 +93,25 @@ def chain(
     return items
 
 
-def pushed_work(rig: Rig) -> float:
-    """Work (J) of springs that push with a constant force, which the run books as that of a drive."""
+def constant_spring_work(rig: Rig) -> float:
+    """Work (J) of springs with a constant force, which the run books as work of a drive."""
     constant = [piece for piece in rig.device.pieces if piece.constant and not rig.device.linear]
     return float(sum(piece.force * (piece.end - piece.start) for piece in constant))
 
 
 def elastic_on_rail(rig: Rig, states: Array) -> Array:
-    """Energy (T,) of the arm's own springs, and what those of the device still give off along the rail, J."""
-    own = robot_parameters(rig.mounted)
+    """Energy (T,) of the arm's own springs, and the remaining energy of the device's springs along the rail, J."""
+    own = robot_parameters(rig.mounted_robot)
     stiffness = own["stiffness"].copy()
-    stiffness[0] = 0.0  # the rail's springs are added as they are
-    elastic = elastic_energy(rig.mounted, states, stiffness, own["rest"], own["coupling"])
-    return elastic + rig.device.stored(states[:, 7])
+    stiffness[0] = 0.0  # the rail's springs are added unchanged
+    elastic = elastic_energy(rig.mounted_robot, states, stiffness, own["rest"], own["coupling"])
+    return elastic + rig.device.remaining_energy(states[:, 7])
 
 
 def rail_loads(rig: Rig, run: Track) -> tuple[Array, Array]:
-    """Force across the rail (T, 3) and moment (T, 3) about the arm's base, base axes: what the rail exerts on the arm.
+    """Force across the rail (T, 3) and moment (T, 3) about the arm's base, base axes, exerted by the rail on the arm.
 
-    The whole wrench on the arm's base, by inverse dynamics of the arm alone, without what springs and friction give
+    The total wrench on the arm's base, by inverse dynamics of the arm alone, less the forces of springs and friction
     along the rail.
     """
     n, direction = rig.arm.n, rig.device.direction

@@ -1,4 +1,4 @@
-"""How an arm moves at the instant of its release: from a tumbling satellite, with joints that turn."""
+"""Motion of an arm at the instant of its release: from a tumbling satellite, with moving joints."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
-    """Motion at the release; at rest where left out.
+class ReleaseState:
+    """Motion at the release; at rest if omitted.
 
-    An infinitely heavy satellite goes on turning at ``spin`` about the device's pivot. One that has an inertia turns
-    freely; satellite and arm together then have no linear momentum, so velocities are those against their common mass
-    centre.
+    An infinitely heavy satellite keeps rotating at ``angular_velocity`` about the device's pivot. One with an inertia
+    rotates freely; satellite and arm together then have no linear momentum, so velocities are relative to their common
+    mass centre.
 
     Args:
         rates: of the arm's joints (n,), or (B, n) for a batch; rad/s or m/s.
-        angular_velocity: of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which are
-            the world's.
+        angular_velocity: of the satellite (3,) or (B, 3), rad/s, in its axes at the release, which are the world's.
     """
 
     rates: npt.ArrayLike | None = None
     angular_velocity: npt.ArrayLike | None = None
 
-    def checked(self, rig: Rig) -> tuple[Array, Array]:
-        """Rates (..., n) and spin (..., 3), as they fit the rig."""
+    def check_rates(self, rig: Rig) -> tuple[Array, Array]:
+        """Rates (..., n) and angular velocity (..., 3), checked against the rig."""
         found = []
         for name, value, size in (("rates", self.rates, rig.arm.n), ("angular_velocity", self.angular_velocity, 3)):
             given = np.zeros(size) if value is None else checks.numbers(value, name, place="release")
@@ -50,29 +49,29 @@ class Release:
         return rates, angular_velocity
 
     @property
-    def turning(self) -> bool:
-        """Whether the satellite turns."""
+    def is_rotating(self) -> bool:
+        """Whether the satellite rotates."""
         return self.angular_velocity is not None and bool(np.any(np.asarray(self.angular_velocity) != 0.0))
 
     def velocity(self, rig: Rig, joints: Array, inertia: Array | None = None) -> Array:
         """Generalised velocity (..., 7 + n) of the mounted arm at configurations (..., n), the rail at rest.
 
-        ``inertia``: of the mounted robot's bodies, flat, where they are not its own.
+        ``inertia``: inertias of the mounted robot's bodies, flat, if they are not its own.
         """
-        rates, angular_velocity = self.checked(rig)
+        rates, angular_velocity = self.check_rates(rig)
         lead = np.broadcast_shapes(joints.shape[:-1], rates.shape[:-1], angular_velocity.shape[:-1])
         found = np.zeros((*lead, 7 + rig.arm.n))
         found[..., 3:6], found[..., 7:] = angular_velocity, rates
         if rig.device.heavy:
             if rig.device.pivot is not None:
-                # v = -w x r with r from the base's origin to the pivot, which stands still.
+                # v = -w x r with r from the base's origin to the pivot, which is at rest.
                 found[..., :3] = np.cross(rig.device.pivot, found[..., 3:6])
             return found
         if not np.any(found):
             return found
         at = np.concatenate([np.zeros((*lead, 1)), np.broadcast_to(joints, (*lead, rig.arm.n))], axis=-1)
-        # The linear rows of the mass matrix give the momentum; M times a common velocity takes it off.
-        matrix = mechanics_of(rig.mounted).mass_matrix(at, inertia=inertia)
+        # The linear rows of the mass matrix give the momentum; subtracting M times a common velocity removes it.
+        matrix = mechanics_of(rig.mounted_robot).mass_matrix(at, inertia=inertia)
         momentum = np.einsum("...ij,...j->...i", matrix[..., :3, :], found)
         found[..., :3] = -momentum / matrix[..., 0, 0][..., None]
         held = [i for i in range(3) if i not in rig.free_base]

@@ -1,13 +1,13 @@
 """Closed-form motion of the joints within one segment, for the segmented algorithm (Cai et al. 2023).
 
 Within a segment the inertia H of the moving joints, their damping B and the signs of dry friction are constant, and the
-load is c + z cos(omega t): constant in flight (omega = 0), with the springs' cosine on the rail. The equation
-H qdd + B qd = c + z cos(omega t) is linear. The generalised eigenvectors V of (B, H) decouple it into scalar equations
-of first order in the rate, x'' + beta x' = c_k + z_k cos(omega t), each with elementary integrals (Eqs. 28 to 30).
+load is c + z cos(omega t): constant in flight (omega = 0), with the springs' cosine on the rail. The equation H qdd + B
+qd = c + z cos(omega t) is linear. The generalised eigenvectors V of (B, H) decouple it into scalar equations of first
+order in the rate, x'' + beta x' = c_k + z_k cos(omega t), each with elementary integrals (Eqs. 28 to 30).
 
-Joint vectors have the length of the joints that move; time (s) is that since release, so that the phase of the cosine
-is common to all segments. The closed form divides by beta; where beta dt is small, series take its place.
-Velocity-dependent inertial terms are left out here, as in the paper; the full run has them.
+Joint vectors have the length of the joints that move; time (s) counts from release, so that the phase of the cosine is
+common to all segments. The closed form divides by beta; where beta dt is small, series are used instead.
+Velocity-dependent inertial terms are neglected, as in the paper; the full run includes them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from spacearm.engine import Mechanics, mechanics_of
 from spacearm.errors import InputError
 from spacearm.typing import Array
 
-#: Below this share of a segment, damping is treated as absent in the closed forms (they divide by it).
+#: Below this fraction of a segment, damping is treated as absent in the closed forms (they divide by it).
 _WEAK = 1e-5
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
 @dataclass(frozen=True)
-class Arm:
-    """Numbers of an arm that the algorithm needs."""
+class ArmModel:
+    """Parameters of an arm that the algorithm needs."""
 
     mechanics: Mechanics
     direction: Array
@@ -40,13 +40,13 @@ class Arm:
     coulomb: Array
 
     @classmethod
-    def of(cls, rig: Rig, damping: npt.ArrayLike | None) -> Arm:
+    def from_rig(cls, rig: Rig, damping: npt.ArrayLike | None) -> ArmModel:
         robot = rig.arm
         if not rig.device.heavy or rig.device.friction is not None or rig.device.damping:
             raise InputError(
                 "assumes an infinitely heavy satellite and a smooth rail",
                 place="segmented algorithm",
-                hint="leave satellite, friction and damping of the device out, or use the full run",
+                hint="omit satellite, friction and damping of the device, or use the full run",
             )
         if not rig.device.linear:
             raise InputError(
@@ -59,7 +59,7 @@ class Arm:
                 hint="expected a compression equal to the stroke",
             )
         if robot.couplings or any(joint.spring is not None for joint in robot.joints):
-            raise InputError("knows neither springs in joints nor couplings", place="segmented algorithm")
+            raise InputError("supports neither springs in joints nor couplings", place="segmented algorithm")
         frictions = [joint.friction for joint in robot.joints]
         own = np.array([joint.damping for joint in robot.joints])
         if damping is not None:
@@ -86,7 +86,7 @@ class Arm:
         return float(self.direction @ matrix[:3, :3] @ self.direction), coupling, matrix[6:, 6:], matrix
 
 
-class Response:
+class JointResponse:
     """Closed form of ``H qdd + B qd = c + z cos(omega t)`` (Eqs. 28 to 30, mode by mode) from time ``t0``."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Response:
         """Joint rates at time ``t``, Eq. 30."""
         return np.asarray(self.modes @ self._modal(t)[1])
 
-    def turn(self, t: float) -> Array:
+    def travel(self, t: float) -> Array:
         """Joint angles travelled since ``t0``, Eq. 29."""
         return np.asarray(self.modes @ self._modal(t)[0])
 
@@ -133,7 +133,7 @@ class Response:
         return angle, rate
 
 
-def first_stop(response: Response, slip: Array, start: float, end: float) -> tuple[float, int]:
+def first_stop(response: JointResponse, slip: Array, start: float, end: float) -> tuple[float, int]:
     """(time, index) at which the first joint stops before ``end``, else (end, -1)."""
     if not slip.size:
         return end, -1
@@ -161,9 +161,9 @@ def first_stop(response: Response, slip: Array, start: float, end: float) -> tup
 
 
 def energy_lost(
-    arm: Arm, response: Response, moving: npt.NDArray[np.intp], slip: Array, start: float, end: float
+    arm: ArmModel, response: JointResponse, moving: npt.NDArray[np.intp], slip: Array, start: float, end: float
 ) -> float:
-    """Energy that friction and damping take in a segment, J: the integral of Eq. 40 by Gauss's rule."""
+    """Energy dissipated by friction and damping in a segment, J: the integral of Eq. 40 by Gauss's rule."""
     if not moving.size or end <= start:
         return 0.0
     half = 0.5 * (end - start)
@@ -175,8 +175,8 @@ def energy_lost(
     return lost
 
 
-def coasting(theta: Array, damping: Array, rate: Array, moving: npt.NDArray[np.intp]) -> Array:
-    """What viscous joints still travel when there is no dry friction to stop them; NaN without damping."""
+def coast_travel(theta: Array, damping: Array, rate: Array, moving: npt.NDArray[np.intp]) -> Array:
+    """Remaining travel of viscous joints without dry friction to stop them; NaN without damping."""
     if np.any(damping[moving] <= 0.0):
         return np.full(moving.size, np.nan)
     # Integral of H qdd = -B qd from rate to rest: B (travel) = H rate.

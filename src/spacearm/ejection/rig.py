@@ -1,7 +1,7 @@
-"""An arm on its separation device as robots: mounted on the rail, and, once it has left, arm and satellite apart.
+"""An arm on its separation device as robots: mounted on the rail, and, after separation, arm and satellite separately.
 
-The rail is a prismatic joint between the satellite and the arm's base, the springs are this joint's spring. The
-satellite's frame is the arm's base frame as it stands before the ejection, so at rail position zero both coincide.
+The rail is a prismatic joint between the satellite and the arm's base, and the springs are this joint's spring. The
+satellite's frame is the arm's base frame before the ejection, so at rail position zero both coincide.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.ejection.separation_device import Device
+from spacearm.ejection.separation_device import SeparationDevice
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
+from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
 from spacearm.model.parts import Body, Friction, Inertia, Joint, Pose, Spring, Visual
-from spacearm.model.robot import BASE_DOFS
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
 from spacearm.typing import Array
 
 Normal = Literal["x", "y", "z"]
-#: How far outside its limits a joint may stand at the start: rounding of a file in degrees, rad or m.
+#: How far outside its limits a joint may be at the start: rounding of a file in degrees, rad or m.
 LIMIT_SLACK = 1e-9
 
 
-def planar(robot: Robot, frozen: Iterable[str] | Mapping[str, float]) -> Robot:
-    """The planar reduction of the paper (Eqs. 16, 17): joints held, their bodies fused; at zero where only named."""
+def reduce_to_plane(robot: Robot, frozen: Iterable[str] | Mapping[str, float]) -> Robot:
+    """The planar reduction of the paper (Eqs. 16, 17): joints fixed, at zero if only named, and their bodies fused."""
     return edit.freeze(robot, frozen)
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:
-    """``name``, or with the first number that makes it new."""
+    """``name``, or with the first number that makes it unique."""
     used = set(taken)
     numbered = (f"{name}{number}" for number in range(2, len(used) + 3))
     return next(word for word in (name, *numbered) if word not in used)
@@ -47,21 +47,22 @@ class Rig:
     """An arm on a device.
 
     Args:
-        arm: the robot that is thrown off; its base is the movable base.
+        arm: the robot that is ejected; its base is the movable base.
         device: springs, rail and satellite.
         table: axis of the arm's base frame that is normal to an air table; motion out of the plane is locked, on the
-            rail and after it. Left out: space.
+            rail and after it. If omitted, there is no table.
     """
 
     arm: Robot
-    device: Device
+    device: SeparationDevice
     table: Normal | None = None
 
     def __post_init__(self) -> None:
         checks.one_of(self.table, (None, "x", "y", "z"), "the table's normal", place="rig")
         if self.table is not None and abs(self.device.direction["xyz".index(self.table)]) > 1e-9:
             raise InputError(
-                f"the rail leaves the table: its direction {self.device.direction.tolist()} has a part along "
+                f"the rail leaves the table: its direction {self.device.direction.tolist()} has a component "
+                f"along "
                 f"{self.table}",
                 place="rig",
                 hint="expected a rail in the plane of the table",
@@ -69,11 +70,11 @@ class Rig:
 
     @cached_property
     def rail(self) -> str:
-        """Name of the rail's joint: ``rail``, or the next free one where the arm has such a joint."""
+        """Name of the rail's joint: ``rail``, or a numbered name if the arm has such a joint."""
         return _free_name("rail", self.arm.joint_names)
 
     @cached_property
-    def mounted(self) -> Robot:
+    def mounted_robot(self) -> Robot:
         """Satellite, rail and arm; the rail is joint 0, the arm's joints follow."""
         device = self.device
         # The inertia of an infinitely heavy satellite has no effect: all its freedoms are locked.
@@ -90,7 +91,7 @@ class Rig:
         )
         taken = (*self.arm.body_names, *(frame.name for frame in self.arm.frames))
         name = _free_name("satellite", taken)
-        # Nor does it say how large one is: it is drawn as a block behind the arm.
+        # Nor does it have a size: it is shown as a block behind the arm.
         behind = Pose(translation=-0.4 * device.direction)
         shapes = (Visual("box", np.full(3, 0.6), behind),) if device.satellite is None else ()
         carrier = Robot(
@@ -101,28 +102,30 @@ class Rig:
     @cached_property
     def satellite(self) -> Robot:
         """The satellite alone, after the arm has left."""
-        return edit.detach(self.mounted, self.rail)[0]
+        return edit.detach(self.mounted_robot, self.rail)[0]
 
     @property
     def out_of_plane(self) -> tuple[str, ...]:
-        """Freedoms of a base that an air table takes away."""
+        """Degrees of freedom of a base that an air table removes."""
         if self.table is None:
             return ()
         k = "xyz".index(self.table)
         return (BASE_DOFS[k], *(BASE_DOFS[3 + i] for i in range(3) if i != k))
 
     @property
-    def locked_on_rail(self) -> tuple[str, ...]:
-        """Freedoms of the satellite that are locked while the arm is on the rail."""
+    def rail_locks(self) -> tuple[str, ...]:
+        """Degrees of freedom of the satellite that are locked while the arm is on the rail."""
         return BASE_DOFS if self.device.heavy else self.out_of_plane
 
     @property
     def free_base(self) -> list[int]:
-        """Indices of the arm's base freedoms that are free after separation."""
+        """Indices of the arm's base degrees of freedom that are free after separation."""
         return [i for i, name in enumerate(BASE_DOFS) if name not in self.out_of_plane]
 
     def configuration(self, joints: npt.ArrayLike | str | None) -> Array:
-        """Joint positions of the arm (rad, m) from numbers or a configuration's name; outside limits is an error."""
+        """Joint positions of the arm (rad, m) from numbers or a configuration's name; positions outside limits are an
+        error.
+        """
         if joints is None or isinstance(joints, str):
             values = self.arm.configuration(joints or "zero")
         else:
@@ -131,7 +134,7 @@ class Rig:
         return values
 
     def check_configurations(self, joints: Array) -> None:
-        """Configurations (..., n) must be finite and within the joints' limits."""
+        """Check that configurations (..., n) are finite and within the joint limits."""
         checks.array(joints, "configuration", (..., self.arm.n))
         check_angles(self.arm, joints, "configuration")
         low, high = self.arm.lower_limits - LIMIT_SLACK, self.arm.upper_limits + LIMIT_SLACK
@@ -147,7 +150,7 @@ class Rig:
             )
 
     def split(self, states: npt.ArrayLike) -> tuple[Array, Array]:
-        """Flat states (..., 13 + 2 (n + 1)) of the mounted robot as states of the arm and of the satellite alone."""
+        """Flat states (..., 13 + 2 (n + 1)) of the mounted robot as separate states of the arm and of the satellite."""
         y = np.asarray(states, dtype=np.float64)
         n = self.arm.n
         at = Layout(n + 1)  # the rail is joint 0

@@ -1,7 +1,7 @@
 """One ejection in its three phases (the paper's Fig. 4): on the rail, free flight while joints slip, stable flight.
 
-The full non-linear motion with exact stick-slip: joints may stop, start again and break each other loose. Nothing of
-the paper's approximations is used here; they are in :mod:`spacearm.ejection.segmented`.
+The full nonlinear motion with exact stick-slip: joints may stop, start again and break each other loose. None of the
+paper's approximations is used; they are in :mod:`spacearm.ejection.segmented`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from spacearm.ejection.rail import (
     PATIENCE,
     SATELLITE,
     base_on_rail,
-    chain,
+    build_phases,
+    constant_spring_work,
     elastic_on_rail,
-    pushed_work,
     rail_loads,
 )
-from spacearm.ejection.release import Release
+from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.engine import mechanics_of
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, SimulationError
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
@@ -38,23 +38,24 @@ from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate, Check, Checks
 from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, collision_pairs, simulate
-from spacearm.simulate.bodies import momentum, move
-from spacearm.simulate.run.dataset import labelled
+from spacearm.simulate.bodies import evaluate_bodies, momentum
+from spacearm.simulate.run.dataset import label_dataset
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 want more than the default.
+#: Integration of a single run: an energy ledger to 1e-9 and momenta to 1e-10 need more than the default.
 METHOD = Dopri853(rtol=1e-13, atol=1e-15)
-#: Steps of a run, where a few thousand are usual: dampers or speeds that need more are not of a device that throws.
+#: Largest number of steps of a run; a few thousand are usual. More indicates dampers or speeds unlike those of an
+#: ejection device.
 MOST_STEPS = 200_000
 LEDGER_TOLERANCE, MOMENTUM_TOLERANCE = 1e-9, 1e-10
 
 
 @dataclass(frozen=True)
 class LimitReached:
-    """A joint reached a limit: when (s), which, and where (rad or m)."""
+    """A joint that reached a limit: time (s), joint, and position (rad or m)."""
 
     time: float
     joint: str
@@ -63,7 +64,7 @@ class LimitReached:
 
 @dataclass(frozen=True)
 class Clearance:
-    """Least signed distance of each body from the keep-out regions over the whole run (m), and when (s)."""
+    """Smallest signed distance of each body from the keep-out regions over the whole run (m), and its time (s)."""
 
     distance: dict[str, float]
     time: dict[str, float]
@@ -76,28 +77,28 @@ class Clearance:
 
 @dataclass(frozen=True, eq=False)
 class Ejection:
-    """What :func:`eject` found. Vectors are in world axes: the arm's base axes before the ejection."""
+    """Result of :func:`eject`. Vectors are in world axes: the arm's base axes before the ejection."""
 
     rig: Rig
     start: Array  # (n,) joint positions before, rad or m
     run: Run
     clearance: Clearance | None
-    release: Release
+    release: ReleaseState
 
     @property
     def rail(self) -> Track:
-        """Satellite and arm until they separate."""
+        """Run of satellite and arm until they separate."""
         return self.run.tracks[0]
 
     @property
     def flight(self) -> Track:
-        """The arm afterwards."""
-        return self.run.of(ARM)
+        """Run of the arm after separation."""
+        return self.run.last_track(ARM)
 
     @property
     def satellite(self) -> Track | None:
-        """The satellite afterwards; None for one that is infinitely heavy."""
-        return None if self.rig.device.heavy else self.run.of(SATELLITE)
+        """Run of the satellite after separation; None if it is infinitely heavy."""
+        return None if self.rig.device.heavy else self.run.last_track(SATELLITE)
 
     @property
     def time(self) -> float:
@@ -106,17 +107,17 @@ class Ejection:
 
     @property
     def separation(self) -> State:
-        """The arm as it leaves the rail."""
+        """State of the arm as it leaves the rail."""
         return State.from_vector(self.flight.states[0])
 
     @property
     def velocity(self) -> float:
-        """Ejection velocity: of the arm's base against the satellite along the rail as it leaves, m/s."""
+        """Ejection velocity: of the arm's base relative to the satellite along the rail as it leaves, m/s."""
         return float(self.rail.end.rates[0])
 
     @property
     def variation(self) -> Array:
-        """Joint variations when the springs are spent (n,), rad or m."""
+        """Joint variations at separation (n,), rad or m."""
         return self.rail.end.joints[1:] - self.start
 
     @property
@@ -128,7 +129,8 @@ class Ejection:
     def angular_velocity(self) -> Array:
         """Ejection angular velocity (3,), rad/s: mean over time of the stopped arm (:mod:`spacearm.ejection.tumble`).
 
-        It does not depend on the length of the flight once the joints have stopped; ``data`` has the instant's.
+        It does not depend on the length of the flight once the joints have stopped; ``data`` has the instantaneous
+        value.
         """
         state = self.flight.end
         matrix = mechanics_of(self.rig.arm).mass_matrix(state.joints)
@@ -137,7 +139,7 @@ class Ejection:
 
     @property
     def events(self) -> tuple[Occurrence, ...]:
-        """What happened, times counted from the release."""
+        """Events, with times from the release."""
         last = self.run.changes[-1].phase
         found = []
         for event in self.run.events:
@@ -149,7 +151,7 @@ class Ejection:
 
     @property
     def stop_times(self) -> dict[str, float]:
-        """When each joint stopped for good, s; 0 for one that never moved, infinity for one that still moves."""
+        """Time at which each joint finally stopped, s; 0 if it never moved, infinity if it still moves."""
         times = dict.fromkeys(self.rig.arm.joint_names, 0.0)
         for event in self.events:
             if event.kind == "stick" and event.name in times:
@@ -161,7 +163,7 @@ class Ejection:
 
     @property
     def stable_time(self) -> float:
-        """When the last joint stopped and stable flight began, s; infinity when it did not."""
+        """Time at which the last joint stopped and stable flight began, s; infinity if it did not."""
         return max(self.time, *self.stop_times.values(), 0.0)
 
     @property
@@ -170,7 +172,7 @@ class Ejection:
 
     @cached_property
     def hits(self) -> tuple[LimitReached, ...]:
-        """Joint limits that were reached: crossings, and joints that went beyond the limit at which they started."""
+        """Joint limits reached: crossings, and joints that went beyond the limit at which they started."""
         found = [LimitReached(event.time, event.name, event.value) for event in self.events if event.kind == "limit"]
         states = np.concatenate([self.rig.split(self.rail.states)[0], self.flight.states])
         times = np.concatenate([self.rail.times, self.flight.times])
@@ -185,7 +187,7 @@ class Ejection:
     def drift_velocity(self) -> Array:
         """Velocity of the arm's mass centre after separation (3,), m/s."""
         arm, states = self.rig.arm, self.flight.states[-1:]
-        sums = momentum(arm, move(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
+        sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
         velocity: Array = sums.linear[0] / arm.mass
         return velocity
 
@@ -197,16 +199,17 @@ class Ejection:
 
     @cached_property
     def ledger(self) -> dict[str, float]:
-        """Energies, J: what the springs gave and where it is at the end of the run."""
+        """Energies, J: supplied by the springs, and their distribution at the end of the run."""
         rail, flight = self.rail.ledger, self.flight.ledger
         assert rail is not None
         assert flight is not None
-        # An infinitely heavy satellite that turns works on the arm; the body that stands for it has its own energy.
+        # An infinitely heavy satellite that rotates does work on the arm; the body that represents it has its own
+        # energy.
         idle = _idle(self.rig, self.run.start[SATELLITE])
         stored = elastic_on_rail(self.rig, self.rail.states[[0, -1]])
         account = {
             "kinetic_at_release": float(rail.kinetic[0]) - idle,
-            "satellite_work": float(rail.drive[-1]) - pushed_work(self.rig),
+            "satellite_work": float(rail.drive[-1]) - constant_spring_work(self.rig),
             "springs": float(stored[0] - stored[1]),
             "kinetic_at_separation": float(rail.kinetic[-1]) - idle,
             "friction_on_rail": float(rail.friction[-1]),
@@ -249,13 +252,13 @@ class Ejection:
         return self.certificate.sound
 
     def _momentum_drift(self) -> float:
-        """Momentum of the arm, and about its mass centre, in the directions in which nothing holds it."""
+        """Momentum of the arm, and about its mass centre, in the directions that are not constrained."""
         arm, normal = self.rig.arm, self.rig.table
         states = self.flight.states.copy()
         # About the mass centre: after a long drift r x p about the world's origin would drown the angular momentum in
         # rounding.
         states[:, :3] -= _mass_centre(arm, states)
-        sums = momentum(arm, move(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
+        sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
         flat = [i for i in range(3) if normal is None or i != "xyz".index(normal)]
         turn = [i for i in range(3) if normal is None or i == "xyz".index(normal)]
         drift = 0.0
@@ -272,7 +275,7 @@ class Ejection:
 
 def _mass_centre(robot: Robot, states: Array) -> Array:
     """Mass centre (T, 3) in the world."""
-    bodies = move(robot, states)
+    bodies = evaluate_bodies(robot, states)
     first = robot.inertia_parameters[:, 1:4]
     moments = np.einsum("tbij,bj->ti", bodies.rotation, first)
     moments += np.einsum("tbi,b->ti", bodies.origin, robot.inertia_parameters[:, 0])
@@ -284,7 +287,7 @@ def eject(
     rig: Rig,
     joints: npt.ArrayLike | str | None = None,
     *,
-    release: Release | None = None,
+    release: ReleaseState | None = None,
     flight: float = 10.0,
     method: Dopri853 | None = None,
     limits: Literal["report", "stop", "ignore"] = "report",
@@ -294,32 +297,34 @@ def eject(
     radii: Mapping[str, float] | float = 0.0,
     sample: float | None = None,
 ) -> Ejection:
-    """Throw the arm off.
+    """Eject the arm.
 
     Args:
         joints: configuration before the ejection (n,), or a configuration's name.
-        release: how it moves at the release; at rest where left out.
+        release: motion at the release; at rest if omitted.
         flight: length of the run after separation, s; long enough for the joints to stop.
-        limits: joint limits that are reached are reported, or end the run as well, or are ignored.
+        limits: whether joint limits that are reached are reported, end the run as well, or are ignored.
         friction: whether the dry friction of joints and rail acts.
-        locked: joints that do not give way at all.
+        locked: joints that do not move at all.
         keep_out: regions fixed to the satellite from which the clearance of every body is reported.
         radii: of the bodies around their skeletons, m (see :mod:`spacearm.ejection.clearance`).
-        sample: interval of the samples in flight, s; 1000 intervals where left out.
+        sample: interval of the samples in flight, s; 1000 intervals if omitted.
     """
     checks.positive(flight, "flight", unit="s", place="ejection")
     start = rig.configuration(joints)
     for name in locked:
         rig.arm.joint_index(name)
     solver = METHOD if method is None else method
-    moving = release or Release()
-    for name, rate in zip(rig.arm.joint_names, moving.checked(rig)[0], strict=True):
+    moving = release or ReleaseState()
+    for name, rate in zip(rig.arm.joint_names, moving.check_rates(rig)[0], strict=True):
         if name in locked and rate:
             raise InputError(f"{name!r} is locked but moves at {rate:g}", place="release", hint="expected a rate of 0")
-    held, _ = base_on_rail(rig, moving.turning)
-    items = chain(rig, moving.turning, flight, flight / 1000.0 if sample is None else sample, locked, friction, limits)
+    held, _ = base_on_rail(rig, moving.is_rotating)
+    items = build_phases(
+        rig, moving.is_rotating, flight, flight / 1000.0 if sample is None else sample, locked, friction, limits
+    )
     longest = PATIENCE * rig.device.quarter_period(rig.arm.mass) * len(rig.device.pieces) + flight
-    world = World({SATELLITE: rig.mounted}, locked=held)
+    world = World({SATELLITE: rig.mounted_robot}, locked=held)
     run = simulate(world, moving.start(rig, start), items, duration=longest, method=solver, max_steps=MOST_STEPS)
     if ARM not in {track.name for track in run.tracks}:
         raise SimulationError(
@@ -327,25 +332,27 @@ def eject(
             place="ejection",
             hint="a joint limit that ends the run, or friction of the rail, stops it",
         )
-    if run.ends is None or run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+    if run.ends is None or run.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT):
         raise SimulationError(f"the flight ended at t = {run.end_time:.6g} s: {run.why}", place="ejection")
     near = _clearance(rig, run, keep_out, radii) if keep_out or collision_pairs(rig.arm) else None
     return Ejection(rig, start, run, near, moving)
 
 
 def _idle(rig: Rig, start: State) -> float:
-    """Kinetic energy (J) of the body that stands for an infinitely heavy satellite: constant, and no one's."""
+    """Kinetic energy (J) of the body that represents an infinitely heavy satellite: constant, and excluded from the
+    ledger.
+    """
     if not rig.device.heavy:
         return 0.0
-    stand = rig.mounted.bodies[0].inertia
+    stand = rig.mounted_robot.bodies[0].inertia
     linear, angular = start.velocity[:3], start.velocity[3:6]
     return float(0.5 * (stand.mass * linear @ linear + angular @ stand.tensor @ angular))
 
 
 def _clearance(rig: Rig, run: Run, keep_out: Sequence[KeepOut], radii: Mapping[str, float] | float) -> Clearance:
-    first, second = run.tracks[0], run.of(ARM)
+    first, second = run.tracks[0], run.last_track(ARM)
     arm, carrier = rig.split(first.states)
-    later = run.of(SATELLITE).states
+    later = run.last_track(SATELLITE).states
     states = np.concatenate([arm, second.states])
     times = np.concatenate([first.times, second.times])
     distance = clearance(rig.arm, states, keep_out, skeleton(rig.arm, radii), np.concatenate([carrier, later]))
@@ -374,7 +381,7 @@ def curves(ejection: Ejection) -> xr.Dataset:
         before = elastic_on_rail(rig, rail.states) if name == "elastic" else before
         return np.concatenate([before, (before[-1] if name in ("damping", "friction") else 0.0) + after])
 
-    return labelled(
+    return label_dataset(
         {
             "time": ("time", np.concatenate([rail.times, flight.times[1:]]), "s", "time since release"),
             "axis": ["x", "y", "z"],

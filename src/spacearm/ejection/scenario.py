@@ -1,8 +1,8 @@
 """The ejection study from a scenario file: see ``docs/studies/ejection.md``.
 
-Tables of the file in the first half, what is reported in the second. Single ejections are full runs with ledger and
-certificate; map, search and Monte Carlo are batches at a looser tolerance. The Monte Carlo starts from the
-configuration that the search found, where there is one, since that is the one to be flown.
+Tables of the file come first, findings second. Single ejections are full runs with ledger and certificate; map, search
+and Monte Carlo are batches at a looser tolerance. The Monte Carlo starts from the configuration that the search found,
+if there is one, since that is the one to be flown.
 """
 
 from __future__ import annotations
@@ -13,27 +13,45 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.ejection import figures
-from spacearm.ejection.clearance import Box, KeepOut, Plane, skeleton
-from spacearm.ejection.compare import lines_of
-from spacearm.ejection.configuration import BestConfiguration, Constraints, Goal, best_configuration, configuration_map
+from spacearm.ejection.clearance import BoxRegion, KeepOut, PlaneRegion, skeleton
+from spacearm.ejection.compare import compare_quantities
+from spacearm.ejection.configuration import (
+    BestConfiguration,
+    EjectionConstraints,
+    EjectionGoal,
+    best_configuration,
+    configuration_map,
+)
 from spacearm.ejection.mass import equivalent_mass
-from spacearm.ejection.montecarlo import Sensitivity, Uncertainty, monte_carlo
-from spacearm.ejection.release import Release
-from spacearm.ejection.rig import Rig, planar
+from spacearm.ejection.montecarlo import EjectionSensitivity, EjectionUncertainty, monte_carlo
+from spacearm.ejection.release import ReleaseState
+from spacearm.ejection.rig import Rig, reduce_to_plane
 from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
-from spacearm.ejection.segmented import Segmented, segmented
-from spacearm.ejection.separation_device import Device, SeparationSpring
+from spacearm.ejection.segmented import SegmentedEjection, run_segmented
+from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 from spacearm.ejection.verify import check_in_mujoco, friction_check
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Friction, Robot
-from spacearm.model.document import at
+from spacearm.model.document import error_context
 from spacearm.model.layout import Layout
-from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, whole
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate.check.crosscheck import CrossCheck
-from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, makes, row, xyz
-from spacearm.study.keys import OneOrMore, made
+from spacearm.study import (
+    Findings,
+    NotedValue,
+    ScenarioTable,
+    Session,
+    StudyFile,
+    joint_values,
+    key,
+    keyword_maker,
+    mujoco_check,
+    row,
+    xyz,
+)
+from spacearm.study.keys import OneOrMore, make_value
 from spacearm.study.limits import joint_limits, worst_first
 from spacearm.study.tables import ConfigurationKeys, Count, InertiaTable, MotionKeys
 from spacearm.typing import Array
@@ -44,64 +62,68 @@ if TYPE_CHECKING:
 DEGREE = 180.0 / np.pi
 
 
-class FrictionTable(Table):
+class EjectionFrictionTable(ScenarioTable):
     """Dry friction of the rail, N."""
 
     coulomb: Number
-    static: Number | None = key(None, "the same as `coulomb` where left out")
+    static: Number | None = key(None, "equal to `coulomb` if omitted")
 
     def make(self) -> Friction:
         return Friction(self.coulomb if self.static is None else self.static, self.coulomb)
 
 
-class SpringTable(Table):
-    """One spring: stiffness and compression, or a curve."""
+class SeparationSpringTable(ScenarioTable):
+    """One spring, by stiffness and compression or by a force curve."""
 
     stiffness: Number | None = key(None, "N/m")
     compression: Number | None = key(None, "m")
     curve: list[list[Number]] | None = key(None, "points of travel (m) and force (N)")
-    position: Vector3 = key([0.0, 0.0, 0.0], "where it pushes, m")
+    position: Vector3 = key([0.0, 0.0, 0.0], "point of application, m")
 
-    make = makes(SeparationSpring)
+    make = keyword_maker(SeparationSpring)
 
 
-class DeviceTable(Table):
+class DeviceTable(ScenarioTable):
     """Springs on a rail between the satellite and the arm."""
 
     either: ClassVar = (("springs", "spring"),)
 
-    stiffness: Number | None = key(None, "of one spring, N/m")
+    stiffness: Number | None = key(None, "stiffness of one spring, N/m")
     stroke: Number = key(what="length of the rail, m")
-    springs: Count = key(1, "how many equal ones")
-    spring: list[SpringTable] | None = key(None, "each spring, in place of `stiffness`, `springs` and `compression`")
-    direction: Vector3 = key([0.0, 0.0, 1.0], "of the ejection, base frame")
-    compression: Number | None = key(None, "m; the stroke where left out")
-    friction: FrictionTable | None = key(None, "of the rail")
-    damping: Number = key(0.0, "of the rail, N s/m")
-    satellite: InertiaTable | None = key(None, "in the frame of the arm's base; infinitely heavy where left out")
-    pivot: Vector3 | None = key(None, "about which an infinitely heavy satellite turns, m")
+    springs: Count = key(1, "number of equal springs")
+    spring: list[SeparationSpringTable] | None = key(
+        None, "individual springs, in place of `stiffness`, `springs` and `compression`"
+    )
+    direction: Vector3 = key([0.0, 0.0, 1.0], "direction of the ejection, base frame")
+    compression: Number | None = key(None, "initial compression, m; the stroke if omitted")
+    friction: EjectionFrictionTable | None = key(None, "friction of the rail")
+    damping: Number = key(0.0, "damping of the rail, N s/m")
+    satellite: InertiaTable | None = key(
+        None, "inertia of the satellite in the frame of the arm's base; infinitely heavy if omitted"
+    )
+    pivot: Vector3 | None = key(None, "point about which an infinitely heavy satellite rotates, m")
 
-    def make(self) -> Device:
+    def make(self) -> SeparationDevice:
         options = self.options()
-        return Device(**options | {"springs": options.pop("spring", self.springs)})
+        return SeparationDevice(**options | {"springs": options.pop("spring", self.springs)})
 
 
 class ReleaseTable(MotionKeys):
-    """How the arm moves at the release: its joints, and the satellite that it stands on."""
+    """Motion at the release: joint rates of the arm, and angular velocity of the satellite."""
 
-    def of(self, arm: Robot) -> Release:
-        """Of this arm."""
-        return Release(self.rates_of(arm), self.turning())
+    def build(self, arm: Robot) -> ReleaseState:
+        """The release state of this arm."""
+        return ReleaseState(self.rates_of(arm), self.base_angular_velocity())
 
 
 class ConfigurationTable(ConfigurationKeys):
-    """A configuration to eject from; joints that are frozen have no number."""
+    """A configuration to eject from; frozen joints are omitted."""
 
-    name: Name | None = key(None, "in the results")
+    name: Name | None = key(None, "name in the results")
 
 
-class KeepOutTable(Table):
-    """What the arm must not touch: a plane (point, normal) or a box (low, high), satellite frame, m."""
+class KeepOutTable(ScenarioTable):
+    """A keep-out region of the arm: a plane (point, normal) or a box (low, high), satellite frame, m."""
 
     name: Name | None = None
     point: Vector3 | None = None
@@ -114,38 +136,40 @@ class KeepOutTable(Table):
         if plane and box:
             raise InputError("is both a plane and a box", hint="expected point and normal, or low and high")
         if len(box) == 2:
-            return Box(**box, name=self.name or "box")
+            return BoxRegion(**box, name=self.name or "box")
         if self.normal is None:
             raise InputError("is neither a plane nor a box", hint="expected point and normal, or low and high")
-        return Plane(np.array(self.point or np.zeros(3)), np.array(self.normal), self.name or "plane")
+        return PlaneRegion(np.array(self.point or np.zeros(3)), np.array(self.normal), self.name or "plane")
 
 
-class MapTable(Table):
+class ConfigurationMapTable(ScenarioTable):
     """Velocity and tumbling over the ranges of two joints."""
 
     joints: list[Name] = key(min_length=2, max_length=2)
     configuration: Name | None = key(None, "positions of the other joints, by name")
-    resolution: list[Annotated[int, whole(2, 1000)]] = key([41, 41], min_length=2, max_length=2)
+    resolution: list[Annotated[int, integer_between(2, 1000)]] = key([41, 41], min_length=2, max_length=2)
 
 
-class SearchTable(Table):
-    """The best configuration."""
+class SearchTable(ScenarioTable):
+    """Search for the best configuration."""
 
     velocity: Number = key(1.0, "weight of the ejection velocity")
-    tumbling: Number = key(0.0, "weight of the angular velocity after it")
-    samples: Count = key(4096, "configurations that are screened, a Sobol sequence")
-    refine: Annotated[int, whole(0, 1_000_000)] = key(80, "generations of the evolution")
-    keep: Count = key(24, "populations that evolve from the best samples")
-    joints: list[Name] | None = key(None, "joints that are searched; all where left out")
-    margin: Number = key(0.0, "least clearance from keep-out regions, m")
-    limit_margin: Number | None = key(None, "least distance from joint limits, rad or m")
+    tumbling: Number = key(0.0, "weight of the angular velocity after the ejection")
+    samples: Count = key(4096, "configurations to screen, a Sobol sequence")
+    refine: Annotated[int, integer_between(0, 1_000_000)] = key(80, "generations of the evolution")
+    keep: Count = key(24, "number of populations that evolve from the best samples")
+    joints: list[Name] | None = key(None, "joints to search over; all if omitted")
+    margin: Number = key(0.0, "smallest clearance from keep-out regions, m")
+    limit_margin: Number | None = key(None, "smallest distance from joint limits, rad or m")
     limit_margin_deg: Number | None = None
-    respect_limits: bool = key(True, "no joint reaches a limit")
+    respect_limits: bool = key(True, "whether no joint may reach a limit")
     seed: Seed = 0
 
 
-class MonteCarloTable(Table):
-    """Relative standard deviations; of the search's winner, else of the first configuration."""
+class EjectionMonteCarloTable(ScenarioTable):
+    """Relative standard deviations for a Monte Carlo of the best configuration found, or else of the first
+    configuration.
+    """
 
     samples: Count = 2000
     friction: Number = 0.3
@@ -156,88 +180,90 @@ class MonteCarloTable(Table):
 
 
 class EjectionFile(StudyFile):
-    """An arm thrown off its satellite."""
+    """An arm ejected from its satellite."""
 
     freeze: list[Name] = key([], "joints to freeze at zero")
-    table: Literal["x", "y", "z"] | None = key(None, "normal of an air table; space where left out")
+    table: Literal["x", "y", "z"] | None = key(None, "normal of an air table; none (space) if omitted")
     device: DeviceTable
     configuration: Annotated[list[ConfigurationTable], OneOrMore] = key(min_length=1)
-    release: ReleaseTable | None = key(None, "at rest where left out")
-    keep_out: Annotated[list[KeepOutTable], OneOrMore] = key([], "what the arm must not touch")
-    radii: Number | dict[str, Number] = key(0.0, "of the bodies around their skeletons, one or by body, m")
-    flight: Number = key(10.0, "after separation, s")
+    release: ReleaseTable | None = key(None, "motion at the release; at rest if omitted")
+    keep_out: Annotated[list[KeepOutTable], OneOrMore] = key([], "regions that the arm must not touch")
+    radii: Number | dict[str, Number] = key(0.0, "radii of the bodies around their skeletons, one or by body, m")
+    flight: Number = key(10.0, "duration of the flight after separation, s")
     limits: Literal["report", "stop", "ignore"] = key(
-        "report", "joint limits are reported, end the run, or are ignored"
+        "report", "whether joint limits are reported, end the run, or are ignored"
     )
-    segmented: bool = key(False, "run the paper's algorithm too")
-    segment: Duration = key(0.02, "its step, s")
-    map: MapTable | None = None
+    segmented: bool = key(False, "also run the paper's segmented algorithm")
+    segment: Duration = key(0.02, "step of the segmented algorithm, s")
+    map: ConfigurationMapTable | None = None
     search: SearchTable | None = None
-    monte_carlo: MonteCarloTable | None = None
+    monte_carlo: EjectionMonteCarloTable | None = None
 
-    def solve(self, session: Session) -> Thrown:
+    def solve(self, session: Session) -> EjectionFindings:
         rig = self._rig(session)
         release = None
         if self.release is not None:
-            with at("release"):
-                release = self.release.of(rig.arm)
-            release.checked(rig)
+            with error_context("release"):
+                release = self.release.build(rig.arm)
+            release.check_rates(rig)
             if self.segmented:
                 raise InputError(
-                    "the segmented algorithm starts at rest", place="segmented", hint="leave [release] or segmented out"
+                    "the segmented algorithm starts at rest", place="segmented", hint="omit [release] or segmented"
                 )
-        regions = made(self.keep_out, "keep_out")
+        regions = make_value(self.keep_out, "keep_out")
         starts = self._starts(rig)
-        with at("radii"):
+        with error_context("radii"):
             skeleton(rig.arm, self.radii)
         common = {"release": release, "flight": self.flight, "keep_out": regions, "radii": self.radii}
         runs, parts = {}, {}
         for name, joints in starts.items():
-            session.tell(0.05, f"configuration {name}")
+            session.report_progress(0.05, f"configuration {name}")
             try:
                 runs[name] = eject(rig, joints, limits=self.limits, **common)
             except SimulationError as error:
                 error.place = f"configuration {name!r}: {error.place}"
                 raise
             if self.segmented:
-                with at("segmented"):
-                    parts[name] = segmented(rig, joints, step=self.segment)
-        session.tell(0.2, "checking")
+                with error_context("segmented"):
+                    parts[name] = run_segmented(rig, joints, step=self.segment)
+        session.report_progress(0.2, "checking")
         checked = {name: check_in_mujoco(run) for name, run in runs.items()} if session.cross_check else {}
         chart, best = self._map(session, rig, common), self._best(session, rig, common)
         spread = None
         if self.monte_carlo is not None:
-            with at("monte_carlo"):
+            with error_context("monte_carlo"):
                 spread = monte_carlo(
                     rig,
                     next(iter(starts.values())) if best is None else best.joints,
-                    uncertainty=Uncertainty(**self.monte_carlo.options("friction", "damping", "spring", "mass")),
+                    uncertainty=EjectionUncertainty(
+                        **self.monte_carlo.options("friction", "damping", "spring", "mass")
+                    ),
                     **self.monte_carlo.options("samples", "seed"),
                     **common,
-                    progress=session.part(0.8, 0.95, "ejections"),
+                    progress=session.partial_progress(0.8, 0.95, "ejections"),
                 )
-        return Thrown(
+        return EjectionFindings(
             file=self, rig=rig, runs=runs, parts=parts, checked=checked, chart=chart, winner=best, spread=spread
         )
 
     def _rig(self, session: Session) -> Rig:
         robot = session.robot(self.robot)
-        with at("freeze"):
-            arm = planar(robot, self.freeze) if self.freeze else robot
-        device = made(self.device, "device")
-        with at("table"):
+        with error_context("freeze"):
+            arm = reduce_to_plane(robot, self.freeze) if self.freeze else robot
+        device = make_value(self.device, "device")
+        with error_context("table"):
             rig = Rig(arm, device, self.table)
-        with at("device"):
+        with error_context("device"):
             # Made now, so that an error has the place of the device and not of the first run.
-            _ = rig.mounted  # springs that no joint can have are reported here
+            _ = rig.mounted_robot  # springs that no joint can represent are reported here
         return rig
 
     def _starts(self, rig: Rig) -> dict[str, Array]:
-        """Joint positions by the names that they have in the results."""
+        """Joint positions by their names in the results."""
         found: dict[str, Array] = {}
         for k, entry in enumerate(self.configuration):
-            with at(f"configuration[{k}]"):
-                if not (entry.configuration or entry.given("joints") or entry.given("joints_deg")):
+            with error_context(f"configuration[{k}]"):
+                if not (entry.configuration or entry.has_key("joints") or entry.has_key("joints_deg")):
                     raise InputError(
                         "no configuration is given", hint="expected one of configuration, joints, joints_deg"
                     )
@@ -249,14 +275,14 @@ class EjectionFile(StudyFile):
                 found[name] = rig.configuration(entry.positions(rig.arm))
         return found
 
-    def _constraints(self, common: dict[str, Any]) -> Constraints:
+    def _constraints(self, common: dict[str, Any]) -> EjectionConstraints:
         rules = {} if self.search is None else self.search.options("margin", "limit_margin", "respect_limits")
-        return Constraints(common["keep_out"], radii=common["radii"], **rules)
+        return EjectionConstraints(common["keep_out"], radii=common["radii"], **rules)
 
     def _map(self, session: Session, rig: Rig, common: dict[str, Any]) -> xr.Dataset | None:
         if self.map is None:
             return None
-        with at("map"):
+        with error_context("map"):
             return configuration_map(
                 rig,
                 *self.map.joints,
@@ -265,131 +291,133 @@ class EjectionFile(StudyFile):
                 constraints=self._constraints(common),
                 release=common["release"],
                 flight=self.flight,
-                progress=session.part(0.3, 0.5, "ejections"),
+                progress=session.partial_progress(0.3, 0.5, "ejections"),
             )
 
     def _best(self, session: Session, rig: Rig, common: dict[str, Any]) -> BestConfiguration | None:
         if self.search is None:
             return None
-        with at("search"):
+        with error_context("search"):
             return best_configuration(
                 rig,
-                Goal(self.search.velocity, self.search.tumbling),
+                EjectionGoal(self.search.velocity, self.search.tumbling),
                 constraints=self._constraints(common),
                 **self.search.options("samples", "keep", "joints", "seed", "refine"),
                 release=common["release"],
                 flight=self.flight,
-                progress=session.part(0.5, 0.8, "ejections"),
+                progress=session.partial_progress(0.5, 0.8, "ejections"),
             )
 
 
 class Configuration(Findings):
-    """An ejection from one configuration, with the segmented algorithm beside it."""
+    """An ejection from one configuration, with the segmented algorithm for comparison."""
 
     run: Ejection
-    parts: Segmented | None
+    parts: SegmentedEjection | None
 
     mass = row("kg", "all joints free", of=lambda c: equivalent_mass(c.run.rig, c.run.start))
     time = row("s", of="run.time")
-    velocity = row("m/s", "against the satellite, as it leaves the rail", of="run.velocity")
-    stable_time = row("s", of=lambda c: Noted(c.run.stable_time, "the last joint stops" if c.run.stable else "never"))
-    angular_velocity = row("rad/s", "mean over time of the stopped arm, size", of=lambda c: _size(c.run))
+    velocity = row("m/s", "relative to the satellite, as it leaves the rail", of="run.velocity")
+    stable_time = row(
+        "s", of=lambda c: NotedValue(c.run.stable_time, "when the last joint stops" if c.run.stable else "never")
+    )
+    angular_velocity = row("rad/s", "magnitude of the mean over time, joints stopped", of=lambda c: _size(c.run))
     peak_angular_velocity = row(
-        "rad/s", of=lambda c: Noted(_peak(c.run)[0], f"of the base, at {_peak(c.run)[1]:.3g} s")
+        "rad/s", of=lambda c: NotedValue(_peak(c.run)[0], f"of the base, at {_peak(c.run)[1]:.3g} s")
     )
     components = row("rad/s", name="angular_velocity", of=lambda c: xyz(c.run.angular_velocity))
-    variation = row(of=lambda c: by_joint(c.run.rig.arm, c.run.variation, note="at separation"))
-    final = row(of=lambda c: by_joint(c.run.rig.arm, c.run.final_variation))
-    stop = row("s", of=lambda c: {n: Noted(t, "" if t else "never moved") for n, t in c.run.stop_times.items()})
-    limit = row("s", of=lambda c: _at_limits(c.run.hits))
+    variation = row(of=lambda c: joint_values(c.run.rig.arm, c.run.variation, note="at separation"))
+    final = row(of=lambda c: joint_values(c.run.rig.arm, c.run.final_variation))
+    stop = row("s", of=lambda c: {n: NotedValue(t, "" if t else "never moved") for n, t in c.run.stop_times.items()})
+    limit = row("s", of=lambda c: _limit_times(c.run.hits))
     energy = row("J", of=lambda c: {name: value for name, value in c.run.ledger.items() if name != "residual"})
     clearance = row("m", of=lambda c: None if c.run.clearance is None else _clear(c.run.clearance))
-    recoil = row(of=lambda c: None if c.run.rig.device.heavy else Recoil(run=c.run))
-    segmented = row(of=lambda c: None if c.parts is None else Approximation(parts=c.parts, arm=c.run.rig.arm))
+    recoil = row(of=lambda c: None if c.run.rig.device.heavy else RecoilFindings(run=c.run))
+    segmented = row(of=lambda c: None if c.parts is None else SegmentedFindings(parts=c.parts, arm=c.run.rig.arm))
 
 
-class Recoil(Findings):
-    """Of a satellite that is not infinitely heavy."""
+class RecoilFindings(Findings):
+    """Recoil of a satellite that is not infinitely heavy."""
 
     run: Ejection
     velocity = row("m/s", "satellite's frame", of=lambda r: np.linalg.norm(r.run.recoil[0]))
     angular_velocity = row("rad/s", of=lambda r: np.linalg.norm(r.run.recoil[1]))
 
 
-class Approximation(Findings):
-    """What the segmented algorithm gives."""
+class SegmentedFindings(Findings):
+    """Findings of the segmented algorithm."""
 
-    parts: Segmented
+    parts: SegmentedEjection
     arm: Robot
     time = row("s", of="parts.time")
     velocity = row("m/s", of="parts.velocity")
     angular_velocity = row("rad/s", of=lambda a: _size(a.parts))
-    variation = row(of=lambda a: by_joint(a.arm, a.parts.variation))
+    variation = row(of=lambda a: joint_values(a.arm, a.parts.variation))
 
 
-def _size(run: Ejection | Segmented) -> Any:
+def _size(run: Ejection | SegmentedEjection) -> Any:
     return np.linalg.norm(run.angular_velocity)
 
 
 def _peak(run: Ejection) -> tuple[float, float]:
-    """Largest size of the base's angular velocity (rad/s), and when (s)."""
+    """Largest magnitude of the base's angular velocity (rad/s), and its time (s)."""
     size = np.linalg.norm(run.data["angular_velocity"].values, axis=1)
     at = int(size.argmax())
     return float(size[at]), float(run.data["time"][at])
 
 
-def _at_limits(hits: Sequence[LimitReached]) -> dict[str, Noted]:
-    """When joints reach their limits: ``joint.1`` the first time, ``joint.2`` the second."""
-    found: dict[str, Noted] = {}
+def _limit_times(hits: Sequence[LimitReached]) -> dict[str, NotedValue]:
+    """Times at which joints reach their limits: ``joint.1`` the first time, ``joint.2`` the second."""
+    found: dict[str, NotedValue] = {}
     for hit in hits:
         times = 1 + sum(name.rpartition(".")[0] == hit.joint for name in found)
-        found[f"{hit.joint}.{times}"] = Noted(hit.time, f"{hit.joint} reaches its limit {hit.value:g}")
+        found[f"{hit.joint}.{times}"] = NotedValue(hit.time, f"{hit.joint} reaches its limit {hit.value:g}")
     return found
 
 
-def _clear(clearance: Clearance) -> dict[str, Noted]:
-    return {n: Noted(d, f"least, at {clearance.time[n]:.3f} s") for n, d in clearance.distance.items()}
+def _clear(clearance: Clearance) -> dict[str, NotedValue]:
+    return {n: NotedValue(d, f"smallest, at {clearance.time[n]:.3f} s") for n, d in clearance.distance.items()}
 
 
-class Best(Findings):
+class BestConfigurationFindings(Findings):
     """The best configuration."""
 
     rig: Rig
     search: BestConfiguration
-    velocity = row("m/s", of=lambda b: Noted(b.search.runs.velocity[0], f"{b.search.evaluated} ejections tried"))
-    angular_velocity = row("rad/s", of=lambda b: b.search.runs.tumbling[0])
-    allowed_share = row("", "share of the samples that keep the constraints", of="search.allowed")
-    joint = row(of=lambda b: by_joint(b.rig.arm, b.search.joints))
+    velocity = row("m/s", of=lambda b: NotedValue(b.search.runs.velocity[0], f"{b.search.evaluated} ejections tried"))
+    angular_velocity = row("rad/s", of=lambda b: b.search.runs.tumble_rate[0])
+    allowed_share = row("", "fraction of the samples that satisfy the constraints", of="search.allowed")
+    joint = row(of=lambda b: joint_values(b.rig.arm, b.search.joints))
 
 
-def _spread(spread: Sensitivity) -> dict[str, Any]:
+def _spread(spread: EjectionSensitivity) -> dict[str, Any]:
     """Percentiles, worst cases and shares of the variance by quantity."""
     units = {"velocity": "m/s", "tumbling": "rad/s", "clearance": "m"}
     found: dict[str, Any] = {}
     for quantity, levels in spread.percentiles.items():
         values = {f"percentile{level:g}": value for level, value in levels.items()}
         values["worst"] = spread.worst[quantity]
-        found[quantity] = {name: Noted(value, "", units.get(quantity, "s")) for name, value in values.items()}
+        found[quantity] = {name: NotedValue(value, "", units.get(quantity, "s")) for name, value in values.items()}
     for quantity, shares in spread.shares.items():
-        of_the_variance = {group: Noted(share, "of the variance") for group, share in shares.items()}
+        of_the_variance = {group: NotedValue(share, "of the variance") for group, share in shares.items()}
         found[quantity] = {**found.get(quantity, {}), "share": of_the_variance}
     return {**found, "failed": spread.failed}
 
 
-class Thrown(Findings):
-    """What a scenario of ejections gives."""
+class EjectionFindings(Findings):
+    """Findings of a scenario of ejections."""
 
     file: EjectionFile
     rig: Rig
     runs: dict[str, Ejection]
-    parts: dict[str, Segmented]
+    parts: dict[str, SegmentedEjection]
     checked: dict[str, CrossCheck]
     chart: xr.Dataset | None
     winner: BestConfiguration | None
-    spread: Sensitivity | None
+    spread: EjectionSensitivity | None
 
     each = row(name="", of=lambda t: {n: Configuration(run=run, parts=t.parts.get(n)) for n, run in t.runs.items()})
-    best = row(of=lambda t: None if t.winner is None else Best(rig=t.rig, search=t.winner))
+    best = row(of=lambda t: None if t.winner is None else BestConfigurationFindings(rig=t.rig, search=t.winner))
     monte_carlo = row(of=lambda t: None if t.spread is None else _spread(t.spread))
 
     def title(self) -> str:
@@ -398,7 +426,7 @@ class Thrown(Findings):
     def headline(self) -> str:
         name, run = max(self.runs.items(), key=lambda each: each[1].velocity)
         peak, when = _peak(run)
-        end = "once its joints have stopped" if run.stable else "with its joints as they are at the end"
+        end = "once its joints have stopped" if run.stable else "with its joints in their final positions"
         of = f"{self.rig.arm.name}, {name}," if len(self.runs) == 1 else f"The fastest of {len(self.runs)}, {name},"
         return (
             f"{of} leaves the rail after {run.time:.3g} s at {1e3 * run.velocity:.0f} mm/s. The angular velocity of "
@@ -409,9 +437,10 @@ class Thrown(Findings):
     def summary(self) -> str:
         springs, arm = self.rig.device.springs, self.rig.arm
         count = springs if isinstance(springs, int) else len(springs)
-        thrower = "A spring throws" if count == 1 else f"{count} springs throw"
+        thrower = "A spring ejects" if count == 1 else f"{count} springs eject"
         return (
-            f"{thrower} off {arm.name}, an arm of {arm.n} joints and {arm.mass:g} kg, over "
+            f"{thrower} {arm.name}, an arm of {arm.n} joints and {arm.mass:g} kg, over "
+            " f"
             f"{1e3 * self.rig.device.stroke:g} mm with {self.rig.device.energy:.3g} J."
         )
 
@@ -420,20 +449,20 @@ class Thrown(Findings):
             name: {
                 **run.certificate,
                 "friction": friction_check(run),
-                **({"mujoco": agreement(self.checked[name])} if name in self.checked else {}),
+                **({"mujoco": mujoco_check(self.checked[name])} if name in self.checked else {}),
             }
             for name, run in self.runs.items()
         }
 
     def limits(self) -> list[Limit]:
-        """Of the joints in all configurations, on the rail and after it."""
+        """Limits of the joints in all configurations, on the rail and after it."""
         return worst_first(limit for name, run in self.runs.items() for limit in self._limits(name, run))
 
     def _limits(self, name: str, run: Ejection) -> list[Limit]:
         arm, place = self.rig.arm, Layout(self.rig.arm.n)
         states = np.concatenate([self.rig.split(run.rail.states)[0], run.flight.states])
         times = np.concatenate([run.rail.times, run.flight.times])
-        # Reversed, so that the first time of each joint is the one that stays in the mapping.
+        # Reversed, so that the mapping keeps the first time of each joint.
         crossings = {hit.joint: hit.time for hit in reversed(run.hits)}
         prefix = f"{name}: " if len(self.runs) > 1 else ""
         return joint_limits(
@@ -459,7 +488,7 @@ class Thrown(Findings):
         pieces = []
         for name, run in self.runs.items():
             own = run.data
-            # Runs have their own samples: each gets a time axis of its own in the file.
+            # Runs have different samples: each has its own time axis in the file.
             several = {key: f"{key}_{name}" for key in ("time", *own.data_vars)} if len(self.runs) > 1 else {}
             pieces.append(own.rename(several))
         if self.chart is not None:
@@ -486,15 +515,17 @@ class Thrown(Findings):
             Figure(
                 "joints",
                 figures.joint_curves(runs),
-                "Joints that move: how far each has turned or slid since the release. Dashed: limits that are near.",
+                "Displacement of the moving joints since the release. Dashed: limits that are close.",
             ),
             Figure(
-                "energy", figures.energy_areas(runs[first]), f"Where the springs' energy goes; configuration {first}."
+                "energy",
+                figures.energy_areas(runs[first]),
+                f"Distribution of the springs' energy; configuration {first}.",
             ),
         ]
         if parts:
-            lines = [line for name in runs for line in lines_of(name, runs[name], parts[name])]
-            found.append(Figure("methods", figures.comparison(lines), "What the segmented algorithm costs."))
+            lines = [line for name in runs for line in compare_quantities(name, runs[name], parts[name])]
+            found.append(Figure("methods", figures.comparison(lines), "Error of the segmented algorithm."))
         if self.chart is not None:
             points = {name: run.start for name, run in runs.items()}
             points |= {} if self.winner is None else {"best": self.winner.joints}
@@ -508,5 +539,5 @@ class Thrown(Findings):
             )
         if self.spread is not None:
             plot = figures.histograms(self.spread)
-            found.append(Figure("monte-carlo", plot, "Uncertain friction, damping, springs, masses."))
+            found.append(Figure("monte-carlo", plot, "Effect of uncertain friction, damping, springs and masses."))
         return found

@@ -1,9 +1,9 @@
 """The flight of the segmented algorithm (Cai et al. 2023, Eqs. 31 to 34 and 38 to 42), in the plane and in space.
 
-Joints move as in the paper: inertias as at separation, dry friction of constant sign, one stops after the other. The
-base then follows from what nothing can change, momentum and angular momentum, with the inertia of each configuration:
+Joints move as in the paper: inertias as at separation, dry friction of constant sign, joints stopping one after
+another. The base then follows from the conserved momentum and angular momentum, with the inertia of each configuration:
 Eqs. 38, 39 without their constant inertia. In the paper's plane the angular momentum has one direction. In space it is
-fixed in the world and so turns in the base's axes while the base turns: the base's attitude is carried along.
+fixed in the world and so rotates in the base's axes as the base rotates: the base's attitude is integrated too.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.ejection.response import Arm, Response, coasting, energy_lost, first_stop
+from spacearm.ejection.response import ArmModel, JointResponse, coast_travel, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
-#: Least and most steps of a stretch between two stops, and the largest turn of the base in one, rad.
+#: Smallest and largest number of steps in an interval between two stops, and the largest rotation of the base in one,
+#: rad.
 _STEPS, _TURN = (32, 4096), 0.03
-#: A viscous joint without dry friction never stops; it is followed for so many of its time constants.
+#: A viscous joint without dry friction never stops; it is followed for this many time constants.
 _CONSTANTS = 16.0
 
 
 @dataclass(frozen=True, eq=False)
-class Flight:
-    """What :func:`fly` gives; axes of the base before the ejection."""
+class SegmentedFlight:
+    """Result of :func:`fly`; axes of the base before the ejection."""
 
     joints: Array  # (n,) after the last stop; NaN for a joint that nothing stops
     stops: Array  # (n,) s
@@ -40,9 +41,9 @@ class Flight:
 
 
 class _Base:
-    """The base of an arm on which nothing acts: twist from momentum, and its attitude in the course of time."""
+    """The base of an arm without external forces: twist from momentum, and attitude over time."""
 
-    def __init__(self, rig: Rig, arm: Arm, joints: Array, velocity: Array) -> None:
+    def __init__(self, rig: Rig, arm: ArmModel, joints: Array, velocity: Array) -> None:
         self.free, self.mechanics = rig.free_base, arm.mechanics
         matrix = arm.mechanics.mass_matrix(joints)
         self.linear = matrix[:3] @ velocity
@@ -61,11 +62,11 @@ class _Base:
         return found
 
     def follow(self, times: Array, joints: Array, rates: Array) -> Array:
-        """Velocities (S, 3) in the first axes at the steps of a stretch, from instants twice as dense (2 S + 1)."""
+        """Velocities (S, 3) in the initial axes at the steps of an interval, from instants twice as dense (2 S + 1)."""
         matrices = self.mechanics.mass_matrix(joints)
 
         # Classical RK4 for the attitude alone: mass matrices and joint rates are known at ends and middles of steps.
-        def turn(k: int, quaternion: Array) -> Array:
+        def integrate_rotation(k: int, quaternion: Array) -> Array:
             spin = self.twist(matrices[k], rates[k], quaternion)[3:]
             scalar, vector = quaternion[0], quaternion[1:]
             return 0.5 * np.concatenate([[-vector @ spin], scalar * spin + np.cross(vector, spin)])
@@ -73,10 +74,10 @@ class _Base:
         found = []
         for k in range(0, len(times) - 1, 2):
             h, q = times[k + 2] - times[k], self.quaternion
-            one = turn(k, q)
-            two = turn(k + 1, q + 0.5 * h * one)
-            three = turn(k + 1, q + 0.5 * h * two)
-            four = turn(k + 2, q + h * three)
+            one = integrate_rotation(k, q)
+            two = integrate_rotation(k + 1, q + 0.5 * h * one)
+            three = integrate_rotation(k + 1, q + 0.5 * h * two)
+            four = integrate_rotation(k + 2, q + h * three)
             q = q + h / 6.0 * (one + 2.0 * two + 2.0 * three + four)
             self.quaternion = q / np.linalg.norm(q)
             twist = self.twist(matrices[k + 2], rates[k + 2], self.quaternion)
@@ -84,8 +85,10 @@ class _Base:
         return np.array(found)
 
 
-def fly(rig: Rig, arm: Arm, joints: Array, rates: Array, velocity: float, time: float, loss: float) -> Flight:
-    """From separation at ``time`` with these joints, rates and velocity along the rail; ``loss`` until then, J."""
+def fly(
+    rig: Rig, arm: ArmModel, joints: Array, rates: Array, velocity: float, time: float, loss: float
+) -> SegmentedFlight:
+    """Flight from separation at ``time`` with these joints, rates and rail velocity; ``loss`` until then, J."""
     n, free = rig.arm.n, rig.free_base
     matrix = arm.mechanics.mass_matrix(joints)
     base, mixed = matrix[np.ix_(free, free)], matrix[np.ix_(free, range(6, 6 + n))]
@@ -103,7 +106,7 @@ def fly(rig: Rig, arm: Arm, joints: Array, rates: Array, velocity: float, time: 
             stops[moving], q[moving] = np.inf, np.nan
             break
         force = -slip[moving] * arm.coulomb[moving]
-        response = Response(part, arm.damping[moving], force, np.zeros(moving.size), 0.0, t, rate[moving])
+        response = JointResponse(part, arm.damping[moving], force, np.zeros(moving.size), 0.0, t, rate[moving])
         if dry:
             # Dry friction alone would stop it within this time.
             span = 2.0 * float(np.linalg.norm(part @ rate[moving])) / float(arm.coulomb[moving].max()) + 1e-6
@@ -111,8 +114,8 @@ def fly(rig: Rig, arm: Arm, joints: Array, rates: Array, velocity: float, time: 
         else:
             end, which = t + _CONSTANTS / float(response.beta.min()), -1
         loss += energy_lost(arm, response, moving, slip, t, end)
-        found.append(_stretch(moved, response, moving, q, end))
-        q[moving] += response.turn(end) if dry else coasting(theta, arm.damping, rate, moving)
+        found.append(_sample_response(moved, response, moving, q, end))
+        q[moving] += response.travel(end) if dry else coast_travel(theta, arm.damping, rate, moving)
         rate[moving] = response.rate(end)
         t = end
         if not dry:
@@ -122,39 +125,39 @@ def fly(rig: Rig, arm: Arm, joints: Array, rates: Array, velocity: float, time: 
             joint = moving[which]
             rate[joint] = slip[joint] = 0.0
             stops[joint] = end
-    return _landed(rig, arm, moved, joints, q, stops, loss, found)
+    return _build_stable_flight(rig, arm, moved, joints, q, stops, loss, found)
 
 
-def _stretch(
-    moved: _Base, response: Response, moving: npt.NDArray[np.intp], joints: Array, end: float
+def _sample_response(
+    moved: _Base, response: JointResponse, moving: npt.NDArray[np.intp], joints: Array, end: float
 ) -> tuple[Array, Array, Array]:
-    """(times, base velocities, joint positions) from the response's start to ``end``; carries the base along."""
+    """(times, base velocities, joint positions) from the response's start to ``end``; updates the base."""
     start, n = response.t0, joints.size
 
-    def at(t: float) -> tuple[Array, Array]:
+    def evaluate(t: float) -> tuple[Array, Array]:
         position, rate = joints.copy(), np.zeros(n)
-        position[moving] += response.turn(t)
+        position[moving] += response.travel(t)
         rate[moving] = response.rate(t)
         return position, rate
 
-    position, rate = at(start)
+    position, rate = evaluate(start)
     spin = np.linalg.norm(moved.twist(moved.mechanics.mass_matrix(position), rate, moved.quaternion)[3:])
     steps = int(np.clip(np.ceil(spin * (end - start) / _TURN), *_STEPS))
     times = np.linspace(start, end, 2 * steps + 1)
-    positions, rates = (np.array(rows) for rows in zip(*(at(float(t)) for t in times), strict=True))
+    positions, rates = (np.array(rows) for rows in zip(*(evaluate(float(t)) for t in times), strict=True))
     return times[2::2], moved.follow(times, positions, rates), positions[2::2]
 
 
-def _landed(
+def _build_stable_flight(
     rig: Rig,
-    arm: Arm,
+    arm: ArmModel,
     moved: _Base,
     joints: Array,
     final: Array,
     stops: Array,
     loss: float,
     found: list[tuple[Array, Array, Array]],
-) -> Flight:
+) -> SegmentedFlight:
     """Stable flight: Eq. 42 with the inertia of the stopped arm and the angular momentum in its axes."""
     where = np.where(np.isfinite(final), final, joints)
     turn = rotation_matrices(moved.quaternion)
@@ -164,5 +167,5 @@ def _landed(
     n = rig.arm.n
     empty = (np.zeros(0), np.zeros((0, 3)), np.zeros((0, n)))
     times, velocity, positions = (np.concatenate(parts) for parts in zip(empty, *found, strict=True))
-    # Half of w . L: on the mean as at every instant.
-    return Flight(final, stops, loss, turn @ spin, 0.5 * float(spin @ angular), times, velocity, positions)
+    # Half of w . L: for the mean as at every instant.
+    return SegmentedFlight(final, stops, loss, turn @ spin, 0.5 * float(spin @ angular), times, velocity, positions)

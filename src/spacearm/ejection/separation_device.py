@@ -1,7 +1,7 @@
-"""The separation device: springs on a slide rail between a satellite and the arm that it throws off.
+"""The separation device: springs on a slide rail between a satellite and the arm that it ejects.
 
-The force of all springs together is piecewise linear in the travel z (m) of the arm's base along the rail. It is held
-as :class:`Piece` objects from knot to knot, over which energy and moment have closed forms and each of which is one
+The total force of the springs is piecewise linear in the travel z (m) of the arm's base along the rail. It is stored as
+:class:`ForceSegment` objects from knot to knot, over which energy and moment have closed forms and each of which is one
 phase of a run. Vectors are in the axes of the arm's base frame. The rail has no play: it takes up every force and
 moment across its direction. Springs have no mass and no damping of their own; the rail's friction is the device's.
 """
@@ -19,18 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import InputError, at
-from spacearm.model.parts import Friction, Inertia, finite, frozen_array, unit_vector
+from spacearm.errors import InputError, error_context
+from spacearm.model.parts import Friction, Inertia, finite, read_only_array, unit_vector
 from spacearm.typing import Array
 
-#: A force that changes by less than this share along a piece of a curve is constant.
+#: A force that changes by less than this fraction along a segment is constant.
 _CONSTANT = 1e-9
 
-#: Longest rail, m: a longer one is a mistake of units.
+#: Longest rail, m: a longer one indicates wrong units.
 LONGEST_RAIL = 1000.0
 
 
-class Piece(NamedTuple):
+class ForceSegment(NamedTuple):
     """A part of the rail on which the springs' force is linear in the travel: ``force + slope * (z - start)``."""
 
     start: float  # m
@@ -40,17 +40,17 @@ class Piece(NamedTuple):
 
     @property
     def constant(self) -> bool:
-        """Whether the force does not change along it."""
+        """Whether the force is constant along the segment."""
         return abs(self.slope) * (self.end - self.start) <= _CONSTANT * abs(self.force)
 
     @property
     def spring(self) -> tuple[float, float]:
-        """Stiffness (N/m) and rest (m) of a spring with this force; a constant one is a spring that is very long."""
+        """Stiffness (N/m) and rest (m) of a spring with this force; a constant force is a very long spring."""
         if self.force == 0.0 and self.slope == 0.0:
             return 0.0, 0.0
         slope = self.slope
         if self.constant:
-            # A constant force as a spring: its rest lies so far away that the force falls by no more than _CONSTANT.
+            # A constant force as a spring: its rest is so far away that the force falls by no more than _CONSTANT.
             slope = -_CONSTANT * max(self.force, 1e-300) / (self.end - self.start)
         return -slope, self.start - self.force / slope
 
@@ -61,10 +61,11 @@ class SeparationSpring:
 
     Args:
         stiffness: of a linear spring, N/m.
-        compression: of a linear spring at the start, m; where it is spent before the rail ends, it pushes no more.
+        compression: of a linear spring at the start, m; if it is fully extended before the rail ends, it pushes no
+            more.
         curve: in place of both, points (travel in m, force in N) from travel 0 on, linear in between.
-        position: where it pushes in the arm's base frame, m. A rail without play takes up the moment: only its loads
-            depend on it.
+        position: point of application in the arm's base frame, m. A rail without play takes up the moment: only its
+            loads depend on it.
     """
 
     stiffness: float | None = None
@@ -74,7 +75,7 @@ class SeparationSpring:
 
     def __post_init__(self) -> None:
         place = "separation spring"
-        object.__setattr__(self, "position", frozen_array(self.position, (3,), "position of a separation spring"))
+        object.__setattr__(self, "position", read_only_array(self.position, (3,), "position of a separation spring"))
         linear = self.stiffness is not None or self.compression is not None
         if linear == (self.curve is not None):
             raise InputError(
@@ -91,14 +92,14 @@ class SeparationSpring:
             return
         hint = "expected two or more points (travel, force)"
         points = np.array(checks.array(self.curve, "curve", ("points", 2), place=place, hint=hint))
-        checks.rising(points[:, 0], "travel of the curve", count=2, start=0.0, place=place)
+        checks.check_increasing(points[:, 0], "travel of the curve", count=2, start=0.0, place=place)
         checks.array(points[:, 1], "force of the curve", least=0.0, unit="N", place=place)
         points.setflags(write=False)
         object.__setattr__(self, "curve", points)
 
     @property
     def knots(self) -> Array:
-        """Points (travel, force) between which the force is linear; zero after the last where that is zero."""
+        """Points (travel, force) between which the force is linear; zero after the last if that is zero."""
         if self.curve is not None:
             return np.asarray(self.curve)
         assert self.stiffness is not None
@@ -112,21 +113,21 @@ class SeparationSpring:
 
 
 @dataclass(frozen=True, eq=False)
-class Device:
+class SeparationDevice:
     """Parallel springs that push the arm's base along a straight rail.
 
     Args:
         stiffness: of one of several equal springs, N/m; left out where ``springs`` are given one by one.
         stroke: length of the rail, m: the springs push over it, then the arm leaves.
-        springs: how many equal ones act side by side, or each of them (:class:`SeparationSpring`): unequal springs,
-            springs that are spent one after the other, force curves.
+        springs: number of equal parallel springs, or the individual springs (:class:`SeparationSpring`): unequal
+            springs, springs that end one after another, force curves.
         direction: of the ejection, unit vector in the axes of the arm's base frame.
-        compression: of equal springs at the start, m; left out, it is the stroke, so that the arm leaves at zero force.
+        compression: of equal springs at the start, m; if omitted, the stroke, so that the arm leaves at zero force.
         friction: dry friction of the rail, N.
         damping: viscous friction of the rail, N s/m.
-        satellite: inertia of the satellite in the arm's base frame as it stands before the ejection; left out, the
-            satellite is infinitely heavy (assumption 3 of Cai et al. 2023).
-        pivot: point of the arm's base frame (m) about which an infinitely heavy satellite turns, if it does.
+        satellite: inertia of the satellite in the arm's base frame before the ejection; if omitted, the satellite is
+            infinitely heavy (assumption 3 of Cai et al. 2023).
+        pivot: point of the arm's base frame (m) about which an infinitely heavy satellite rotates, if it does.
     """
 
     stiffness: float | None = None
@@ -141,17 +142,17 @@ class Device:
 
     def __post_init__(self) -> None:
         place = "separation device"
-        checks.checked(self, finite, "stroke", above=0.0, most=LONGEST_RAIL, place=place, unit="m")
-        checks.checked(self, finite, "damping", least=0.0, place=place)
-        with at(place, fallback=True):
+        checks.check_fields(self, finite, "stroke", above=0.0, most=LONGEST_RAIL, place=place, unit="m")
+        checks.check_fields(self, finite, "damping", least=0.0, place=place)
+        with error_context(place, fallback=True):
             object.__setattr__(self, "direction", unit_vector(self.direction, "rail direction"))
             if self.pivot is not None:
-                object.__setattr__(self, "pivot", frozen_array(self.pivot, (3,), "pivot of the satellite"))
+                object.__setattr__(self, "pivot", read_only_array(self.pivot, (3,), "pivot of the satellite"))
         if isinstance(self.springs, Sequence):
             self._check_single_springs(place)
         else:
             self._check_equal_springs(place)
-        # An arm that does not start would wait on the rail until the time limit: refused here, with the forces.
+        # An arm that does not start would wait on the rail until the time limit: it is rejected here, with the forces.
         held = 0.0 if self.friction is None else self.friction.static
         if held >= self.pieces[0].force:
             if not held:
@@ -162,10 +163,10 @@ class Device:
                 hint="expected less static friction than spring force",
             )
         if self.satellite is not None and self.satellite.mass <= 0.0:
-            raise InputError("the satellite has no mass", place=place, hint="leave it out for an infinitely heavy one")
+            raise InputError("the satellite has no mass", place=place, hint="omit it for an infinitely heavy one")
         if self.satellite is not None and self.pivot is not None:
             raise InputError(
-                "a satellite with an inertia has a pivot", place=place, hint="it turns freely: leave the pivot out"
+                "a satellite with an inertia has a pivot", place=place, hint="it rotates freely: omit the pivot"
             )
 
     def _check_single_springs(self, place: str) -> None:
@@ -173,12 +174,12 @@ class Device:
         object.__setattr__(self, "springs", springs)
         if not springs or not all(isinstance(spring, SeparationSpring) for spring in springs):
             raise InputError(
-                "springs are no list of SeparationSpring", place=place, hint="expected one or more of them"
+                "springs are not a list of SeparationSpring", place=place, hint="expected one or more of them"
             )
         for name in ("stiffness", "compression"):
             if getattr(self, name) is not None:
                 raise InputError(
-                    f"{name} is given besides single springs", place=place, hint="each of them has its own"
+                    f"{name} is given in addition to individual springs", place=place, hint="each of them has its own"
                 )
         for spring in springs:
             travel, force = spring.knots[-1]
@@ -190,21 +191,22 @@ class Device:
                 )
 
     def _check_equal_springs(self, place: str) -> None:
-        object.__setattr__(self, "springs", checks.whole(self.springs, "number of springs", least=1, place=place))
+        object.__setattr__(self, "springs", checks.integer(self.springs, "number of springs", least=1, place=place))
         if self.stiffness is None:
-            raise InputError("the springs have no stiffness", place=place, hint="expected N/m, or springs one by one")
-        checks.checked(self, finite, "stiffness", above=0.0, place=place, unit="N/m")
+            raise InputError("the springs have no stiffness", place=place, hint="expected N/m, or individual springs")
+        checks.check_fields(self, finite, "stiffness", above=0.0, place=place, unit="N/m")
         given = self.stroke if self.compression is None else self.compression
         preload = checks.number(given, "compression", place=place)
         if preload <= 0.0:
             raise InputError(
-                f"the springs are already spent: compression {preload:g} m",
+                f"the springs are fully extended at the start: compression {preload:g} m",
                 place=place,
                 hint="expected a compression above zero, at least the stroke",
             )
         if preload < self.stroke:
             raise InputError(
-                f"the springs, compressed by {preload:g} m, are spent before the rail of {self.stroke:g} m ends",
+                f"the springs, compressed by {preload:g} m, are fully extended before the end of the "
+                f"{self.stroke:g} m rail",
                 place=place,
                 hint="expected a compression of at least the stroke",
             )
@@ -217,13 +219,14 @@ class Device:
 
     @property
     def single(self) -> tuple[SeparationSpring, ...]:
-        """The springs where they were given one by one; none of equal ones."""
+        """The springs if they were given individually; empty for equal springs."""
         return () if isinstance(self.springs, int) else tuple(self.springs)
 
     @property
     def total_stiffness(self) -> float:
-        """K of all springs together, N/m: the ``k`` of every equation of the paper. Of single springs: their slope at
-        the start."""
+        """Total stiffness K of all springs, N/m: the ``k`` of every equation of the paper. For individual springs:
+        their slope at the start.
+        """
         if self.linear:
             assert self.stiffness is not None
             assert isinstance(self.springs, int)
@@ -234,26 +237,26 @@ class Device:
     def preload(self) -> float:
         """Compression of equal springs at the start, m."""
         if self.compression is None:
-            raise InputError("single springs have no common compression", place="separation device")
+            raise InputError("individual springs have no common compression", place="separation device")
         return self.compression
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The force of all springs together along the rail, from knot to knot."""
+    def pieces(self) -> tuple[ForceSegment, ...]:
+        """The total force of the springs along the rail, from knot to knot."""
         if self.linear:
             stiffness = self.total_stiffness
-            return (Piece(0.0, self.stroke, stiffness * self.preload, -stiffness),)
+            return (ForceSegment(0.0, self.stroke, stiffness * self.preload, -stiffness),)
         # Knots of all springs together; a set, since equal springs share theirs.
         inner = {float(z) for spring in self.single for z in spring.knots[:, 0] if 0.0 < z < self.stroke}
         edges = [0.0, *sorted(inner), self.stroke]
         found = []
         for start, end in pairwise(edges):
             first, last = self.force([start, end]).tolist()
-            found.append(Piece(start, end, first, (last - first) / (end - start)))
+            found.append(ForceSegment(start, end, first, (last - first) / (end - start)))
         return tuple(found)
 
     def force(self, travel: npt.ArrayLike) -> Array:
-        """Force (...) of all springs together at these travels (...), N."""
+        """Total force (...) of the springs at these travels (...), N."""
         z = np.asarray(travel, dtype=np.float64)
         if self.linear:
             return np.asarray(self.total_stiffness * (self.preload - z))
@@ -267,8 +270,8 @@ class Device:
             found += spring.force(z)[..., None] * np.cross(spring.position, self.direction)
         return found
 
-    def stored(self, travel: npt.ArrayLike) -> Array:
-        """Energy (...) that the springs still give off from these travels to the end of the rail, J."""
+    def remaining_energy(self, travel: npt.ArrayLike) -> Array:
+        """Energy (...) that the springs still release from these travels to the end of the rail, J."""
         z = np.asarray(travel, dtype=np.float64)
         left = np.zeros(z.shape)
         for piece in self.pieces:
@@ -278,9 +281,9 @@ class Device:
 
     @property
     def energy(self) -> float:
-        """Energy that the springs give off along the rail, J."""
+        """Energy that the springs release along the rail, J."""
         if not self.linear:
-            return float(self.stored(0.0))
+            return float(self.remaining_energy(0.0))
         return 0.5 * self.total_stiffness * (self.preload**2 - (self.preload - self.stroke) ** 2)
 
     @property
@@ -291,8 +294,8 @@ class Device:
     def quarter_period(self, mass: float) -> float:
         """Time (s) from rest to the end of the stroke of a rigid mass on a heavy satellite, without friction.
 
-        ``pi / 2 * sqrt(mass / K)`` where the arm leaves at zero force. For single springs that of a linear spring with
-        their energy, which tells the order of magnitude.
+        ``pi / 2 * sqrt(mass / K)`` if the arm leaves at zero force. For individual springs that of a linear spring with
+        the same energy, which gives the order of magnitude.
         """
         if not self.linear:
             return 0.5 * math.pi * self.stroke * math.sqrt(0.5 * mass / self.energy)

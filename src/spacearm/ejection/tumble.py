@@ -1,12 +1,13 @@
-"""How an arm tumbles once it is alone: its angular velocity as one rigid body, whenever one looks.
+"""Tumbling of an arm after separation: its angular velocity as one rigid body, independent of the instant.
 
-In space the angular velocity of a rigid body is not constant: it turns about the angular momentum ``L``, which is. Its
-part along ``L`` is constant too, ``w . L / |L| = 2 T / |L|``, and the rest averages out. So the mean over time is
+In space the angular velocity of a rigid body is not constant: it precesses about the angular momentum ``L``, which is.
+Its component along ``L`` is constant too, ``w . L / |L| = 2 T / |L|``, and the rest averages out. So the mean over time
+is
 
     w_mean = (L . I^-1 L) / (L . L)  L
 
-with ``I`` about the mass centre, joints as they are. It needs no average to be taken and does not depend on the instant
-once the joints have stopped. On an air table it is the angular velocity itself.
+with ``I`` about the mass centre, for the present joint positions. It needs no averaging and does not depend on the
+instant once the joints have stopped. On an air table it is the angular velocity itself.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def moment_of_momentum(matrix: Array, velocity: Array) -> tuple[Array, Array]:
 def mean_spin(rig: Rig, angular: Array, inertia: Array) -> Array:
     """Mean angular velocity (..., 3), rad/s, of a rigid body from momentum and inertia about its mass centre.
 
-    The axes are those of the arguments. On a table only the turn about its normal is free.
+    The axes are those of the arguments. On a table only the rotation about its normal is free.
     """
     if rig.table is not None:
         k = "xyz".index(rig.table)

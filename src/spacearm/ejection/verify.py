@@ -1,7 +1,7 @@
-"""The same ejection once more with MuJoCo's dynamics, as the paper had ADAMS beside its own program.
+"""Verification of an ejection with MuJoCo's dynamics, as the paper used ADAMS.
 
 With dry friction the recorded sequence of events is replayed (:mod:`spacearm.simulate.check.crosscheck`); that the
-sequence is the right one, friction's own laws must show (:func:`friction_laws`).
+sequence is correct is shown by the friction laws (:func:`friction_laws`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spacearm.ejection.run import Ejection
 from spacearm.result import Check
 from spacearm.simulate.check.crosscheck import CrossCheck, cross_check
 
-#: Excess of dry friction over its laws that rounding may bring, relative to static friction.
+#: Excess of dry friction over its laws that rounding may cause, relative to static friction.
 FRICTION_TOLERANCE = 1e-9
 
 
@@ -23,7 +23,7 @@ def check_in_mujoco(ejection: Ejection, *, friction: bool = True) -> CrossCheck:
 
 
 def friction_laws(ejection: Ejection) -> float:
-    """How far dry friction breaks its own laws at any sample, relative to the joint's static friction; 0 is right.
+    """Largest violation of the dry-friction laws at any sample, relative to the joint's static friction; 0 is correct.
 
     A stuck joint holds at most its static friction; a slipping one is opposed by exactly its Coulomb friction.
     """
@@ -56,5 +56,5 @@ def friction_check(ejection: Ejection) -> Check:
 
 
 def frictionless(rig: Rig) -> Rig:
-    """The rig without dry friction, damping kept: what MuJoCo can express on its own."""
+    """The rig without dry friction, damping kept: the case that MuJoCo can express on its own."""
     return rig.with_joints(friction=None)

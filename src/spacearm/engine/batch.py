@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.lanes import BLOCK, all_finite, load_double, prefetch, store_double, turn_in, turn_out
-from spacearm.engine.loops import compiled, inner
+from spacearm.engine.lanes import BLOCK, all_finite, load_double, prefetch, store_double, transpose_in, transpose_out
+from spacearm.engine.loops import compile_inner, compile_loop
 from spacearm.typing import Array
 
 Table: TypeAlias = npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ Table: TypeAlias = npt.NDArray[np.int64]
 CHUNK = 4096
 
 
-@inner
+@compile_inner
 def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -> None:
     """The inputs that vary, of ``lanes`` samples from ``group`` on, to [n_in][width]; a group is filled up."""
     for k in range(sources.shape[0]):
@@ -42,7 +42,7 @@ def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -
             place = inputs.ctypes.data + 8 * width * offset
             while first < length:
                 at = min(first, length - BLOCK)
-                turn_in(start + 8 * at, 8 * length, place + 8 * width * at)
+                transpose_in(start + 8 * at, 8 * length, place + 8 * width * at)
                 first += BLOCK
         # What is left: short inputs, single samples, and the last group, whose missing lanes repeat its last sample.
         for i in range(first, length):
@@ -51,7 +51,7 @@ def _gather(sources: Table, group: int, lanes: int, width: int, inputs: Array) -
                 inputs[(offset + i) * width + lane] = load_double(row + 8 * i)
 
 
-@inner
+@compile_inner
 def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array) -> None:
     """[n_out][width] to the rows of ``lanes`` samples from ``group`` on."""
     for k in range(targets.shape[0]):
@@ -63,22 +63,22 @@ def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array)
             place = outputs.ctypes.data + 8 * width * offset
             while first < length:
                 at = min(first, length - BLOCK)
-                turn_out(place + 8 * width * at, start + 8 * at, 8 * length)
+                transpose_out(place + 8 * width * at, start + 8 * at, 8 * length)
                 first += BLOCK
         for i in range(first, length):
             for lane in range(lanes):
                 store_double(start + 8 * (length * lane + i), outputs[(offset + i) * width + lane])
 
 
-@compiled
-def _aligned(size: int) -> Array:
+@compile_loop
+def _allocate_aligned(size: int) -> Array:
     """Memory that starts on a cache line, so that no vector lies across two of them."""
     room = np.empty(size + 8)
     skip = (-room.ctypes.data // 8) % 8
     return room[skip : skip + size]
 
 
-@compiled
+@compile_loop
 def _run(
     address: int, width: int, sources: Table, targets: Table, start: int, stop: int, n_in: int, n_out: int
 ) -> tuple[int, int]:
@@ -87,8 +87,8 @@ def _run(
     ``width`` is 1 or the lanes of this processor. Returns how many samples gave a number that is not finite, and the
     first of them.
     """
-    inputs = _aligned(n_in * width)
-    outputs = _aligned(n_out * width)
+    inputs = _allocate_aligned(n_in * width)
+    outputs = _allocate_aligned(n_out * width)
     # All inputs once, into all lanes: those that do not vary are never touched again.
     for k in range(sources.shape[0]):
         for i in range(sources[k, 1]):
@@ -98,7 +98,7 @@ def _run(
     return _groups(address, width, sources, targets, start, stop, n_out, inputs, outputs)
 
 
-@inner
+@compile_inner
 def _groups(
     address: int,
     width: int,

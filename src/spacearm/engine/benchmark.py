@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.batch import default_threads
-from spacearm.engine.fixed_step import FixedStep, Room, roll_samples
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, roll_samples
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
 from spacearm.engine.sensitivity import TangentRollout
@@ -62,13 +62,15 @@ class Rollouts:
         program = motion_program(robot, ledger=False)
         rate = replace(program, outputs={"rate": program.outputs["rate"]})
         # As in simulate.rollout: what is the same for all samples is computed once for all lanes.
-        self._loop = FixedStep(Room(rate), uniform=[name for name in program.inputs if name not in ("state", "force")])
+        self._loop = FixedStep(
+            StepSymbols(rate), uniform=[name for name in program.inputs if name not in ("state", "force")]
+        )
         self._robot = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
 
     def run(self, starts: Array, count: int) -> Array:
         """Last states (B, nx) after ``count`` steps from ``starts``, on one thread; a single state without lanes."""
         width = 1 if len(starts) == 1 else host().lanes
-        course = self._loop.course(width, STEP, [count], every=count)
+        course = self._loop.make_schedule(width, STEP, [count], every=count)
         samples = self._loop.samples(width, 1, common=self._robot, each={"state": starts})
         roll_samples(self._loop.code(width), course, samples, 0, len(starts))
         return samples.result[:, 0]
@@ -147,25 +149,25 @@ def empty_cache() -> Iterator[None]:
 def run(progress: Callable[[float, str], None] | None = None) -> list[tuple[str, float, str]]:
     """Rows (what, value, unit) for a floating base with 7 revolute joints; a few seconds."""
 
-    def tell(part: float, what: str) -> None:
+    def report_part(part: float, what: str) -> None:
         if progress is not None:
             progress(part, what)
 
     robot = arm()
     rows: list[tuple[str, float, str]] = [("vector lanes", float(host().lanes), "float64")]
-    tell(0.0, "compiling the loops, where this is their first use")
+    report_part(0.0, "compiling the loops, where this is their first use")
     samples = states(robot, 16384)
     warm = Rollouts(robot)
     warm.run(samples[:8], 1)
     warm.run(samples[:1], 1)
 
-    tell(0.2, "first call")
+    report_part(0.2, "first call")
     with empty_cache():
         for what in ("compiled", "from the cache"):
             start = time.perf_counter()
             Rollouts(robot).run(samples[:1], 1)
             rows.append((f"first call for a new robot, {what}", time.perf_counter() - start, "s"))
-    tell(0.4, "one trajectory")
+    report_part(0.4, "one trajectory")
     rows.append(
         (
             "one trajectory, RK4, modes at run time",
@@ -173,7 +175,7 @@ def run(progress: Callable[[float, str], None] | None = None) -> list[tuple[str,
             "ns/evaluation",
         )
     )
-    tell(0.5, "roll-outs")
+    report_part(0.5, "roll-outs")
     rows.append(
         (
             "512 roll-outs, RK4, modes at run time, 1 thread",
@@ -185,12 +187,12 @@ def run(progress: Callable[[float, str], None] | None = None) -> list[tuple[str,
     inputs = batches.inputs(samples)
     many = default_threads()
     for threads in dict.fromkeys((1, many)):
-        tell(0.6 if threads == 1 else 0.7, "batches")
+        report_part(0.6 if threads == 1 else 0.7, "batches")
         seconds = best(lambda threads=threads: batches.run(inputs, threads))  # type: ignore[misc]
         label = f"forward dynamics, batch of {len(samples)}, {threads} thread{'s' if threads > 1 else ''}"
         rows.append((label, seconds / len(samples) * 1e9, "ns/evaluation"))
-    tell(0.8, "sensitivities")
+    report_part(0.8, "sensitivities")
     sensitivities = Sensitivities(robot)
     rows.append(("200 steps with 10 exact sensitivities", best(lambda: sensitivities.run(samples[0], 200)) * 1e3, "ms"))
-    tell(1.0, "done")
+    report_part(1.0, "done")
     return rows

@@ -25,7 +25,7 @@ WRITING = ".writing-"
 #: Kinds of entries and the ends of their names.
 KINDS = {"kernel": ".o", "loop": ".loop", "piece": ".piece"}
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def cache_dir() -> Path:
@@ -74,7 +74,7 @@ def write(name: str, code: bytes, kind: str = "kernel") -> None:
             secret = None if folder is None else _secret(folder) or _new_secret(folder)
             if folder is not None and secret is not None:
                 # A complete file under another name, then renamed: a reader never sees half of one.
-                with _written(folder, MAGIC + _mac(secret, file, code) + code) as temporary:
+                with _temporary_file(folder, MAGIC + _mac(secret, file, code) + code) as temporary:
                     os.replace(temporary, file, src_dir_fd=folder, dst_dir_fd=folder)
 
 
@@ -125,8 +125,8 @@ def _fault(status: os.stat_result) -> str:
 
 def _refuse(file: str, why: str, then: str = "compiled anew") -> None:
     """Warn, once for each reason."""
-    if why not in _told:
-        _told.add(why)
+    if why not in _reported:
+        _reported.add(why)
         warnings.warn(f"{cache_dir() / file}: {why}; {then}", stacklevel=4)
 
 
@@ -179,7 +179,7 @@ def _secret(folder: int) -> bytes | None:
 
 def _new_secret(folder: int) -> bytes | None:
     """Make the key. Of several processes that do so at a time one wins, and all take its key."""
-    with _written(folder, MAGIC + secrets.token_bytes(32)) as temporary:
+    with _temporary_file(folder, MAGIC + secrets.token_bytes(32)) as temporary:
         for _ in range(2):
             try:
                 # A link fails where the name exists, in one operation: no two processes can both succeed.
@@ -193,7 +193,7 @@ def _new_secret(folder: int) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _written(folder: int, data: bytes) -> Iterator[str]:
+def _temporary_file(folder: int, data: bytes) -> Iterator[str]:
     """A complete temporary file, by name; gone at the end unless it was renamed."""
     temporary = f"{WRITING}{secrets.token_hex(8)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)

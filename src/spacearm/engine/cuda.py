@@ -24,8 +24,8 @@ import numpy as np
 
 from spacearm.engine.c_source import helpers, statements
 from spacearm.engine.cuda_text import DRAW, LAW, NORMAL, ROLLOUT, SINGLE_SINE, polynomials
-from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, cupy, in_portions, room_for, set_uniform
-from spacearm.engine.fixed_step import CLOCK, DRAWING, FixedStep, asked_first
+from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, allocate_array, cupy, run_portions, set_uniform
+from spacearm.engine.fixed_step import CLOCK, RANDOM_INPUTS, FixedStep, first_law_steps
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
 from spacearm.engine.trace import Trace
@@ -35,7 +35,7 @@ from spacearm.typing import Array
 BLOCK = 256
 
 
-class Shape(NamedTuple):
+class RolloutVariant(NamedTuple):
     """What a roll-out's text depends on besides its step.
 
     Args:
@@ -55,13 +55,13 @@ class Shape(NamedTuple):
     channels: tuple[str, ...] = ()
     recorded: tuple[str, ...] = ("state",)
     kept: tuple[str, ...] = ()
-    drawn: tuple[tuple[int, int], ...] = ()
+    random_channels: tuple[tuple[int, int], ...] = ()
     real: str = "double"
     followed: bool = False
 
 
 def channel_pairs(drawn: Any) -> tuple[tuple[int, int], ...]:
-    """Channels of random numbers as :class:`Shape` has them."""
+    """Channels of random numbers as :class:`RolloutVariant` has them."""
     return tuple((int(key), int(once)) for key, once in drawn)
 
 
@@ -83,9 +83,9 @@ class Tuning(NamedTuple):
     unroll: int = 1
 
 
-def _read_and_written(loop: FixedStep) -> tuple[list[str], list[str]]:
+def _list_reads_and_writes(loop: FixedStep) -> tuple[list[str], list[str]]:
     """Inputs that any piece of a step reads, and those that any writes."""
-    kernels = [k for k in (loop.stage, loop.finish, loop.asked, loop.observe) if k is not None]
+    kernels = [k for k in (loop.stage, loop.finish, loop.law_kernel, loop.observe) if k is not None]
     read = {int(i.constant) for k in kernels for i in k.trace.instructions if i.op == "input"}
     used = [name for name, at in loop.stage.inputs.items() if read.intersection(range(at.start, at.stop))]
     return used, list(dict.fromkeys(name for kernel in kernels for name in kernel.outputs))
@@ -94,17 +94,17 @@ def _read_and_written(loop: FixedStep) -> tuple[list[str], list[str]]:
 class RolloutSource:
     """The text of a roll-out, and what stands where."""
 
-    def __init__(self, loop: FixedStep, shape: Shape = Shape(), tuning: Tuning = Tuning()) -> None:  # noqa: B008
+    def __init__(self, loop: FixedStep, shape: RolloutVariant = RolloutVariant(), tuning: Tuning = Tuning()) -> None:  # noqa: B008
         self.loop, self.shape, self.tuning, self.real = loop, shape, tuning, shape.real
         self._shared = ("state", "total_state") if tuning.shared else ()
-        used, written = _read_and_written(loop)
+        used, written = _list_reads_and_writes(loop)
         drawn = [name for name in ("reference", "noise") if name in loop.memory]
         #: What a thread keeps for itself: what any piece of the step writes, what a law follows, channels.
         self.local = tuple(dict.fromkeys([*written, *drawn, *shape.channels, *shape.recorded, *shape.kept]))
         #: Numbers of each sample, those that are the same for all, and what a thread's own begin with.
         drawing = ("seed",) if "noise" in self.local else ()
         self.each = tuple(name for name in shape.each if name in used or name in self.local or name in drawing)
-        apart = {*self.each, *CLOCK, *self.local, shape.held, *DRAWING}
+        apart = {*self.each, *CLOCK, *self.local, shape.held, *RANDOM_INPUTS}
         self.uniform = tuple(name for name in used if name not in apart)
         apart, sums = {*self.each, *drawn, *shape.channels}, ("slope_", "total_")
         self.begun = tuple(name for name in self.local if name not in apart and not name.startswith(sums))
@@ -116,7 +116,7 @@ class RolloutSource:
             at += self.loop.size(name)
         return found
 
-    def room(self, names: Sequence[str]) -> int:
+    def input_size(self, names: Sequence[str]) -> int:
         """Numbers that these inputs take."""
         return sum(self.loop.size(name) for name in names)
 
@@ -142,8 +142,8 @@ class RolloutSource:
         """The stage: what is the same for all samples and all steps, and the rest."""
         kernel = self.loop.stage
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
-        once, rest = kernel.trace.hoisted(frozenset(same))
-        return once, rest.reordered() if self.tuning.order == "waiting" else rest
+        once, rest = kernel.trace.hoist(frozenset(same))
+        return once, rest.reorder() if self.tuning.order == "waiting" else rest
 
     def constants(self, common: Mapping[str, Array]) -> Array:
         """All that is the same for all samples and steps: inputs, what depends on these alone, memory at first."""
@@ -161,8 +161,8 @@ class RolloutSource:
         if kernel is None:
             return []
         if trace is None:
-            trace = kernel.trace.reordered() if self.tuning.order == "waiting" else kernel.trace
-        at = self.room(self.uniform)
+            trace = kernel.trace.reorder() if self.tuning.order == "waiting" else kernel.trace
+        at = self.input_size(self.uniform)
 
         def place(places: Mapping[str, slice], flat: int) -> str:
             # Values hoisted out of the stage follow its own inputs.
@@ -186,7 +186,7 @@ class RolloutSource:
                 found.append(f"{self._place(name, k)} = {f'uniform[{starts[name] + k}]' if name in starts else value};")
         return found
 
-    def _copied(self, names: Sequence[str], target: str) -> str:
+    def _copy_lines(self, names: Sequence[str], target: str) -> str:
         """Numbers of a thread to a row of the results."""
         lines, at = [], 0
         for name in names:
@@ -209,7 +209,7 @@ class RolloutSource:
                 DRAW.format(
                     entry=i, course=", ".join(course), at="-1" if once else "moments[tick]", channel=key % 2**64
                 )
-                for i, (key, once) in enumerate(self.shape.drawn)
+                for i, (key, once) in enumerate(self.shape.random_channels)
             )
         return LAW.format(law="\n".join(lines), follow=follow, drawn=drawn)
 
@@ -217,26 +217,36 @@ class RolloutSource:
     def text(self) -> str:
         loop, shape, tuning = self.loop, self.shape, self.tuning
         once, rest = self._split
-        first = self.room(self.uniform) + once.n_out
+        first = self.input_size(self.uniform) + once.n_out
         pieces = [self._lines(loop.stage, rest), self._lines(loop.finish, loop.finish.trace)]
-        pieces += [self._lines(loop.asked), self._lines(loop.observe)]
+        pieces += [self._lines(loop.law_kernel), self._lines(loop.observe)]
         stage, finish, _, observe = ("\n".join(lines) for lines in pieces)
-        width = self.room(shape.channels)
+        width = self.input_size(shape.channels)
         offsets = self._offsets(shape.channels)
         now = "\n".join(polynomials(n, loop.size(n), "channel", width, offsets[n]) for n in shape.channels)
         own = [name for name in self.local if name not in self._shared]
         text = ROLLOUT.format(
-            stage=stage, finish=finish, law=self._law(pieces[2]), uniform=max(1, first + self.room(self.begun)),
-            block=tuning.block, bounds=f"{tuning.block}, {tuning.blocks}" if tuning.blocks > 1 else tuning.block,
-            unroll=tuning.unroll, row=self.room(shape.recorded), end=self.room(shape.kept), nx=loop.size("state"),
+            stage=stage,
+            finish=finish,
+            law=self._law(pieces[2]),
+            uniform=max(1, first + self.input_size(self.begun)),
+            block=tuning.block,
+            bounds=f"{tuning.block}, {tuning.blocks}" if tuning.blocks > 1 else tuning.block,
+            unroll=tuning.unroll,
+            row=self.input_size(shape.recorded),
+            end=self.input_size(shape.kept),
+            nx=loop.size("state"),
             local=", ".join(f"{name}_[{max(1, loop.size(name))}]" for name in own),
             shared="".join(f"__shared__ double {n}_[{loop.size(n)}][{tuning.block}];\n" for n in self._shared),
-            begin="\n".join(self._begin(first)), now=now,
+            begin="\n".join(self._begin(first)),
+            now=now,
             later=f"if (number & 1) {{\nlocal = ticked + part;\n{now}\n}}" if now else "",
-            state=self._place("state", "i"), record=self._copied(shape.recorded, "row"),
-            keep=self._copied(shape.kept, "end"),
-            observe=f"if (number == 0) {{\n{observe}\n}}" if observe else "", observed=int(bool(observe)),
-        )  # fmt: skip
+            state=self._place("state", "i"),
+            record=self._copy_lines(shape.recorded, "row"),
+            keep=self._copy_lines(shape.kept, "end"),
+            observe=f"if (number == 0) {{\n{observe}\n}}" if observe else "",
+            observed=int(bool(observe)),
+        )
         own_functions = helpers([line for lines in pieces for line in lines], self.real, "__device__ __forceinline__")
         normal = NORMAL if "noise" in self.local else ""
         if self.real == "double":
@@ -246,8 +256,8 @@ class RolloutSource:
         return f"{normal}{SINGLE_SINE}{own_functions}\n" + text.replace("double", "float").replace("0.5", "0.5f")
 
 
-class Course(NamedTuple):
-    """What happens in time, as :class:`spacearm.engine.fixed_step.Course` has it.
+class GpuSchedule(NamedTuple):
+    """What happens in time, as :class:`spacearm.engine.fixed_step.StepSchedule` has it.
 
     Args:
         counts: (pieces,) steps in each.
@@ -272,7 +282,7 @@ class Course(NamedTuple):
     moments: Any = np.zeros(1, dtype=np.int64)
 
 
-class Found(NamedTuple):
+class RolloutResult(NamedTuple):
     """Rows (B, records, numbers), ends (B, numbers), and whether any sample's last state is not finite."""
 
     rows: Any
@@ -298,13 +308,13 @@ class GpuRollout:
         self,
         each: Mapping[str, Any],
         common: Mapping[str, Array],
-        course: Course,
+        course: GpuSchedule,
         every: int,
         *,
         force: Any = None,
         case: Array | None = None,
         there: bool = True,
-    ) -> Found:
+    ) -> RolloutResult:
         """What is recorded and kept, on the device if it is to stay ``there``.
 
         Args:
@@ -316,12 +326,12 @@ class GpuRollout:
         cp, source, xp = self.cp, self.source, self.cp if there else np
         samples, total = len(each["state"]), int(np.sum(course.counts))
         shape = source.shape
-        sizes = ((total // every, source.room(shape.recorded)), (source.room(shape.kept),))
+        sizes = ((total // every, source.input_size(shape.recorded)), (source.input_size(shape.kept),))
         self._set_uniform(common)
-        found = [room_for(xp, (samples, *size), self.dtype) for size in sizes]
-        bad, shared = cp.zeros(1, dtype=np.int32), self._course(course, total // every)
+        found = [allocate_array(xp, (samples, *size), self.dtype) for size in sizes]
+        bad, shared = cp.zeros(1, dtype=np.int32), self._schedule_arguments(course, total // every)
         own_force = force is not None and len(force) > 1
-        numbers = source.room(source.each) + sum(map(np.prod, sizes)) + (force[0].size if own_force else 0)
+        numbers = source.input_size(source.each) + sum(map(np.prod, sizes)) + (force[0].size if own_force else 0)
 
         def portion(rows: slice) -> None:
             own = {name: cp.asarray(each[name][rows], dtype=self.dtype) for name in source.each}
@@ -331,7 +341,7 @@ class GpuRollout:
                 for all_, size in zip(found, sizes, strict=True)
             ]
             chosen = cp.asarray(case[rows], dtype=np.int64) if case is not None else np.int64(0)
-            pushes = self._pushes(force[rows] if own_force else force)
+            pushes = self._force_arguments(force[rows] if own_force else force)
             counted = map(np.int64, (count, course.draw + rows.start, course.seed))
             spaced = map(np.int32, (every, course.hold))
             # States row by row, all else [entry][sample]; the order is that of ``RolloutSource._own``.
@@ -344,10 +354,10 @@ class GpuRollout:
                 for results, part in zip(found, parts, strict=True):
                     results[rows] = cp.asnumpy(part)
 
-        in_portions(cp, samples, int(numbers), np.dtype(self.dtype).itemsize, portion)
-        return Found(found[0], found[1], bool(int(bad[0])))
+        run_portions(cp, samples, int(numbers), np.dtype(self.dtype).itemsize, portion)
+        return RolloutResult(found[0], found[1], bool(int(bad[0])))
 
-    def _course(self, course: Course, records: int) -> tuple[Any, ...]:
+    def _schedule_arguments(self, course: GpuSchedule, records: int) -> tuple[Any, ...]:
         """The course as the kernel's last arguments; the same one as before is there already."""
         cp, key = (
             self.cp,
@@ -359,7 +369,7 @@ class GpuRollout:
         tables = [cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (course.references, course.channels)]
         times = [cp.asarray(t, dtype=self.dtype) for t in (course.steps, course.begins)]
         powers = [np.int32(course.references.shape[-3]), np.int32(course.channels.shape[1])]
-        ask = asked_first(course.counts, course.hold) if course.ask is None else course.ask
+        ask = first_law_steps(course.counts, course.hold) if course.ask is None else course.ask
         whole = [cp.asarray(counted, dtype=np.int32) for counted in (course.counts, ask)]
         there = (
             np.int32(len(course.counts)), *whole, cp.asarray(course.moments), *times,
@@ -376,7 +386,7 @@ class GpuRollout:
             set_uniform(self.cp, self.module, self.source.constants(common).astype(self.dtype))
             self.given = given
 
-    def _pushes(self, force: Any) -> tuple[Any, ...]:
+    def _force_arguments(self, force: Any) -> tuple[Any, ...]:
         """The held input sample by sample, and how far apart samples, steps and entries stand."""
         cp, held = self.cp, self.source.shape.held
         if force is None or not force.shape[2]:
@@ -390,7 +400,7 @@ class GpuRollout:
 
 
 @lru_cache(maxsize=32)
-def compiled_rollout(loop: FixedStep, shape: Shape) -> GpuRollout:
+def compile_rollout(loop: FixedStep, shape: RolloutVariant) -> GpuRollout:
     """The roll-out of a step, compiled at the first call; in the better order of two, where registers are short."""
     # Kernels alone on an H200: blocks of 256 are up to 5 % faster than those of 128 in double, 7 % slower in single.
     tuning = Tuning() if shape.real == "double" else Tuning(block=128)
@@ -402,12 +412,12 @@ def compiled_rollout(loop: FixedStep, shape: Shape) -> GpuRollout:
 
 
 def roll_on_gpu(
-    loop: FixedStep, shape: Shape, each: Mapping[str, Any], common: Mapping[str, Array], course: Course, every: int,
-    **given: Any,
-) -> Found:  # fmt: skip
+    loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], course: GpuSchedule,
+    every: int, **given: Any,
+) -> RolloutResult:  # fmt: skip
     """Samples through the course, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
     own = {name: value for name, value in each.items() if name in loop.inputs}
     found = loop.stage.derive({**common, **own})
     common = {**common, **{name: value for name, value in found.items() if value.ndim == 1}}
     own |= {name: value for name, value in found.items() if value.ndim > 1}
-    return compiled_rollout(loop, shape._replace(each=tuple(own))).run(own, common, course, every, **given)
+    return compile_rollout(loop, shape._replace(each=tuple(own))).run(own, common, course, every, **given)

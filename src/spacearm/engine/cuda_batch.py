@@ -15,13 +15,13 @@ from spacearm.engine.device import (
     PREAMBLE,
     SINGLE,
     Precision,
+    allocate_array,
     cupy,
-    in_portions,
     is_device_array,
-    room_for,
+    run_portions,
     set_uniform,
 )
-from spacearm.engine.kernel import Kernel, warn_of_bad
+from spacearm.engine.kernel import Kernel, warn_of_non_finite
 from spacearm.engine.machine import evaluate
 from spacearm.typing import Array
 
@@ -41,8 +41,8 @@ class BatchSource:
         self.kernel, self.varied, self.real, self.block = kernel, tuple(varied), real, block
         self.uniform = tuple(name for name in kernel.inputs if name not in varied)
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
-        self.once, rest = kernel.trace.hoisted(frozenset(same))
-        self.rest = rest.reordered()
+        self.once, rest = kernel.trace.hoist(frozenset(same))
+        self.rest = rest.reorder()
 
     def constants(self, common: Mapping[str, Array]) -> Array:
         """The inputs that are the same for all, in their places, and what depends on these alone."""
@@ -102,7 +102,7 @@ class GpuBatch:
         cp, source, kernel = self.cp, self.source, self.source.kernel
         set_uniform(cp, self.module, source.constants(common).astype(self.dtype))
         sizes = {name: at.stop - at.start for name, at in kernel.outputs.items()}
-        found = {name: room_for(cp if there else np, (samples, size), self.dtype) for name, size in sizes.items()}
+        found = {name: allocate_array(cp if there else np, (samples, size), self.dtype) for name, size in sizes.items()}
 
         def portion(rows: slice) -> None:
             own = [cp.ascontiguousarray(cp.asarray(varied[name][rows], dtype=self.dtype)) for name in source.varied]
@@ -113,12 +113,12 @@ class GpuBatch:
                 for name, part in zip(sizes, parts, strict=True):
                     found[name][rows] = cp.asnumpy(part)
 
-        in_portions(cp, samples, kernel.n_in + kernel.n_out, np.dtype(self.dtype).itemsize, portion)
+        run_portions(cp, samples, kernel.n_in + kernel.n_out, np.dtype(self.dtype).itemsize, portion)
         return found
 
 
 @lru_cache(maxsize=64)
-def _compiled(kernel: Kernel, varied: tuple[str, ...], real: str) -> GpuBatch:
+def _compile_batch(kernel: Kernel, varied: tuple[str, ...], real: str) -> GpuBatch:
     return GpuBatch(BatchSource(kernel, varied, real))
 
 
@@ -141,9 +141,9 @@ def call_on_gpu(
         alone = kernel({name: cp.asnumpy(value) for name, value in given.items()})
         return {name: (cp if there else np).asarray(value, dtype=precision) for name, value in alone.items()}
     real = "double" if precision == "float64" else "float"
-    found = _compiled(kernel, tuple(varied), real).run(varied, common, count, there=there)
+    found = _compile_batch(kernel, tuple(varied), real).run(varied, common, count, there=there)
     xp = cp if there else np
     bad = sum(~xp.isfinite(value).all(axis=1) for value in found.values())
     if bad.any():
-        warn_of_bad(kernel.program.name, int((bad > 0).sum()), int(xp.flatnonzero(bad)[0]), count, lead)
+        warn_of_non_finite(kernel.program.name, int((bad > 0).sum()), int(xp.flatnonzero(bad)[0]), count, lead)
     return {name: value.reshape(*lead, *kernel.program.output_shape(name)) for name, value in found.items()}

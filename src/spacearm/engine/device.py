@@ -53,14 +53,14 @@ def is_device_array(value: object) -> bool:
     return device is not None and device()[0] == 2  # kDLCUDA
 
 
-def on_device(cp: Any, value: Any) -> Any:
+def to_cupy(cp: Any, value: Any) -> Any:
     """An array of the GPU as CuPy's, without a copy."""
     return cp.asarray(value) if hasattr(value, "__cuda_array_interface__") else cp.from_dlpack(value)
 
 
-def as_given(value: Any) -> Any:
+def as_native_array(value: Any) -> Any:
     """An array of the GPU as CuPy's, anything else as it is."""
-    return on_device(cupy(), value) if is_device_array(value) else value
+    return to_cupy(cupy(), value) if is_device_array(value) else value
 
 
 def check_precision(precision: str, there: bool) -> None:
@@ -70,7 +70,7 @@ def check_precision(precision: str, there: bool) -> None:
         raise InputError("the processor computes in float64", hint="float32 needs device='gpu', or arrays there")
 
 
-def in_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callable[[slice], None]) -> None:
+def run_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callable[[slice], None]) -> None:
     """Do a task for samples of which so many numbers fit into the GPU's memory at a time; fewer if they do not."""
     pool, most, first = cp.get_default_memory_pool(), samples, 0
     if samples * numbers * itemsize > _SMALL:
@@ -89,7 +89,7 @@ def in_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callab
             first = rows.stop
 
 
-def room_for(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def allocate_array(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An array for results."""
     try:
         return xp.empty(shape, dtype=dtype)

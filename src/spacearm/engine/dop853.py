@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.engine.loops import inner, lean
-from spacearm.engine.system import System, Work, rates
+from spacearm.engine.loops import compile_inner, compile_lean
+from spacearm.engine.system import SolverMemory, System, rates
 from spacearm.typing import Array
 
 # Nodes: 12 stages, the end of the step, three more for the interpolant.
@@ -288,7 +288,7 @@ for _row, _values in enumerate(_A_ROWS):
     A[_row, : len(_values)] = _values
 
 
-@inner
+@compile_inner
 def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
     """``result = y + h * A[stages, :stages] @ k[:stages]``; row 12 of ``A`` holds the weights of the step."""
     size = y.size
@@ -305,7 +305,7 @@ def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
         result[i] = y[i] + h * result[i]
 
 
-@lean
+@compile_lean
 def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
     work = system.work
@@ -316,7 +316,7 @@ def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -
     _combine(work.y, h, k, 12, result)
 
 
-@inner
+@compile_inner
 def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: Array) -> float:
     """Error of the last step over its tolerance, root mean square: at most 1 is good.
 
@@ -341,7 +341,7 @@ def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: 
     return float(abs(h) * sum5 / np.sqrt((sum5 + 0.01 * sum3) * size))
 
 
-@inner
+@compile_inner
 def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
     """Estimate of the largest eigenvalue of the rates, 1/s, from the last step; 0 where rounding hides it.
 
@@ -364,8 +364,8 @@ def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
     return float(np.sqrt(rise / way)) if way > 1e-6 * system.stiff.index.size else 0.0
 
 
-@inner
-def hermite_dense(h: float, work: Work) -> None:
+@compile_inner
+def hermite_dense(h: float, work: SolverMemory) -> None:
     """Cubic interpolant of the step from ``work.y`` to ``work.y_new`` with rates ``k[0]`` and ``k[12]``."""
     k, dense = work.k, work.dense
     for i in range(work.y.size):
@@ -378,7 +378,7 @@ def hermite_dense(h: float, work: Work) -> None:
             dense[row, i] = 0.0
 
 
-@lean
+@compile_lean
 def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
     """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
     work = system.work
@@ -397,7 +397,7 @@ def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
                     dense[3 + row, i] += weight * k[stage, i]
 
 
-@lean
+@compile_lean
 def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
     """State ``result`` at the fraction ``theta`` (0 to 1) of the last step from ``y``, whatever its method."""
     other = 1.0 - theta
@@ -412,7 +412,7 @@ def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
         result[i] = y[i] + value
 
 
-@inner
+@compile_inner
 def first_step(system: System, piece: int, t: float, rtol: float, atol: Array) -> float:
     """Length of the first step, s (Hairer, Norsett, Wanner, Sec. II.4); needs the rate in ``work.k[0]``."""
     work = system.work

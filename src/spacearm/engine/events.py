@@ -22,10 +22,10 @@ import numpy as np
 from spacearm.engine.call import call_kernel
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
 from spacearm.engine.friction import SLACK
-from spacearm.engine.loops import inner
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.radau import radau_dense, radau_step
 from spacearm.engine.rk4 import rk4_step
-from spacearm.engine.system import System, jump, project, rates, watch
+from spacearm.engine.system import System, apply_memory_jump, feedback_events, project, rates
 from spacearm.typing import Array
 
 #: Points of a step at which signs are looked at: Chebyshev, denser at the ends.
@@ -36,7 +36,7 @@ TIME_TOLERANCE = 1e-13
 ROUNDING = 4e-16
 
 
-@inner
+@compile_inner
 def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     """Values of all event functions. Friction: what is left of holding force, or the speed in the slip's direction."""
     code, friction, events, work = system.code, system.friction, system.events, system.work
@@ -70,7 +70,7 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
                 events.inp[code.nx + 1 + i] = work.out[i]
         call_kernel(events.address, events.inp, events.out)
     if system.feedback.watched > 0:
-        watch(system, piece, t, y, events.out[own:])
+        feedback_events(system, piece, t, y, events.out[own:])
     for i in range(events.out.size):
         g[count + i] = events.out[i]
     count += events.out.size
@@ -78,20 +78,20 @@ def event_values(system: System, piece: int, t: float, y: Array, g: Array) -> No
         g[count + i] = system.law.out[system.law.watched + i]
 
 
-@inner
-def crossed(before: int, value: float, direction: int) -> bool:
+@compile_inner
+def has_crossed(before: int, value: float, direction: int) -> bool:
     """Whether a function that had the sign ``before`` has gone through zero in the direction watched."""
     return (before > 0 and value < 0.0 and direction <= 0) or (before < 0 and value > 0.0 and direction >= 0)
 
 
-@inner
-def watched(system: System, i: int) -> int:
+@compile_inner
+def watch_direction(system: System, i: int) -> int:
     """The direction in which function ``i`` is watched; friction is spent when it falls."""
     count = system.friction.dof.size
     return -1 if i < count else system.events.direction[i - count]
 
 
-@inner
+@compile_inner
 def open_signs(system: System) -> None:
     """Sides at the start of a phase: those that the phase before left, else still to be seen."""
     events, count = system.events, system.friction.dof.size
@@ -99,7 +99,7 @@ def open_signs(system: System) -> None:
         events.sign[count + i] = events.sides[i]
 
 
-@inner
+@compile_inner
 def start_signs(system: System, piece: int, t: float, opening: bool) -> None:
     """Set ``events.sign`` at the start of a smooth interval. Friction counts as not spent.
 
@@ -121,8 +121,8 @@ def start_signs(system: System, piece: int, t: float, opening: bool) -> None:
             events.opening[i - count] = g[i]
 
 
-@inner
-def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
+@compile_inner
+def mark_events_at_end(system: System, piece: int, t: float, g: Array) -> int:
     """How many watched functions have reached zero at the very end of a phase, ``work.y``; they are marked in ``g``.
 
     Reached is: zero, or (components only) so near that it would be zero within the width to which instants are
@@ -159,7 +159,7 @@ def met_at_end(system: System, piece: int, t: float, g: Array) -> int:
     return found
 
 
-@inner
+@compile_inner
 def jump_memory(system: System, piece: int, t: float, g: Array, first: int) -> bool:
     """The memory of force elements in ``work.y`` after what has crossed at an event; whether anything has."""
     events = system.events
@@ -167,13 +167,13 @@ def jump_memory(system: System, piece: int, t: float, g: Array, first: int) -> b
     before = end - system.feedback.watched
     changed = False
     for i in range(before, end):
-        if i == first or crossed(events.sign[i], g[i], watched(system, i)):
-            jump(system, piece, t, system.work.y, i - before)
+        if i == first or has_crossed(events.sign[i], g[i], watch_direction(system, i)):
+            apply_memory_jump(system, piece, t, system.work.y, i - before)
             changed = True
     return changed
 
 
-@inner
+@compile_inner
 def open_memory_signs(system: System) -> None:
     """After a jump of the memory the event functions of force elements are others: their sides are still to be seen."""
     end = system.friction.dof.size + system.events.component.size + system.events.out.size
@@ -181,8 +181,8 @@ def open_memory_signs(system: System) -> None:
         system.events.sign[i] = 0
 
 
-@inner
-def _at(system: System, piece: int, t: float, h: float, theta: float, g: Array) -> None:
+@compile_inner
+def _interpolate_events(system: System, piece: int, t: float, h: float, theta: float, g: Array) -> None:
     """Event functions on the interpolant of the last step."""
     work = system.work
     dense_value(theta, work.y, work.dense, work.y_try)
@@ -190,8 +190,8 @@ def _at(system: System, piece: int, t: float, h: float, theta: float, g: Array) 
     event_values(system, piece, t + theta * h, work.y_try, g)
 
 
-@inner
-def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Array) -> float:
+@compile_inner
+def _find_dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Array) -> float:
     """Fraction of the step at which function ``i`` is across zero between the points next to ``k``; -1 if nowhere.
 
     Its distance from zero is least at point ``k``, with one sign at all three points: it may have crossed twice.
@@ -211,11 +211,11 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
     for _ in range(40):
         x1 = low + 0.381966 * (high - low)
         x2 = high - 0.381966 * (high - low)
-        _at(system, piece, t, h, x1, g)
+        _interpolate_events(system, piece, t, h, x1, g)
         g1 = sign * g[i]
         if g1 < 0.0:
             return float(x1)
-        _at(system, piece, t, h, x2, g)
+        _interpolate_events(system, piece, t, h, x2, g)
         g2 = sign * g[i]
         if g2 < 0.0:
             return float(x2)
@@ -229,22 +229,22 @@ def _dip(system: System, piece: int, t: float, h: float, i: int, k: int, g: Arra
     return -1.0
 
 
-@inner
-def _jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> float:
+@compile_inner
+def _find_jump(system: System, piece: int, t: float, h: float, i: int, g: Array) -> float:
     """Fraction of the step at which function ``i``, put across zero by a jump of an input, still is; -1 if nowhere.
 
     It may be back before the first point that is looked at.
     """
     theta = NODES[1]
     for _ in range(40):
-        _at(system, piece, t, h, theta, g)
-        if crossed(system.events.sign[i], g[i], watched(system, i)):
+        _interpolate_events(system, piece, t, h, theta, g)
+        if has_crossed(system.events.sign[i], g[i], watch_direction(system, i)):
             return float(theta)
         theta *= 0.5
     return -1.0
 
 
-@inner
+@compile_inner
 def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int, float, float]:
     """(function, low, high): the first interval of the step, as fractions, in which one crosses; or (-1, 0, 0).
 
@@ -255,13 +255,13 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
     size = g.size
     points = nodes.shape[0]  # not NODES.size: a constant bound would be unrolled
     for k in range(1, points):
-        _at(system, piece, t, h, NODES[k], nodes[k])
+        _interpolate_events(system, piece, t, h, NODES[k], nodes[k])
     # What depends on inputs can jump at a break. Components are continuous there and friction has been settled: across
     # zero at the start they are so by rounding, and count as zero.
-    outputs = size - events.out.size
+    outputs = system.friction.dof.size + events.component.size
     for i in range(size):
         if events.sign[i] * nodes[0, i] < 0.0:
-            theta = _jump(system, piece, t, h, i, g) if i >= outputs else -1.0
+            theta = _find_jump(system, piece, t, h, i, g) if i >= outputs else -1.0
             nodes[0, i] = 0.0
             if theta > 0.0:
                 return i, 0.0, theta
@@ -272,20 +272,20 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
             for m in range(1, k):
                 if nodes[m, i] != 0.0:
                     before = 1 if nodes[m, i] > 0.0 else -1
-            direction = watched(system, i)
-            if crossed(before, nodes[k, i], direction):
+            direction = watch_direction(system, i)
+            if has_crossed(before, nodes[k, i], direction):
                 return i, NODES[k - 1], NODES[k]
             # No change of sign at the points, but a minimum of the distance: look between them.
             if k < points - 1 and before * nodes[k, i] > 0.0 and before * direction <= 0:
                 left, middle, right = abs(nodes[k - 1, i]), abs(nodes[k, i]), abs(nodes[k + 1, i])
                 if middle <= left and middle <= right and before * nodes[k + 1, i] > 0.0:
-                    theta = _dip(system, piece, t, h, i, k, g)
+                    theta = _find_dip(system, piece, t, h, i, k, g)
                     if theta > 0.0:
                         return i, NODES[k - 1], theta
     return -1, 0.0, 0.0
 
 
-@inner
+@compile_inner
 def take_step(system: System, method: int, piece: int, t: float, h: float) -> bool:
     """One step of a method from ``work.y`` with the rate ``work.k[0]`` to ``work.y_new``, not yet projected.
 
@@ -300,36 +300,36 @@ def take_step(system: System, method: int, piece: int, t: float, h: float) -> bo
     return True
 
 
-@inner
-def trial(system: System, method: int, piece: int, t: float, h: float, g: Array) -> None:
+@compile_inner
+def try_step(system: System, method: int, piece: int, t: float, h: float, g: Array) -> None:
     """A real step of length ``h`` to ``work.y_new`` and the event functions there."""
     take_step(system, method, piece, t, h)
     project(system, piece, t + h, system.work.y_new)
     event_values(system, piece, t + h, system.work.y_new, g)
 
 
-@inner
+@compile_inner
 def locate(system: System, method: int, piece: int, t: float, i: int, low: float, high: float, g: Array) -> float:
     """Length of the step after which function ``i`` has just crossed, between ``low`` and ``high``; -1 if it does not.
 
     Bracketing with inverse quadratic steps: T. R. Chandrupatla, Adv. Eng. Software 28 (1997) 145.
     """
-    events, direction = system.events, watched(system, i)
+    events, direction = system.events, watch_direction(system, i)
     # The side that is left: with a direction it is given, and may have been reached within the step only.
     sign = -1.0 if direction > 0 else 1.0
     if direction == 0:
         sign = 1.0 if events.sign[i] > 0 else -1.0
         if events.sign[i] == 0:
-            trial(system, method, piece, t, low, g)
+            try_step(system, method, piece, t, low, g)
             sign = 1.0 if g[i] > 0.0 else -1.0
     # The interpolant has seen a crossing; the method itself decides. It may cross a little later, or not at all.
-    trial(system, method, piece, t, high, g)
+    try_step(system, method, piece, t, high, g)
     f_high = sign * g[i]
     if not f_high < 0.0:
         return -1.0
     f_low = 0.0
     if low > 0.0:
-        trial(system, method, piece, t, low, g)
+        try_step(system, method, piece, t, low, g)
         f_low = sign * g[i]
         # The method crosses even before: widen the bracket to the step's start.
         if f_low < 0.0:
@@ -344,7 +344,7 @@ def locate(system: System, method: int, piece: int, t: float, i: int, low: float
     share = 0.5
     for _ in range(100):
         x = a + share * (b - a)
-        trial(system, method, piece, t, x, g)
+        try_step(system, method, piece, t, x, g)
         fx = sign * g[i]
         if (fx < 0.0) == (fa < 0.0):
             c, fc = a, fa
@@ -368,7 +368,7 @@ def locate(system: System, method: int, piece: int, t: float, i: int, low: float
     return a if fa < 0.0 else b
 
 
-@inner
+@compile_inner
 def first_event(system: System, method: int, piece: int, t: float, h: float, g: Array) -> tuple[float, bool, int]:
     """(length after which the first event of the step has just happened or -1, whether trial steps were taken, which).
 
@@ -385,10 +385,10 @@ def first_event(system: System, method: int, piece: int, t: float, h: float, g: 
         return -1.0, True, -1
     # Another function may have crossed before that: find the earliest.
     for _ in range(g.size + 1):
-        trial(system, method, piece, t, found, g)
+        try_step(system, method, piece, t, found, g)
         other = -1
         for i in range(g.size):
-            if i != first and crossed(system.events.sign[i], g[i], watched(system, i)):
+            if i != first and has_crossed(system.events.sign[i], g[i], watch_direction(system, i)):
                 other = i
                 break
         if other < 0:
@@ -400,11 +400,11 @@ def first_event(system: System, method: int, piece: int, t: float, h: float, g: 
             break
         found, first = earlier, other
     # Locating has left other values: end with state and functions at the instant itself.
-    trial(system, method, piece, t, found, g)
+    try_step(system, method, piece, t, found, g)
     return found, True, first
 
 
-@inner
+@compile_inner
 def finish_step(system: System, method: int, piece: int, t: float, h: float) -> None:
     """The interpolant of the step that was taken, the rate at its end being in ``k[12]``."""
     if method == 0:
@@ -415,8 +415,8 @@ def finish_step(system: System, method: int, piece: int, t: float, h: float) -> 
         radau_dense(system, h)
 
 
-@inner
-def within_reach(system: System, h: float) -> bool:
+@compile_inner
+def can_cross(system: System, h: float) -> bool:
     """Whether anything can happen within the step: a level is left alone that its component is far from.
 
     Far is: further than the largest rate at any stage would carry the component in twice the time.

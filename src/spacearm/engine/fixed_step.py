@@ -32,7 +32,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.kernel import Kernel
-from spacearm.engine.loops import compiled, inner, lean
+from spacearm.engine.loops import compile_inner, compile_lean, compile_loop
 from spacearm.engine.noise import AFTER, MOMENTS, draw
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
@@ -43,14 +43,14 @@ CLOCK = ("part", "weight", "step", "time")
 #: What moves in a step, and the output that is its rate.
 _RATES = {"state": "rate", "d_state": "d_rate", "memory": "memory_rate"}
 #: Memory of a law that the loop fills with random numbers, and by which it draws them.
-DRAWING = ("noise", "sample", "seed")
+RANDOM_INPUTS = ("noise", "sample", "seed")
 #: Channels of random numbers of a law that has none.
-NOTHING_DRAWN = np.zeros((0, 2), dtype=np.int64)
+NO_RANDOM_CHANNELS = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """A law or an observer: expressions over the symbols of a :class:`Room`.
+    """A law or an observer: expressions over the symbols of a :class:`StepSymbols`.
 
     Args:
         outputs: new values, by the names of inputs or of memory.
@@ -61,7 +61,7 @@ class Update:
     memory: Mapping[str, SX] = field(default_factory=dict)
 
 
-class Room:
+class StepSymbols:
     """The symbols of one step of a motion program.
 
     Args:
@@ -109,17 +109,17 @@ class Room:
         x = self.inputs
         scale = x["step"] / 6
         state = x["state"] + scale * x["total_state"]
-        new = {"state": self._projected(state)}
+        new = {"state": self._normalise_quaternions(state)}
         if "d_state" in x:
             # Derivatives go through the projection too, else they would not be those of the states that are recorded.
             moved = ca.SX.sym("moved", state.numel())
             along = x["d_state"] + scale * x["total_d_state"]
-            new["d_state"] = ca.substitute(ca.jtimes(self._projected(moved), moved, along), moved, state)
+            new["d_state"] = ca.substitute(ca.jtimes(self._normalise_quaternions(moved), moved, along), moved, state)
         if "memory" in x:
             new["memory"] = x["memory"] + scale * x["total_memory"]
         return new | {f"total_{name}": ca.SX.zeros(x[name].numel()) for name in self.moving}
 
-    def _projected(self, state: SX) -> SX:
+    def _normalise_quaternions(self, state: SX) -> SX:
         parts, last = [], 0
         for at in self.quaternions:
             quaternion = state[at : at + 4]
@@ -128,7 +128,7 @@ class Room:
         return ca.vertcat(*parts, state[last:])
 
 
-class Code(NamedTuple):
+class StepCode(NamedTuple):
     """What the loop knows: addresses of programs in place (0: none) and offsets in the room, in doubles."""
 
     stage: int
@@ -152,7 +152,7 @@ def tick_moments(begins: Array, steps: Array, counts: Any, hold: int, ask: Any) 
     return np.floor(times * MOMENTS + AFTER).astype(np.int64)
 
 
-class Course(NamedTuple):
+class StepSchedule(NamedTuple):
     """What happens in time: pieces of so many equal steps, and inputs that are polynomials on each piece."""
 
     begin: Array  # (pieces,) s, when each begins
@@ -167,11 +167,11 @@ class Course(NamedTuple):
     ask: Any  # (pieces,) int64: from this one on; not at all where it is ``hold`` or more
     noise: Any  # (4,) int64: seed; places of random numbers, of sample numbers and of seeds, where each sample has its
     # own (or -1)
-    drawn: Any  # (numbers, 2) int64: channel of each random number, and whether it is drawn once
+    random_channels: Any  # (numbers, 2) int64: channel of each random number, and whether it is drawn once
     moments: Any  # (ticks,) int64: time of each tick, for random numbers
 
 
-@inner
+@compile_inner
 def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, width: int, room: Array) -> None:
     """Channels at ``local`` seconds into a piece, for each lane by its case."""
     top = tables.shape[1] - 1
@@ -189,8 +189,8 @@ def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, wid
             room[target[channel] + lane] = value
 
 
-@inner
-def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
+@compile_inner
+def _stages(code: StepCode, course: StepSchedule, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
     """The stages of a step; the first alone is for the observer, and adds nothing to the sums."""
     step, moving = course.step[piece], course.coefficient.shape[1] > 1
     for stage in range(count):
@@ -207,8 +207,8 @@ def _stages(code: Code, course: Course, piece: int, t: float, count: int, cases:
             call_kernel(code.observe, room, room)
 
 
-@lean
-def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
+@compile_lean
+def roll(code: StepCode, course: StepSchedule, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
     """One group of lanes through the whole course.
 
     Args:
@@ -236,7 +236,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
                 # The law may read inputs, and those in the array are of the end of the step before.
                 if moving:
                     _write(course.coefficient, course.target, piece, t, cases, code.width, room)
-                if course.drawn.shape[0] > 0:
+                if course.random_channels.shape[0] > 0:
                     for lane in range(code.width):
                         # A function of seed, sample, time and channel, not of a generator's state: the numbers of a
                         # sample depend neither on its lane nor on the others of its group.
@@ -244,7 +244,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
                         own = course.noise[3]
                         seed = course.noise[0] if own < 0 else int(room[own + lane])
                         at = course.moments[tick]
-                        draw(course.drawn, seed, sample, at, code.width, room, course.noise[1] + lane)
+                        draw(course.random_channels, seed, sample, at, code.width, room, course.noise[1] + lane)
                 tick += 1
                 call_kernel(code.law, room, room)
             _stages(code, course, piece, t, 1 if looking else 4, cases, room)
@@ -260,7 +260,7 @@ def roll(code: Code, course: Course, cases: Any, room: Array, recorded: Any, row
             row += 1
 
 
-@inner
+@compile_inner
 def _keep(room: Array, recorded: Any, row: Array) -> None:
     at = 0
     for block in range(recorded.shape[0]):
@@ -282,8 +282,8 @@ class Samples(NamedTuple):
     end: Array  # (B, numbers)
 
 
-@compiled
-def roll_samples(code: Code, course: Course, samples: Samples, first: int, last: int) -> None:
+@compile_loop
+def roll_samples(code: StepCode, course: StepSchedule, samples: Samples, first: int, last: int) -> None:
     """Samples ``first`` to ``last`` in groups of lanes."""
     width = code.width
     records, nx = samples.result.shape[1], samples.result.shape[2]
@@ -311,7 +311,7 @@ def roll_samples(code: Code, course: Course, samples: Samples, first: int, last:
                 samples.end[group + lane, i] = room[samples.kept[i] + lane]
 
 
-def asked_first(counts: Any, hold: int) -> Any:
+def first_law_steps(counts: Any, hold: int) -> Any:
     """At which step of each piece a law is asked first that is asked at every so-many-th of all steps."""
     return -np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64) % hold
 
@@ -326,7 +326,7 @@ class FixedStep:
 
     def __init__(
         self,
-        room: Room,
+        room: StepSymbols,
         *,
         uniform: Collection[str] = (),
         law: Update | None = None,
@@ -337,17 +337,17 @@ class FixedStep:
         self.memory = tuple(memory)
         # Derived inputs (of inertias, say) are uniform if all that they follow from is.
         same = {*uniform, *CLOCK}
-        if room.motion.derived and {*room.motion.deriving().inputs} <= same:
+        if room.motion.derived and {*room.motion.derivation().inputs} <= same:
             same |= {*room.motion.derived}
         # What has a number for each lane stands first, so that it begins on a cache line.
         self.inputs = dict(sorted({**room.inputs, **memory}.items(), key=lambda item: item[0] in same))
         self.uniform = tuple(name for name in self.inputs if name in same)
         self._offsets: dict[int, dict[str, int]] = {}
-        self._codes: dict[int, Code] = {}
+        self._codes: dict[int, StepCode] = {}
         self._sizes = {name: int(symbol.numel()) for name, symbol in self.inputs.items()}
         self.stage = self._kernel("stage", room.stage())
         self.finish = self._kernel("finish", room.finish())
-        self.asked = None if law is None else self._kernel("law", law.outputs)
+        self.law_kernel = None if law is None else self._kernel("law", law.outputs)
         self.observe = None if observer is None else self._kernel("observer", observer.outputs)
 
     def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
@@ -365,17 +365,17 @@ class FixedStep:
             self._offsets[width] = self.stage.offsets(width)
         return self._offsets[width][name]
 
-    def code(self, width: int) -> Code:
+    def code(self, width: int) -> StepCode:
         if width not in self._codes:
             self._codes[width] = self._code(width)
         return self._codes[width]
 
-    def _code(self, width: int) -> Code:
+    def _code(self, width: int) -> StepCode:
         part, weight, step, time = (self.place(name, width) for name in CLOCK)
-        return Code(
+        return StepCode(
             self.stage.address(width),
             self.finish.address(width),
-            0 if self.asked is None else self.asked.address(width),
+            0 if self.law_kernel is None else self.law_kernel.address(width),
             0 if self.observe is None else self.observe.address(width),
             width,
             part,
@@ -384,9 +384,9 @@ class FixedStep:
             time,
         )
 
-    def fresh(self, width: int, values: Mapping[str, Array]) -> Array:
+    def allocate_inputs(self, width: int, values: Mapping[str, Array]) -> Array:
         """A room with these values in all lanes, everything else zero."""
-        size = self.stage.room(width)
+        size = self.stage.input_doubles(width)
         memory = np.zeros(size + 8)
         skip = (-memory.ctypes.data // 8) % 8  # as in roll_samples
         room = memory[skip : skip + size]
@@ -422,7 +422,7 @@ class FixedStep:
         common = {**common, **{name: value for name, value in found.items() if name in self.uniform}}
         values = np.ascontiguousarray(np.concatenate([each[name] for name in each], axis=1))
         return Samples(
-            self.fresh(width, common),
+            self.allocate_inputs(width, common),
             self._places(tuple(each), width),
             values,
             np.zeros(count, dtype=np.int64) if case is None else np.asarray(case, dtype=np.int64),
@@ -432,7 +432,7 @@ class FixedStep:
             np.empty((count, sum(self.size(name) for name in kept))),
         )
 
-    def _drawing(self, name: str, width: int) -> int:
+    def _optional_place(self, name: str, width: int) -> int:
         return self.place(name, width) if name in self.inputs else -1
 
     def _places(self, names: Sequence[str], width: int) -> Any:
@@ -440,7 +440,7 @@ class FixedStep:
         found = [self.place(name, width) + width * np.arange(self.size(name)) for name in names]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
 
-    def course(
+    def make_schedule(
         self,
         width: int,
         step: float | Array,
@@ -453,10 +453,10 @@ class FixedStep:
         every: int = 0,
         hold: int = 1,
         ask: Any = None,
-        drawn: Any = NOTHING_DRAWN,
+        drawn: Any = NO_RANDOM_CHANNELS,
         seed: int = 0,
         start: float = 0.0,
-    ) -> Course:
+    ) -> StepSchedule:
         """What happens in time.
 
         Args:
@@ -464,10 +464,10 @@ class FixedStep:
             counts: number of steps in each piece.
             channels: (input, entry) of the last axis of ``coefficient``.
             references: the same of ``reference``.
-            coefficient, reference, every, hold: see :class:`Course`.
+            coefficient, reference, every, hold: see :class:`StepSchedule`.
             ask: the same; without it all steps are counted on from piece to piece.
-            drawn: channels of random numbers, see :class:`Course`; the numbers are the input ``noise``, samples are
-                ``sample``, seeds of each sample ``seed``.
+            drawn: channels of random numbers, see :class:`StepSchedule`; the numbers are the input ``noise``, samples
+                are ``sample``, seeds of each sample ``seed``.
             seed: of all samples that have none of their own.
             start: s since the run's start.
         """
@@ -478,9 +478,9 @@ class FixedStep:
             np.zeros((1, 1, number.size, 0)) if each is None else np.ascontiguousarray(each)
             for each in (coefficient, reference)
         )
-        first = asked_first(number, hold) if ask is None else np.asarray(ask, dtype=np.int64)
+        first = first_law_steps(number, hold) if ask is None else np.asarray(ask, dtype=np.int64)
         begin = np.concatenate([[0.0], np.cumsum(steps * number)[:-1]])
-        return Course(
+        return StepSchedule(
             begin,
             steps,
             number,
@@ -491,7 +491,7 @@ class FixedStep:
             every,
             hold,
             first,
-            np.array([seed, *(self._drawing(name, width) if len(drawn) else 0 for name in DRAWING)]),
+            np.array([seed, *(self._optional_place(name, width) if len(drawn) else 0 for name in RANDOM_INPUTS)]),
             drawn,
             tick_moments(start + begin, steps, number, hold, first) if len(drawn) else np.zeros(0, dtype=np.int64),
         )

@@ -6,7 +6,7 @@ friction force. :func:`settle` finds which of the resting ones stay, and which w
 
 from __future__ import annotations
 
-from spacearm.engine.loops import inner, lean
+from spacearm.engine.loops import compile_inner, compile_lean
 from spacearm.engine.system import System, rates
 from spacearm.typing import Array
 
@@ -14,7 +14,7 @@ from spacearm.typing import Array
 SLACK = 1e-12
 
 
-@lean
+@compile_lean
 def begin(system: System) -> None:
     """Status from the velocities of ``work.y`` alone: exactly zero is stuck."""
     friction = system.friction
@@ -23,7 +23,7 @@ def begin(system: System) -> None:
         friction.status[i] = 0 if velocity == 0.0 else (1 if velocity > 0.0 else -1)
 
 
-@inner
+@compile_inner
 def apply(system: System) -> None:
     """Write mode and friction force of each status into the kernel's input."""
     code, friction, inp = system.code, system.friction, system.work.inp
@@ -35,7 +35,7 @@ def apply(system: System) -> None:
         inp[code.friction + j] = -status * friction.coulomb[i]
 
 
-@inner
+@compile_inner
 def settle(system: System, piece: int, t: float, y: Array) -> bool:
     """Resolve the status of every degree of freedom at rest; whether that succeeded.
 

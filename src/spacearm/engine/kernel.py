@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.engine.batch import run_batch
-from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, on_device
+from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
 from spacearm.engine.llvm import Places, kernel_ir
 from spacearm.engine.machine import MachineCode, host, load
 from spacearm.engine.trace import Trace, trace
@@ -57,34 +57,34 @@ class Kernel:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        def listed(places: dict[str, slice]) -> str:
+        def list_sizes(places: dict[str, slice]) -> str:
             return ", ".join(f"{name} ({place.stop - place.start})" for name, place in places.items())
 
-        return f"Kernel({self.program.name!r}: {listed(self.inputs)} -> {listed(self.outputs)})"
+        return f"Kernel({self.program.name!r}: {list_sizes(self.inputs)} -> {list_sizes(self.outputs)})"
 
     @cached_property
     def trace(self) -> Trace:
         return trace(self.program.function)
 
     @cached_property
-    def _deriving(self) -> Kernel:
-        return Kernel(self.program.deriving())
+    def _derivation_kernel(self) -> Kernel:
+        return Kernel(self.program.derivation())
 
     def derive(self, arrays: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         """Those derived inputs of the program that are not given, where all inputs are that they follow from."""
         if all(name in arrays for name in self.program.derived):
             return {}
-        if any(name not in arrays for name in self._deriving.inputs):
+        if any(name not in arrays for name in self._derivation_kernel.inputs):
             return {}
-        if any(is_device_array(arrays[name]) for name in self._deriving.inputs):
-            found = self._deriving({name: arrays[name] for name in self._deriving.inputs})
+        if any(is_device_array(arrays[name]) for name in self._derivation_kernel.inputs):
+            found = self._derivation_kernel({name: arrays[name] for name in self._derivation_kernel.inputs})
             return {name: value for name, value in found.items() if name not in arrays}
-        given = {name: checks.numbers(arrays[name], f"input {name!r}") for name in self._deriving.inputs}
+        given = {name: checks.numbers(arrays[name], f"input {name!r}") for name in self._derivation_kernel.inputs}
         # As a rule they are the robot's own, time and again: a short batch would feel it.
         key = [(value.shape, value.tobytes()) for value in given.values() if value.size < 1000]
         before, found = self._derived
         if len(key) < len(given) or key != before:
-            found = self._deriving(given)
+            found = self._derivation_kernel(given)
             self._derived = (key, found)
         return {name: value for name, value in found.items() if name not in arrays}
 
@@ -122,7 +122,7 @@ class Kernel:
             at += (place.stop - place.start) * self._pitch(name, width)
         return found
 
-    def room(self, width: int) -> int:
+    def input_doubles(self, width: int) -> int:
         """Doubles that all inputs of a kernel in place take."""
         return sum((place.stop - place.start) * self._pitch(name, width) for name, place in self.inputs.items())
 
@@ -168,7 +168,7 @@ class Kernel:
         """
         if self.in_place:
             raise InputError(f"{self.program.name} writes over its inputs", hint="call it by its address")
-        given, lead = self._given(arrays)
+        given, lead = self._collect_inputs(arrays)
         there = device == "gpu" or any(is_device_array(value) for value in given.values())
         check_precision(precision, there)
         if there:
@@ -180,7 +180,7 @@ class Kernel:
         inputs = [(self._spread(name, array, lead), self.inputs[name], array.ndim > 1) for name, array in given.items()]
         results = self._results(lead, out or {})
         for name in out or {}:
-            self._check_apart(name, results, [array for array, _, _ in inputs])
+            self._check_no_overlap(name, results, [array for array, _, _ in inputs])
         count = math.prod(lead)
         if count:
             width = host().lanes if lead else 1
@@ -198,10 +198,10 @@ class Kernel:
                 progress=progress,
             )
             if bad:
-                warn_of_bad(self.program.name, bad, first, count, lead)
+                warn_of_non_finite(self.program.name, bad, first, count, lead)
         return results
 
-    def _given(self, arrays: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
+    def _collect_inputs(self, arrays: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
         """The inputs as rows (..., size), and their common leading shape."""
         given = {name: self._as_rows(name, value) for name, value in arrays.items()}
         given |= self.derive(given)
@@ -224,7 +224,7 @@ class Kernel:
             return array
         return np.ascontiguousarray(np.broadcast_to(array, (*lead, array.shape[-1])))
 
-    def _check_apart(self, name: str, results: Mapping[str, Array], inputs: Sequence[Array]) -> None:
+    def _check_no_overlap(self, name: str, results: Mapping[str, Array], inputs: Sequence[Array]) -> None:
         """A result must not be written over what is still to be read or over another result."""
         if any(np.may_share_memory(results[name], array) for array in inputs):
             raise InputError(f"{self.program.name}: out[{name!r}] lies in the memory of an input")
@@ -234,7 +234,7 @@ class Kernel:
     def _results(self, lead: tuple[int, ...], out: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays for the outputs, those in ``out`` checked."""
         for name in out:
-            checks.known(name, self.outputs, "output", of=self.program.name)
+            checks.check_name(name, self.outputs, "output", of=self.program.name)
         results = {}
         for name in self.outputs:
             shape = (*lead, *self.program.output_shape(name))
@@ -247,16 +247,14 @@ class Kernel:
         return results
 
     def _check_input(self, name: str) -> None:
-        checks.known(name, self.inputs, "input", of=self.program.name)
+        checks.check_name(name, self.inputs, "input", of=self.program.name)
 
     def _as_rows(self, name: str, value: npt.ArrayLike) -> Array:
         """The input as (..., size), its own shape flattened."""
         self._check_input(name)
         size = self.inputs[name].stop - self.inputs[name].start
         there = is_device_array(value)
-        array: Any = (
-            on_device(cupy(), value) if there else checks.numbers(value, f"{self.program.name}: input {name!r}")
-        )
+        array: Any = to_cupy(cupy(), value) if there else checks.numbers(value, f"{self.program.name}: input {name!r}")
         packed: Callable[[Any], Array] = (lambda rows: rows) if there else np.ascontiguousarray
         shape = self.program.input_shape(name)
         if name == "inertia":  # the one input that a user has as a matrix
@@ -270,7 +268,7 @@ class Kernel:
         raise InputError(f"{self.program.name}: input {name!r} has shape {array.shape}", hint=f"expected (..., {size})")
 
 
-def warn_of_bad(program: str, bad: int, first: int, count: int, lead: tuple[int, ...]) -> None:
+def warn_of_non_finite(program: str, bad: int, first: int, count: int, lead: tuple[int, ...]) -> None:
     """Tell how many samples gave numbers that are not finite."""
     where = f", the first at index {tuple(map(int, np.unravel_index(first, lead)))}" if lead else ""
     text = f"{program}: {bad} of {count} samples gave numbers that are not finite{where}"

@@ -36,7 +36,7 @@ def _shuffle(builder: Any, first: Any, second: Any, order: list[int]) -> Any:
     return builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order))
 
 
-def _interleaved(builder: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+def _interleave(builder: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
     """Transpose of the 4 x 4 blocks in which four vectors of 4 or 8 numbers stand above each other."""
     # Two rounds: pairs of numbers within 16 bytes, which is one cheap instruction each, then pairs of these. For
     # vectors of 8 both halves do the same.
@@ -63,7 +63,7 @@ def _columns(builder: Any, rows: list[Any]) -> list[Any]:
     # Rows k and k + 4 in one register: the halves are then transposed at once.
     if len(rows) == 8:
         rows = [_shuffle(builder, rows[k], rows[k + 4], list(range(8))) for k in range(4)]
-    return list(_interleaved(builder, *rows))
+    return list(_interleave(builder, *rows))
 
 
 def _rows(builder: Any, columns: list[Any]) -> list[Any]:
@@ -72,7 +72,7 @@ def _rows(builder: Any, columns: list[Any]) -> list[Any]:
     if lanes == 2:
         pairs = [_shuffle(builder, columns[k], columns[k + 1], [0, 2, 1, 3]) for k in (0, 2)]
         return [_shuffle(builder, pairs[0], pairs[1], [k, k + 1, 4 + k, 5 + k]) for k in (0, 2)]
-    turned = _interleaved(builder, *columns)
+    turned = _interleave(builder, *columns)
     if lanes == 4:
         return list(turned)
     halves = [[_shuffle(builder, both, both, list(range(k, k + 4))) for both in turned] for k in (0, 4)]
@@ -80,8 +80,9 @@ def _rows(builder: Any, columns: list[Any]) -> list[Any]:
 
 
 @intrinsic
-def turn_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
-    """``turn_in(row, stride, place)``: four numbers at address ``row``, one sample each ``stride`` bytes, to lanes."""
+def transpose_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
+    """``transpose_in(row, stride, place)``: four numbers at address ``row``, one sample each ``stride`` bytes, to
+    lanes."""
     del typingctx, row, stride, place
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -102,8 +103,8 @@ def turn_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
 
 
 @intrinsic
-def turn_out(typingctx: Any, place: Any, row: Any, stride: Any) -> Any:
-    """``turn_out(place, row, stride)``: :func:`turn_in` backwards."""
+def transpose_out(typingctx: Any, place: Any, row: Any, stride: Any) -> Any:
+    """``transpose_out(place, row, stride)``: :func:`transpose_in` backwards."""
     del typingctx, place, row, stride
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.loops import inner
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.noise import draw, moment
 from spacearm.engine.signals import Signals, fill, merge
 from spacearm.typing import Array
@@ -30,7 +30,7 @@ SAME_TICK = 1e-14
 NEVER = -(2**62)
 
 
-class Law(NamedTuple):
+class SolverLaw(NamedTuple):
     """A law of one phase and its memory. Time is counted from the phase's start.
 
     The first tick is there, unless the law goes on from the phase before: then its answer of then acts until the next.
@@ -49,12 +49,12 @@ class Law(NamedTuple):
     log: Array  # (ticks, 1 + out): time and answer of each tick
     counts: Any  # (3,) int64: ticks so far; whether the answer to the one that is due is there; rows of ``cuts``
     clock: Array  # (2,) s: the phase's start since the run's, the first tick since the phase's start
-    drawn: Any  # (numbers, 2) int64: channel of each random number, and whether it is drawn once
+    random_channels: Any  # (numbers, 2) int64: channel of each random number, and whether it is drawn once
     noise: Any  # (2,) int64: the seed; where random numbers begin in ``inp``
     stream: Any  # (1,) int64: number of the sample
-    felt: Any  # int64: places in the motion kernel's input that the law reads behind the random numbers
+    wrench_places: Any  # int64: places in the motion kernel's input that the law reads behind the random numbers
     start: Array  # memory at the first tick
-    kept: int  # where the memory of a continuous law stands in y; far below zero: sampled
+    memory_start: int  # where the memory of a continuous law stands in y; far below zero: sampled
     bounds: Any  # (levels,) int64: the action whose rate limit each watched level is, or -1
     cuts: Array  # (rows, 2): when an action was cut off between ticks, and which
     last: Any  # (actions,) int64: first tick of the period of the last cut of each
@@ -63,42 +63,42 @@ class Law(NamedTuple):
     slow: Any
 
 
-def no_law() -> Law:
+def no_law() -> SolverLaw:
     """A law without actions, for phases that have none."""
     none, count, empty = np.zeros(0, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(0)
     drawn, log = np.zeros((0, 2), dtype=np.int64), np.zeros((0, 1))
-    return Law(
+    return SolverLaw(
         0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, np.zeros(2), drawn, count, count, none,
         empty, SAMPLED, none, np.zeros((0, 2)), none, np.zeros((0, 4), dtype=np.int64),
     )  # fmt: skip
 
 
-@inner
-def look(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
+@compile_inner
+def fill_law_input(law: SolverLaw, piece: int, t: float, y: Array, motion: Array) -> None:
     """Fill the law's input: state, time, references, memory, random numbers, and the motion inputs that it measures."""
     for i in range(law.size):
         law.inp[i] = y[law.first + i]
     law.inp[law.size] = t
     # The memory of a continuous law is integrated with y; that of a sampled one stays in inp from tick to tick.
-    if law.kept >= 0:
+    if law.memory_start >= 0:
         for i in range(law.memory[1]):
-            law.inp[law.memory[0] + i] = y[law.kept + i]
+            law.inp[law.memory[0] + i] = y[law.memory_start + i]
     fill(law.reference, piece, t, law.inp)
-    draw(law.drawn, law.noise[0], law.stream[0], moment(law.clock[0] + t), 1, law.inp, law.noise[1])
-    first = law.noise[1] + law.drawn.shape[0]
-    for i in range(law.felt.size):
-        law.inp[first + i] = motion[law.felt[i]]
+    draw(law.random_channels, law.noise[0], law.stream[0], moment(law.clock[0] + t), 1, law.inp, law.noise[1])
+    first = law.noise[1] + law.random_channels.shape[0]
+    for i in range(law.wrench_places.size):
+        law.inp[first + i] = motion[law.wrench_places[i]]
 
 
-@inner
-def ask(law: Law, piece: int, t: float, y: Array, motion: Array) -> None:
+@compile_inner
+def evaluate_law(law: SolverLaw, piece: int, t: float, y: Array, motion: Array) -> None:
     """Evaluate the law at time ``t`` (s from the phase's start): its answer is in ``law.out``."""
-    look(law, piece, t, y, motion)
+    fill_law_input(law, piece, t, y, motion)
     call_kernel(law.address, law.inp, law.out)
 
 
-@inner
-def forget(law: Law, sample: int) -> None:
+@compile_inner
+def reset_law(law: SolverLaw, sample: int) -> None:
     """Back to the first tick, for another sample."""
     law.counts[0] = law.counts[1] = law.counts[2] = 0
     law.stream[0] = sample
@@ -110,23 +110,23 @@ def forget(law: Law, sample: int) -> None:
         law.out[i] = 0.0
 
 
-@inner
-def due(law: Law, t: float) -> bool:
+@compile_inner
+def is_due(law: SolverLaw, t: float) -> bool:
     """Whether a tick of a sampled law has come."""
     # Relative to the time: a tick that falls on a break must not come once before and once after it by rounding.
     return law.period > 0.0 and t >= law.clock[1] + law.counts[0] * law.period - SAME_TICK * (1.0 + t)
 
 
-@inner
-def next_tick(law: Law, end: float) -> float:
+@compile_inner
+def next_tick(law: SolverLaw, end: float) -> float:
     """The next tick or the end of the piece, whichever comes first."""
     # Counted, and not added up from tick to tick: no rounding collects over a run.
     tick = law.clock[1] + law.counts[0] * law.period
     return tick if law.period > 0.0 and tick < end - SAME_TICK * (1.0 + end) else end
 
 
-@inner
-def answered(law: Law, t: float) -> None:
+@compile_inner
+def store_answer(law: SolverLaw, t: float) -> None:
     """Keep the answer of a tick: memory for the next, a row of the log."""
     count = law.counts[0]
     for i in range(law.memory[1]):
@@ -139,8 +139,8 @@ def answered(law: Law, t: float) -> None:
     law.counts[1] = 0
 
 
-@inner
-def cut(law: Law, level: int, t: float, direction: int) -> bool:
+@compile_inner
+def cut_action(law: SolverLaw, level: int, t: float, direction: int) -> bool:
     """Set an action to zero whose rate limit was met, until the next tick of its own law; whether that is a new event.
 
     It is not where the same happened in the period before: a drive that stays at its limit is one event.

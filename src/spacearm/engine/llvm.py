@@ -124,7 +124,7 @@ class _Emitter:
         for index in self.places.single:
             if not self.scalar[trace.outputs[index]]:
                 raise EngineError(f"output {index} differs from lane to lane but has room for one number")
-        self.part_of, self.slot, self.slots = self._cut()
+        self.part_of, self.slot, self.slots = self._split_parts()
         self._start_part(0)
 
     def _start_part(self, part: int) -> None:
@@ -148,7 +148,7 @@ class _Emitter:
                 scalar.append(all(scalar[arg] for arg in instruction.args))
         return scalar
 
-    def _cut(self) -> tuple[list[int], dict[int, int], int]:
+    def _split_parts(self) -> tuple[list[int], dict[int, int], int]:
         """The part of each instruction, the scratch slot of each value that crosses parts, the number of slots."""
         length = len(self.trace.instructions)
         size = length if length <= 2 * PART else PART
@@ -258,7 +258,7 @@ class _Emitter:
             return group.number(instruction.constant)
         own = _SCALAR if self.scalar[index] else group
         if (index, own) not in self.value:
-            self.value[index, own] = self._found(index, instruction, own)
+            self.value[index, own] = self._load_value(index, instruction, own)
         name = self.value[index, own]
         if own.size == group.size:
             return name
@@ -271,7 +271,7 @@ class _Emitter:
             )
         return self.value[index, wide]
 
-    def _found(self, index: int, instruction: Instruction, own: _Group) -> str:
+    def _load_value(self, index: int, instruction: Instruction, own: _Group) -> str:
         """A value that this part has no name for yet: from memory, or a truth value as a number."""
         if self.part_of[index] != self.part:
             if instruction.op == "input":
@@ -371,7 +371,7 @@ class _Emitter:
                 result = fma(result, z, number(coefficient))
             return result
 
-        def signed(value: str, quadrant: str) -> str:
+        def apply_sign(value: str, quadrant: str) -> str:
             """Negative where bit 1 of the quadrant is set."""
             high = self._new(f"shl {whole} {quadrant}, {integer(62)}")
             bit = self._new(f"and {whole} {high}, {integer(-(2**63))}")
@@ -397,8 +397,10 @@ class _Emitter:
         low = self._new(f"and {whole} {quadrant}, {integer(1)}")
         odd = self._new(f"icmp ne {whole} {low}, {integer(0)}")
 
-        def swapped(a: str, b: str) -> str:
+        def swap_by_quadrant(a: str, b: str) -> str:
             return self._new(f"select {flags} {odd}, {kind} {a}, {kind} {b}")
 
         next_quadrant = self._new(f"add {whole} {quadrant}, {integer(1)}")
-        return signed(swapped(cosine, sine), quadrant), signed(swapped(sine, cosine), next_quadrant)
+        return apply_sign(swap_by_quadrant(cosine, sine), quadrant), apply_sign(
+            swap_by_quadrant(sine, cosine), next_quadrant
+        )

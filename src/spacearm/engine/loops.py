@@ -43,18 +43,18 @@ _MODULES = (
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-def compiled(function: F) -> F:
+def compile_loop(function: F) -> F:
     """Compile when first called and keep the machine code on disk; threads run it side by side (no GIL)."""
-    return _cached(njit(**_OPTIONS)(function), function)
+    return _attach_cache(njit(**_OPTIONS)(function), function)
 
 
-def lean(function: F) -> F:
+def compile_lean(function: F) -> F:
     """The same for a function that makes no array: without counting references, which takes half the time of a loop
     whose functions hand many arrays to each other. Only functions of this kind may be called in it."""
-    return _cached(njit(**_OPTIONS, _nrt=False)(function), function)
+    return _attach_cache(njit(**_OPTIONS, _nrt=False)(function), function)
 
 
-def inner(function: F) -> F:
+def compile_inner(function: F) -> F:
     """A lean function that only loops call: without the code by which Python would call it, which takes apart every
     argument and costs a quarter of the time of compilation."""
     loop = njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True)(function)
@@ -66,10 +66,10 @@ def inner(function: F) -> F:
         loop.overloads[tuple(result.signature.args)] = result  # loops find it here, Python does not
 
     loop._compile_for_args, loop.add_overload = refuse, keep
-    return _cached(loop, function)
+    return _attach_cache(loop, function)
 
 
-def _cached(loop: Any, function: F) -> F:
+def _attach_cache(loop: Any, function: F) -> F:
     loop._cache = LoopCache(function)
     result: F = loop
     return result
@@ -86,7 +86,12 @@ class LoopCache(NullCache):
     def __init__(self, function: Callable[..., object]) -> None:
         code = function.__code__
         assert function.__closure__ is None, "what a closure holds is not part of the key"
-        self._source = (sources(code.co_filename), function.__module__, function.__qualname__, str(code.co_firstlineno))
+        self._source = (
+            sources_digest(code.co_filename),
+            function.__module__,
+            function.__qualname__,
+            str(code.co_firstlineno),
+        )
 
     @property
     def cache_path(self) -> str:
@@ -108,7 +113,7 @@ class LoopCache(NullCache):
 
 
 @once
-def sources(file: str) -> str:
+def sources_digest(file: str) -> str:
     """A digest of the text of all loops and of this file."""
     digest = hashlib.sha256()
     for path in (*(Path(__file__).with_name(f"{name}.py") for name in _MODULES), Path(file)):

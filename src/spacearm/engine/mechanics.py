@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.engine.device import Device, Precision, cupy, is_device_array, on_device
+from spacearm.engine.device import Device, Precision, cupy, is_device_array, to_cupy
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame, Program, build
@@ -47,13 +47,13 @@ class Mechanics:
 
     def kernel(self, name: str, **options: Any) -> Kernel:
         """The compiled program of this name, kept for the next call."""
-        return self._shared((), name, options)
+        return self._find_kernel((), name, options)
 
     def derivative(self, name: str, output: str, *wrt: str, **options: Any) -> Kernel:
         """Compiled first derivatives of a program's output: outputs ``d_<output>_d_<input>``."""
-        return self._shared((output, *wrt), name, options)
+        return self._find_kernel((output, *wrt), name, options)
 
-    def _shared(self, derivative: tuple[str, ...], name: str, options: dict[str, Any]) -> Kernel:
+    def _find_kernel(self, derivative: tuple[str, ...], name: str, options: dict[str, Any]) -> Kernel:
         frames = [options["frame"]] if "frame" in options else [load.frame for load in options.get("loads", ())]
         key = structure(self.robot, frames), derivative, name, *sorted(options.items())
         return _kernel(Keyed(key, (self.robot, derivative, name, options)))
@@ -85,7 +85,7 @@ class Mechanics:
         if base is None:
             return _IDENTITY
         if is_device_array(base):  # not looked through
-            there: Any = on_device(cupy(), base)
+            there: Any = to_cupy(cupy(), base)
             return {"position": there[..., :3], "quaternion": there[..., 3:]}
         hint = "expected (..., 7): position, w, x, y, z"
         pose = checks.array(base, "base pose", (..., 7), finite=False, hint=hint)

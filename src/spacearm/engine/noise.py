@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import compile_lean
 from spacearm.typing import Array
 
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -34,14 +34,14 @@ def channel_key(system: str, sensor: str, entry: int) -> int:
     return int.from_bytes(found.digest(), "little", signed=True)
 
 
-@lean
+@compile_lean
 def moment(t: float) -> int:
     """The time of a run, s, as a whole number (exact: the factor is a power of two)."""
     return math.floor(t * MOMENTS + AFTER)
 
 
-@lean
-def mixed(number: Any) -> Any:
+@compile_lean
+def mix_bits(number: Any) -> Any:
     """SplitMix64's hash of an unsigned integer."""
     x = number + _STEP
     x = (x ^ (x >> _A)) * _FIRST
@@ -49,17 +49,19 @@ def mixed(number: Any) -> Any:
     return x ^ (x >> _C)
 
 
-@lean
+@compile_lean
 def normal(seed: int, sample: int, at: int, channel: int) -> float:
     """A number of the standard normal distribution; ``at`` is a moment, or ``ONCE``."""
-    key = mixed(mixed(mixed(mixed(np.uint64(seed)) ^ np.uint64(sample)) ^ np.uint64(at)) ^ np.uint64(channel))
-    first = mixed(key) >> _HALF
-    second = mixed(key ^ _ONE) >> _HALF
+    key = mix_bits(
+        mix_bits(mix_bits(mix_bits(np.uint64(seed)) ^ np.uint64(sample)) ^ np.uint64(at)) ^ np.uint64(channel)
+    )
+    first = mix_bits(key) >> _HALF
+    second = mix_bits(key ^ _ONE) >> _HALF
     size = math.sqrt(-2.0 * math.log((float(first) + 1.0) * 2.0**-53))
     return size * math.cos(2.0 * math.pi * float(second) * 2.0**-53)
 
 
-@lean
+@compile_lean
 def draw(drawn: Any, seed: int, sample: int, at: int, pitch: int, inp: Array, first: int) -> None:
     """The numbers of a moment into every ``pitch``-th place of ``inp`` from ``first`` on.
 

@@ -1,10 +1,10 @@
 """Setting up a phase for :func:`spacearm.engine.solver.solve`, and running it: once, or for many samples in a row.
 
 A phase is a time span with one set of equations, inputs and watched events. Its memory is allocated here, once, since
-the compiled loops allocate nothing: system, options, progress, record and audit rows together are a :class:`Stage`.
-:func:`run_samples` takes many samples through the same memory, one after the other, each from its own state with its
-own numbers, in compiled code. Results of a sample are the same whether it runs alone or among others. States are (B,
-nx); times are in s, those of samples absolute, those of ends since the phase's start.
+the compiled loops allocate nothing: system, options, progress, record and audit rows together are a
+:class:`SolverPhase`. :func:`run_samples` takes many samples through the same memory, one after the other, each from its
+own state with its own numbers, in compiled code. Results of a sample are the same whether it runs alone or among
+others. States are (B, nx); times are in s, those of samples absolute, those of ends since the phase's start.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
-from spacearm.engine.law import forget
-from spacearm.engine.loops import compiled
-from spacearm.engine.record import AUDIT_ROWS, Record
+from spacearm.engine.law import reset_law
+from spacearm.engine.loops import compile_loop
+from spacearm.engine.record import AUDIT_ROWS, SampleRecord
 from spacearm.engine.signals import Signals
-from spacearm.engine.solver import Options, Progress, Reason, make_progress, restart, solve
-from spacearm.engine.system import Code, DryFriction, Events, System, make_friction, make_work
+from spacearm.engine.solver import EndReason, Options, Progress, make_progress, restart, solve
+from spacearm.engine.system import DryFriction, Events, MotionKernelCode, System, make_friction, make_solver_memory
 from spacearm.typing import Array
 
 
@@ -46,7 +46,7 @@ class Functions(NamedTuple):
 
 
 def make_events(
-    code: Code,
+    code: MotionKernelCode,
     friction: DryFriction,
     levels: Sequence[Level] = (),
     functions: Functions | None = None,
@@ -93,11 +93,13 @@ def make_events(
     )
 
 
-def make_record(times: npt.ArrayLike, code: Code, n_out: int, *, full: bool = True, max_events: int = 10000) -> Record:
+def make_record(
+    times: npt.ArrayLike, code: MotionKernelCode, n_out: int, *, full: bool = True, max_events: int = 10000
+) -> SampleRecord:
     """Room for samples at these absolute times (s, rising); ``full`` keeps the kernel's input and output too."""
     wanted = np.array(times, dtype=np.float64)
     rows = wanted.size if full else 0
-    return Record(
+    return SampleRecord(
         wanted,
         np.zeros((wanted.size, code.ny)),
         np.zeros((rows, code.record)),
@@ -108,23 +110,23 @@ def make_record(times: npt.ArrayLike, code: Code, n_out: int, *, full: bool = Tr
     )
 
 
-def make_audit(code: Code, steps: int = 0) -> Array:
+def make_audit(code: MotionKernelCode, steps: int = 0) -> Array:
     """Room for the audit rows of so many steps; without any, steps are not audited."""
     return np.zeros((AUDIT_ROWS * steps, 2 + code.record + code.speed.size + code.ny - code.nx))
 
 
-class Stage(NamedTuple):
+class SolverPhase(NamedTuple):
     """A phase with its memory: what :func:`~spacearm.engine.solver.solve` takes, but for the flag that stops it."""
 
     system: System
     options: Options
     progress: Progress
-    record: Record
+    record: SampleRecord
     audit: Array
 
 
 def make_system(
-    code: Code,
+    code: MotionKernelCode,
     inp: Array,
     n_out: int,
     signals: Signals,
@@ -134,18 +136,20 @@ def make_system(
     """A kernel without dry friction: its input (what no signal writes stays as given) and the length of its output."""
     friction = make_friction()
     events = make_events(code, friction, levels, functions)
-    return System(code, signals, friction, events, make_work(inp, n_out, code.ny))
+    return System(code, signals, friction, events, make_solver_memory(inp, n_out, code.ny))
 
 
-def make_stage(system: System, options: Options, times: npt.ArrayLike = (), *, full: bool = False) -> Stage:
+def make_solver_phase(
+    system: System, options: Options, times: npt.ArrayLike = (), *, full: bool = False
+) -> SolverPhase:
     """A system ready to run, with room for samples at these times (s, rising); see :func:`make_record`."""
     # Some more than allowed: several events may happen at the last instant.
     room = options.max_events + 100
     record = make_record(times, system.code, system.work.out.size, full=full, max_events=room)
-    return Stage(system, options, make_progress(system, options), record, make_audit(system.code))
+    return SolverPhase(system, options, make_progress(system, options), record, make_audit(system.code))
 
 
-def run_stage(stage: Stage, start: Array, stop: Any = None) -> Reason:
+def run_solver_phase(stage: SolverPhase, start: Array, stop: Any = None) -> EndReason:
     """Run a phase from this state and leave the last one in ``stage.system.work.y``; as often as needed."""
     work, counts = stage.system.work, stage.record.counts
     work.y[:] = start
@@ -153,10 +157,10 @@ def run_stage(stage: Stage, start: Array, stop: Any = None) -> Reason:
     counts[:] = 0
     # All that a run before has left is reset, so the same stage can be run again.
     restart(stage.options, stage.progress)
-    return Reason(solve(*stage, np.zeros(1, dtype=np.uint8) if stop is None else stop))
+    return EndReason(solve(*stage, np.zeros(1, dtype=np.uint8) if stop is None else stop))
 
 
-class Rows(NamedTuple):
+class SampleRows(NamedTuple):
     """Numbers of the samples of a phase: a row for each, or one for all."""
 
     tail: Array  # the kernel's input behind what records keep
@@ -165,7 +169,7 @@ class Rows(NamedTuple):
     first: int  # number of the first sample
 
 
-class Ends(NamedTuple):
+class SampleEnds(NamedTuple):
     """Where samples are: at the start of a phase, and after it."""
 
     state: Array  # (B, nx)
@@ -178,8 +182,8 @@ class Ends(NamedTuple):
     evaluations: Any  # (B,) int64, added to
 
 
-@compiled
-def _load(stage: Stage, rows: Rows, b: int, state: Array) -> None:
+@compile_loop
+def _load_sample(stage: SolverPhase, rows: SampleRows, b: int, state: Array) -> None:
     """A sample's numbers into the kernel's input, its state into the memory, a clean record."""
     system, record = stage.system, stage.record
     work, friction, code = system.work, system.friction, system.code
@@ -197,14 +201,14 @@ def _load(stage: Stage, rows: Rows, b: int, state: Array) -> None:
         record.counts[i] = 0
     work.count[0] = 0
     # Memory and random numbers of a law begin anew; its sample number selects the numbers that are its own.
-    forget(system.law, rows.first + b)
-    if system.law.kept >= 0:
+    reset_law(system.law, rows.first + b)
+    if system.law.memory_start >= 0:
         for i in range(system.law.memory[1]):
-            work.y[system.law.kept + i] = system.law.start[i]
+            work.y[system.law.memory_start + i] = system.law.start[i]
 
 
-@compiled
-def _keep(stage: Stage, ends: Ends, b: int) -> None:
+@compile_loop
+def _store_sample(stage: SolverPhase, ends: SampleEnds, b: int) -> None:
     """What a sample leaves behind."""
     record, work, friction = stage.record, stage.system.work, stage.system.friction
     ends.time[b] = stage.progress.now[0]
@@ -223,16 +227,16 @@ def _keep(stage: Stage, ends: Ends, b: int) -> None:
                 ends.stick[b, i] = record.log[row, 0]
 
 
-@compiled
-def run_samples(stage: Stage, rows: Rows, ends: Ends, stop: Any) -> None:
+@compile_loop
+def run_samples(stage: SolverPhase, rows: SampleRows, ends: SampleEnds, stop: Any) -> None:
     """Every sample through a phase, from its own state with its own numbers, each as if alone."""
     for b in range(ends.state.shape[0]):
         if stop[0] != 0:
             return
         if ends.running[b]:
-            _load(stage, rows, b, ends.state[b])
+            _load_sample(stage, rows, b, ends.state[b])
             # Which joints stick follows from the sample's velocities.
             begin(stage.system)
             restart(stage.options, stage.progress)
             ends.reason[b] = solve(stage.system, stage.options, stage.progress, stage.record, stage.audit, stop)
-            _keep(stage, ends, b)
+            _store_sample(stage, ends, b)

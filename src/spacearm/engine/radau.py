@@ -12,8 +12,8 @@ is known at all stages and is no part of these systems, so that rest stays rest 
 
 The embedded error is of order 5; the interpolant is the polynomial through the start and the stages. Arrays: ``y``
 (ny,), stages (5, ny), Jacobian and factors (n, n) over the components ``stiff.index``, see
-:class:`spacearm.engine.system.Stiff`. Not done here: a choice of the order, sparse factors, an analytic Jacobian, mass
-matrices (the rates are explicit).
+:class:`spacearm.engine.system.ImplicitMemory`. Not done here: a choice of the order, sparse factors, an analytic
+Jacobian, mass matrices (the rates are explicit).
 
 See E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, Sec. IV.8, and J.
 Comput. Appl. Math. 111 (1999) 93.
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 
-from spacearm.engine.loops import inner
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.system import STAGES, System, project, rates
 from spacearm.typing import Array
 
@@ -101,7 +101,7 @@ LOOSER = 0.03
 NUDGE, LEAST = 3e-10, 1e-3
 
 
-@inner
+@compile_inner
 def _factor(a: Any, pivot: Any) -> None:
     """Overwrite ``a`` (n, n), real or complex, by its LU factors with partial pivoting, row exchanges in ``pivot``."""
     n = pivot.size
@@ -126,7 +126,7 @@ def _factor(a: Any, pivot: Any) -> None:
                     a[i, j] -= share * a[k, j]
 
 
-@inner
+@compile_inner
 def _solve(a: Any, pivot: Any, b: Any) -> None:
     """Overwrite ``b`` (n,) by the solution, with the factors of :func:`_factor`."""
     n = pivot.size
@@ -145,7 +145,7 @@ def _solve(a: Any, pivot: Any, b: Any) -> None:
         b[i] /= a[i, i]
 
 
-@inner
+@compile_inner
 def _rotation(y: Array, at: int, turn: Array) -> None:
     """Rotation matrix from base to world axes, (9,) row by row, of the quaternion (w, x, y, z) at ``at``."""
     w, a, b, c = y[at], y[at + 1], y[at + 2], y[at + 3]
@@ -156,7 +156,7 @@ def _rotation(y: Array, at: int, turn: Array) -> None:
     turn[6], turn[7], turn[8] = two * (a * c - w * b), two * (b * c + w * a), 1.0 - two * (a * a + b * b)
 
 
-@inner
+@compile_inner
 def _to_world(turn: Array, y: Array, at: int) -> None:
     """A vector of ``y`` from base to world axes."""
     a, b, c = y[at], y[at + 1], y[at + 2]
@@ -164,7 +164,7 @@ def _to_world(turn: Array, y: Array, at: int) -> None:
         y[at + i] = turn[3 * i] * a + turn[3 * i + 1] * b + turn[3 * i + 2] * c
 
 
-@inner
+@compile_inner
 def _to_base(turn: Array, y: Array, at: int) -> None:
     """A vector of ``y`` from world to base axes: the transpose of :func:`_to_world`."""
     a, b, c = y[at], y[at + 1], y[at + 2]
@@ -172,10 +172,10 @@ def _to_base(turn: Array, y: Array, at: int) -> None:
         y[at + i] = turn[i] * a + turn[3 + i] * b + turn[6 + i] * c
 
 
-@inner
+@compile_inner
 def _rates_to_world(system: System, y: Array, dy: Array) -> None:
     """Convert the rates ``dy`` of ``y``, both in base axes, to rates of the velocities in world axes, in place."""
-    turn = system.stiff.turn
+    turn = system.stiff.rotation
     for k in range(system.stiff.base.shape[0]):
         at = system.stiff.base[k, 1]
         _rotation(y, system.stiff.base[k, 0], turn)
@@ -188,10 +188,10 @@ def _rates_to_world(system: System, y: Array, dy: Array) -> None:
         _to_world(turn, dy, at + 3)
 
 
-@inner
+@compile_inner
 def _velocities(system: System, y: Array, world: bool) -> None:
     """Velocities of all bases in ``y`` to world axes, or back."""
-    turn = system.stiff.turn
+    turn = system.stiff.rotation
     for k in range(system.stiff.base.shape[0]):
         at = system.stiff.base[k, 1]
         _rotation(y, system.stiff.base[k, 0], turn)
@@ -202,7 +202,7 @@ def _velocities(system: System, y: Array, world: bool) -> None:
                 _to_base(turn, y, first)
 
 
-@inner
+@compile_inner
 def _world_rates(system: System, piece: int, t: float, dy: Array) -> None:
     """Rates ``dy`` at the state ``stiff.trial``; the velocities of both are in world axes."""
     stiff, work = system.stiff, system.work
@@ -215,7 +215,7 @@ def _world_rates(system: System, piece: int, t: float, dy: Array) -> None:
     _rates_to_world(system, work.y_try, dy)
 
 
-@inner
+@compile_inner
 def _begin(system: System) -> None:
     """State and rate at the start of a step in world axes."""
     stiff, work = system.stiff, system.work
@@ -226,7 +226,7 @@ def _begin(system: System) -> None:
     _rates_to_world(system, work.y, stiff.rate)
 
 
-@inner
+@compile_inner
 def renew(system: System) -> None:
     """Drop Jacobian and interpolant where the equations change, and list anew what is held (``stiff.held``)."""
     stiff, friction = system.stiff, system.friction
@@ -244,7 +244,7 @@ def renew(system: System) -> None:
                 stiff.held[stiff.position[friction.dof[i]]] = True
 
 
-@inner
+@compile_inner
 def _differentiate(system: System, piece: int, t: float) -> None:
     """The Jacobian at the start of the step; rows and columns of what is held are zero."""
     stiff, work = system.stiff, system.work
@@ -269,7 +269,7 @@ def _differentiate(system: System, piece: int, t: float) -> None:
     stiff.note[4] = 1.0
 
 
-@inner
+@compile_inner
 def _decompose(system: System, h: float) -> None:
     """Factors of the real and the complex systems for steps of this length."""
     stiff = system.stiff
@@ -290,7 +290,7 @@ def _decompose(system: System, h: float) -> None:
     stiff.note[1] = h
 
 
-@inner
+@compile_inner
 def _predict(system: System, h: float) -> None:
     """First guess of the stages: from the interpolant of the step before, or of a longer step from here; else zero."""
     stiff, work, dense = system.stiff, system.work, system.work.dense
@@ -315,7 +315,7 @@ def _predict(system: System, h: float) -> None:
             stiff.z[stage, i] = work.y_try[i] - stiff.start[i] if known else 0.0
 
 
-@inner
+@compile_inner
 def _evaluate(system: System, piece: int, t: float, h: float) -> None:
     """Rates ``stiff.f`` (5, ny) at all stages; what is held follows its path or stays as at the start."""
     stiff = system.stiff
@@ -329,7 +329,7 @@ def _evaluate(system: System, piece: int, t: float, h: float) -> None:
         _world_rates(system, piece, t + C[stage] * h, stiff.f[stage])
 
 
-@inner
+@compile_inner
 def _improve(system: System, h: float) -> float:
     """One Newton iteration on all stages; returns the root mean square of the change over the tolerance."""
     stiff = system.stiff
@@ -368,7 +368,7 @@ def _improve(system: System, h: float) -> float:
     return float(np.sqrt(total / (n * count)))
 
 
-@inner
+@compile_inner
 def radau_step(system: System, piece: int, t: float, h: float, result: Array) -> bool:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result``; whether it converged."""
     stiff, work = system.stiff, system.work
@@ -431,7 +431,7 @@ def radau_step(system: System, piece: int, t: float, h: float, result: Array) ->
     return True
 
 
-@inner
+@compile_inner
 def radau_error(system: System, piece: int, t: float, h: float) -> float:
     """Error of the last step over its tolerance, root mean square: at most 1 is good.
 
@@ -469,7 +469,7 @@ def radau_error(system: System, piece: int, t: float, h: float) -> float:
     return float(value)
 
 
-@inner
+@compile_inner
 def radau_dense(system: System, h: float) -> None:
     """Interpolant of the last step in ``work.dense``: the polynomial of degree 5 through its start and its stages."""
     stiff, dense = system.stiff, system.work.dense

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.dop853 import dense_value
-from spacearm.engine.loops import inner, lean
+from spacearm.engine.loops import compile_inner, compile_lean
 from spacearm.engine.radau import B as RADAU_W
 from spacearm.engine.radau import C as RADAU_X
 from spacearm.engine.system import System, project, rates
@@ -20,7 +20,7 @@ GAUSS_W = 0.5 * np.polynomial.legendre.leggauss(5)[1]
 AUDIT_ROWS = GAUSS_X.size + 1
 
 
-class Record(NamedTuple):
+class SampleRecord(NamedTuple):
     """Where a phase writes. Sample times are absolute; samples in [start, end) of a step are taken from it."""
 
     times: Array  # (s,)
@@ -32,8 +32,8 @@ class Record(NamedTuple):
     now: Array  # (1,) time reached, s: for whoever watches from another thread
 
 
-@lean
-def sample(system: System, piece: int, t: float, y: Array, record: Record) -> None:
+@compile_lean
+def sample(system: System, piece: int, t: float, y: Array, record: SampleRecord) -> None:
     """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
     code, work = system.code, system.work
     row = record.counts[0]
@@ -49,8 +49,8 @@ def sample(system: System, piece: int, t: float, y: Array, record: Record) -> No
     record.counts[0] = row + 1
 
 
-@inner
-def samples_within(system: System, piece: int, t: float, h: float, record: Record) -> None:
+@compile_inner
+def samples_within(system: System, piece: int, t: float, h: float, record: SampleRecord) -> None:
     """All samples within [t, t + h)."""
     work = system.work
     while record.counts[0] < record.times.size:
@@ -67,8 +67,8 @@ def samples_within(system: System, piece: int, t: float, h: float, record: Recor
             sample(system, piece, wanted, work.y_try, record)
 
 
-@inner
-def audit_step(system: System, method: int, piece: int, t: float, h: float, audit: Array, record: Record) -> None:
+@compile_inner
+def audit_step(system: System, method: int, piece: int, t: float, h: float, audit: Array, record: SampleRecord) -> None:
     """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row.
 
     The stages of an implicit step are known better than what lies between them, where a stiff force would magnify it.
@@ -98,8 +98,8 @@ def audit_step(system: System, method: int, piece: int, t: float, h: float, audi
     record.counts[4] = row
 
 
-@inner
-def log_event(record: Record, time: float, kind: int, number: int, value: float) -> None:
+@compile_inner
+def log_event(record: SampleRecord, time: float, kind: int, number: int, value: float) -> None:
     row = record.counts[1]
     if row < record.log.shape[0]:
         record.log[row, 0] = time

@@ -5,12 +5,12 @@ W. Kutta, Beitrag zur naeherungsweisen Integration totaler Differentialgleichung
 
 from __future__ import annotations
 
-from spacearm.engine.loops import inner
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.system import System, rates
 from spacearm.typing import Array
 
 
-@inner
+@compile_inner
 def rk4_step(system: System, piece: int, t: float, h: float, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
     y, k, y_try = system.work.y, system.work.k, system.work.y_try

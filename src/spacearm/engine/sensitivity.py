@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.checks import UNIT_TOLERANCE
-from spacearm.engine.device import Device, cupy, is_device_array, on_device
-from spacearm.engine.fixed_step import FixedStep, Room, roll
+from spacearm.engine.device import Device, cupy, is_device_array, to_cupy
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, roll
 from spacearm.engine.kernel import NonFiniteWarning
 from spacearm.engine.machine import host
 from spacearm.errors import InputError
@@ -33,7 +33,7 @@ from spacearm.model.layout import QUATERNION
 from spacearm.typing import Array
 
 
-class Sensitivity(NamedTuple):
+class RolloutSensitivity(NamedTuple):
     """States (rows, nx) after each recorded step, and their derivatives (rows, nx, directions); of a batch (B, ...)."""
 
     states: Array
@@ -65,7 +65,7 @@ class TangentRollout:
         motion = motion_tangent(robot, {"state": None, **wrt}, loads, free="mode" in self.zero).with_zeros(zero)
         self.inputs = tuple(name for name in motion.inputs if not name.startswith("d_"))
         # The motion is the same in every lane; only its derivatives take one each.
-        room = Room(motion)
+        room = StepSymbols(motion)
         self.loop = FixedStep(room, uniform=[name for name in room.inputs if "d_" not in name])
         self.sizes = {name: int(motion.inputs[name].numel()) for name in motion.inputs}
         self.seeds = tuple(f"d_{name}" for name in wrt)
@@ -81,7 +81,7 @@ class TangentRollout:
         start_tangent: npt.ArrayLike | None = None,
         every: int = 1,
         device: Device = "cpu",
-    ) -> Sensitivity:
+    ) -> RolloutSensitivity:
         """Roll out ``count`` steps from ``inputs["state"]``.
 
         Args:
@@ -96,11 +96,11 @@ class TangentRollout:
         Numbers that are not finite are reported by a :class:`~spacearm.engine.NonFiniteWarning`.
         """
         step = checks.number(step, "step")
-        count = checks.whole(count, "count", least=0)
-        every = checks.whole(every, "every", least=1, most=max(count, 1))
+        count = checks.integer(count, "count", least=0)
+        every = checks.integer(every, "every", least=1, most=max(count, 1))
         checks.one_of(device, ("cpu", "gpu"), "device")
         seeds, moved = self._directions(directions, start_tangent)
-        given = {name: self._given(name, value) for name, value in inputs.items()}
+        given = {name: self._check_input(name, value) for name, value in inputs.items()}
         for name in ("state", "inertia"):
             if name not in given:
                 raise InputError(f"{name!r} is missing")
@@ -109,10 +109,12 @@ class TangentRollout:
             raise InputError(f"inputs are of batches of {', '.join(map(str, sorted(sizes)))}", hint="expected one size")
         size = max(sizes, default=1)
         if device == "gpu" or any(map(is_device_array, given.values())):
-            states, derivatives = self._on_gpu(given, size, step, count, every, seeds, moved)
+            states, derivatives = self._run_on_gpu(given, size, step, count, every, seeds, moved)
         else:
             found = [
-                self._one({n: v[k] if v.ndim == 2 else v for n, v in given.items()}, step, count, every, seeds, moved)
+                self._run_one(
+                    {n: v[k] if v.ndim == 2 else v for n, v in given.items()}, step, count, every, seeds, moved
+                )
                 for k in range(size)
             ]
             states, derivatives = (v[0][None] if size == 1 else np.stack(v) for v in zip(*found, strict=True))
@@ -120,9 +122,9 @@ class TangentRollout:
             finite = np.isfinite(states).all(axis=(0, 2)) & np.isfinite(derivatives).all(axis=(0, 2, 3))
             message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"
             warnings.warn(message, NonFiniteWarning, stacklevel=2)
-        return Sensitivity(states, derivatives) if sizes else Sensitivity(states[0], derivatives[0])
+        return RolloutSensitivity(states, derivatives) if sizes else RolloutSensitivity(states[0], derivatives[0])
 
-    def _one(
+    def _run_one(
         self, given: Mapping[str, Array], step: float, count: int, every: int, seeds: Array, moved: Array
     ) -> tuple[Array, Array]:
         many, nx = moved.shape
@@ -134,12 +136,12 @@ class TangentRollout:
         width += (1 << (rest - 1).bit_length()) - rest if rest else 0
         # Padding lanes have zero directions and are cut off below.
         loop, code, records = self.loop, self.loop.code(width), count // every
-        course = loop.course(width, float(step), [count], every=int(every))
+        course = loop.make_schedule(width, float(step), [count], every=int(every))
         recorded = np.array([[loop.place("state", width), nx], [loop.place("d_state", width), nx * width]])
         one = np.zeros(width, dtype=np.int64)
         states, found = np.empty((records, nx)), []
         for first in range(0, max(many, 1), width):
-            room = loop.fresh(width, given)
+            room = loop.allocate_inputs(width, given)
             varying = np.hstack([moved[first : first + width], seeds[first : first + width]])
             start = 0
             for name in ("d_state", *self.seeds):
@@ -155,11 +157,11 @@ class TangentRollout:
             found.append(rows[:, nx:].reshape(records, nx, width)[:, :, : len(varying)])
         return states, found[0] if len(found) == 1 else np.concatenate(found, axis=2)
 
-    def _on_gpu(
+    def _run_on_gpu(
         self, given: Mapping[str, Array], size: int, step: float, count: int, every: int, seeds: Array, moved: Array
     ) -> tuple[Array, Array]:
         """A thread for each sample and direction; without directions one that goes nowhere."""
-        from spacearm.engine.cuda import Course, Shape, roll_on_gpu
+        from spacearm.engine.cuda import GpuSchedule, RolloutVariant, roll_on_gpu
 
         cp, many, nx = cupy(), max(1, len(moved)), moved.shape[1]
         there = is_device_array(given["state"])
@@ -177,8 +179,8 @@ class TangentRollout:
                 each[name] = xp.repeat(xp.broadcast_to(value, (size, value.shape[-1])), many, axis=0)
             else:
                 common[name] = cp.asnumpy(value)
-        course = Course(np.array([count]), np.array([step]), np.zeros(1))
-        shape = Shape(held="", recorded=("state", "d_state"))
+        course = GpuSchedule(np.array([count]), np.array([step]), np.zeros(1))
+        shape = RolloutVariant(held="", recorded=("state", "d_state"))
         rows = roll_on_gpu(self.loop, shape, each, common, course, every, there=there).rows
         rows = rows.reshape(size, many, -1, 2 * nx)
         # The states are the same in all directions of a sample: take the first.
@@ -197,11 +199,11 @@ class TangentRollout:
         checks.array(moved, "start_tangent", shape, finite=False)
         return seeds, moved
 
-    def _given(self, name: str, value: npt.ArrayLike) -> Array:
+    def _check_input(self, name: str, value: npt.ArrayLike) -> Array:
         """An input of the motion program, checked: flat, or (B, size)."""
-        checks.known(name, self.inputs, "input", of="the motion program")
+        checks.check_name(name, self.inputs, "input", of="the motion program")
         there = is_device_array(value)
-        rows: Any = on_device(cupy(), value) if there else np.atleast_1d(checks.numbers(value, name))
+        rows: Any = to_cupy(cupy(), value) if there else np.atleast_1d(checks.numbers(value, name))
         size, row = self.sizes[name], _ROW.get(name, 0)
         if row and rows.ndim > 1 and rows.shape[-1] == row and rows.shape[-2] * row == size:
             rows = rows.reshape(*rows.shape[:-2], size)

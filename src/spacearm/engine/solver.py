@@ -11,7 +11,8 @@ judged by its embedded error, root mean square over the components with a tolera
 of Hairer and Wanner (Solving Ordinary Differential Equations II, Sec. IV.2).
 
 Time here is counted from the phase's start, in s; logs and samples have absolute time (``events.offset`` added). The
-integrated vector ``y`` (ny,) is that of :class:`spacearm.engine.system.Code`. The loop allocates nothing, raises
+integrated vector ``y`` (ny,) is that of :class:`spacearm.engine.system.MotionKernelCode`. The loop allocates nothing,
+raises
 nothing and can be left and continued: all that it knows stands in its arguments, and why it returned is a number. What
 a phase is made from, and what follows it, is decided by callers.
 """
@@ -25,30 +26,30 @@ import numpy as np
 
 from spacearm.engine.dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.events import (
-    crossed,
+    can_cross,
     finish_step,
     first_event,
+    has_crossed,
     jump_memory,
-    met_at_end,
+    mark_events_at_end,
     open_memory_signs,
     open_signs,
     start_signs,
     take_step,
-    watched,
-    within_reach,
+    watch_direction,
 )
 from spacearm.engine.friction import settle
-from spacearm.engine.law import answered, ask, cut, due, look, next_tick
-from spacearm.engine.loops import inner, lean
+from spacearm.engine.law import cut_action, evaluate_law, fill_law_input, is_due, next_tick, store_answer
+from spacearm.engine.loops import compile_inner, compile_lean
 from spacearm.engine.radau import radau_error, renew
-from spacearm.engine.record import AUDIT_ROWS, Record, audit_step, log_event, samples_within
+from spacearm.engine.record import AUDIT_ROWS, SampleRecord, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
 
-__all__ = ["ASKED", "PAUSED", "EventKind", "Options", "Progress", "Reason", "make_progress", "restart", "solve"]
+__all__ = ["ASKED", "PAUSED", "EndReason", "EventKind", "Options", "Progress", "make_progress", "restart", "solve"]
 
 
-class Reason(IntEnum):
+class EndReason(IntEnum):
     """Why a run ended."""
 
     FINISHED = 0
@@ -66,15 +67,15 @@ class Reason(IntEnum):
 
 
 _REASONS = {
-    Reason.FINISHED: "finished",
-    Reason.TERMINAL_EVENT: "a terminal event ended the run",
-    Reason.TOO_MANY_EVENTS: "too many events: more than allowed in all, or a burst of them within 1e-8 s (chatter)",
-    Reason.STEP_TOO_SMALL: "the step fell below the resolution of time: the tolerance cannot be met (a singularity, or "
-    "a right-hand side that is not smooth between breaks)",
-    Reason.NOT_FINITE: "the state or its rate became infinite or not a number",
-    Reason.FRICTION_INDETERMINATE: "no consistent set of sticking and slipping joints was found",
-    Reason.TOO_MANY_STEPS: "more steps than allowed",
-    Reason.INTERRUPTED: "interrupted",
+    EndReason.FINISHED: "finished",
+    EndReason.TERMINAL_EVENT: "a terminal event ended the run",
+    EndReason.TOO_MANY_EVENTS: "too many events: more than allowed in all, or a burst of them within 1e-8 s (chatter)",
+    EndReason.STEP_TOO_SMALL: "the step fell below the resolution of time: the tolerance cannot be met (a singularity, "
+    "or a right-hand side that is not smooth between breaks)",
+    EndReason.NOT_FINITE: "the state or its rate became infinite or not a number",
+    EndReason.FRICTION_INDETERMINATE: "no consistent set of sticking and slipping joints was found",
+    EndReason.TOO_MANY_STEPS: "more steps than allowed",
+    EndReason.INTERRUPTED: "interrupted",
 }
 
 #: In place of a reason: there is no room for more audit rows.
@@ -84,7 +85,7 @@ ASKED = -3
 #: In place of a reason: go on.
 _ON = -2
 # The reasons as plain numbers, which compiled code can use.
-_FINISHED, _TERMINAL, _EVENTS, _SMALL, _NOT_FINITE, _INDETERMINATE, _STEPS, _INTERRUPTED = (int(r) for r in Reason)
+_FINISHED, _TERMINAL, _EVENTS, _SMALL, _NOT_FINITE, _INDETERMINATE, _STEPS, _INTERRUPTED = (int(r) for r in EndReason)
 
 
 class EventKind(IntEnum):
@@ -115,7 +116,7 @@ class Progress(NamedTuple):
     now: Array  # time, step to try next, error of the step before
     # int64: piece, rejected steps in a row that were not finite, events in a row without progress, whether steps are
     # implicit now, steps that would be better off so, steps in a row that would not
-    at: Any
+    position: Any
     fresh: Any  # bool: the piece has just begun; the phase has just begun
     stopped: Any  # (f,) bool: friction that has just come to rest
     before: Any  # (f,) int64: its status before
@@ -135,12 +136,12 @@ def make_progress(system: System, options: Options) -> Progress:
     )
 
 
-@lean
+@compile_lean
 def restart(options: Options, progress: Progress) -> None:
     """Back to the start of a phase."""
     progress.now[0], progress.now[1], progress.now[2] = 0.0, options.step, 1e-4
-    for i in range(progress.at.size):
-        progress.at[i] = 0
+    for i in range(progress.position.size):
+        progress.position[i] = 0
     progress.fresh[0] = progress.fresh[1] = True
 
 
@@ -163,8 +164,8 @@ _AGAIN = -2.0
 TOGETHER = 1e-12
 
 
-@inner
-def _rest(system: System, piece: int, t: float, progress: Progress, record: Record) -> int:
+@compile_inner
+def _resolve_rest(system: System, piece: int, t: float, progress: Progress, record: SampleRecord) -> int:
     """Stop what has come to rest in ``y``, resolve friction, log what changed. Fresh ``k[0]`` follows."""
     friction, work, stopped = system.friction, system.work, progress.stopped
     if friction.dof.size == 0:
@@ -198,11 +199,15 @@ def _rest(system: System, piece: int, t: float, progress: Progress, record: Reco
     return _ON
 
 
-@inner
-def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
+@compile_inner
+def _log_watched(system: System, number: int, t: float, record: SampleRecord) -> bool:
     """Log that a watched function has crossed; whether that ends the phase. A drive is cut off at its rate limit."""
     events, law = system.events, system.law
-    if number < law.bounds.size and law.bounds[number] >= 0 and not cut(law, number, t, events.direction[number]):
+    if (
+        number < law.bounds.size
+        and law.bounds[number] >= 0
+        and not cut_action(law, number, t, events.direction[number])
+    ):
         return False
     kind = 4 if number < events.component.size else 5
     level = events.value[number] if kind == 4 else 0.0
@@ -210,10 +215,10 @@ def _log_watched(system: System, number: int, t: float, record: Record) -> bool:
     return bool(events.terminal[number])
 
 
-@inner
-def _begin_piece(system: System, options: Options, progress: Progress, record: Record) -> int:
+@compile_inner
+def _begin_piece(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
     """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
-    work, piece, t = system.work, progress.at[0], progress.now[0]
+    work, piece, t = system.work, progress.position[0], progress.now[0]
     # Inputs may have jumped: put path-driven joints on the path of the new piece first, all else depends on it.
     project(system, piece, t, work.y)
     for i in range(progress.stopped.size):
@@ -223,7 +228,7 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
         work.k[12, i] = 0.0
     if not finite(work.y):
         return _NOT_FINITE
-    code = _rest(system, piece, t, progress, record)
+    code = _resolve_rest(system, piece, t, progress, record)
     if code != _ON:
         return code
     rates(system, piece, t, work.y, work.k[0])
@@ -241,16 +246,16 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: R
     return _ON
 
 
-@inner
+@compile_inner
 def _method(options: Options, progress: Progress) -> int:
     """Of the next step: 0 RK4, 1 DOP853, 2 Radau IIA."""
-    return options.method if options.method < 2 else 1 + progress.at[3]
+    return options.method if options.method < 2 else 1 + progress.position[3]
 
 
-@inner
+@compile_inner
 def _judge_stiffness(system: System, progress: Progress, h: float) -> None:
     """Change from the explicit to the implicit method, or back, after a step that was taken."""
-    at, note = progress.at, system.stiff.note
+    at, note = progress.position, system.stiff.note
     if at[3] == 0:
         rate = fastest_rate(system, h, system.stiff.tolerance, note[0])
         # A count, with a reset after six steps in a row that were not stiff, as in Hairer's codes: one estimate by
@@ -274,7 +279,7 @@ def _judge_stiffness(system: System, progress: Progress, h: float) -> None:
             at[3] = at[5] = 0
 
 
-@inner
+@compile_inner
 def _length(options: Options, progress: Progress, left: float) -> float:
     """Length of the next step: equal parts of what is left of the piece, or what the error control asks for."""
     # Rounded up, so that no step exceeds the one that was asked for; 1e-9 keeps a ratio that is whole but for rounding.
@@ -287,7 +292,7 @@ def _length(options: Options, progress: Progress, left: float) -> float:
     return float(0.5 * left if 2.0 * h > left else h)
 
 
-@inner
+@compile_inner
 def _error(system: System, options: Options, method: int, piece: int, t: float, h: float) -> float:
     """Error of the step that was taken against its tolerance: at most 1 is good."""
     work, size = system.work, options.atol.size
@@ -296,10 +301,10 @@ def _error(system: System, options: Options, method: int, piece: int, t: float, 
     return float(radau_error(system, piece, t, h))
 
 
-@inner
-def _step(system: System, options: Options, progress: Progress, record: Record, h: float, last: bool) -> int:
+@compile_inner
+def _step(system: System, options: Options, progress: Progress, record: SampleRecord, h: float, last: bool) -> int:
     """Take a step of length ``h`` to ``y_new``: go on, or 0 where it is to be tried again with another length."""
-    work, piece, t, method = system.work, progress.at[0], progress.now[0], _method(options, progress)
+    work, piece, t, method = system.work, progress.position[0], progress.now[0], _method(options, progress)
     converged = take_step(system, method, piece, t, h)
     if method != 0:
         error = _error(system, options, method, piece, t, h) if converged else np.inf
@@ -319,15 +324,15 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
             # Infinite or NaN: a stage has left the domain of the equations. Go back fast, and give up after thirty
             # times.
             else:
-                progress.at[1] += 1
+                progress.position[1] += 1
                 progress.now[1] = 0.1 * h
-            if progress.at[1] > 30:
+            if progress.position[1] > 30:
                 return _NOT_FINITE
             # Time would no longer change: 4e-16 is about two roundings of it.
             if progress.now[1] < 4e-16 * (t + system.events.offset) or progress.now[1] < 1e-300:
-                return _NOT_FINITE if progress.at[1] > 0 else _SMALL
+                return _NOT_FINITE if progress.position[1] > 0 else _SMALL
             return 0
-        progress.at[1] = 0
+        progress.position[1] = 0
         # PI control after Hairer, Norsett, Wanner, Sec. IV.2: exponent 1/8 - 0.2 beta, beta = 0.04.
         power = -0.117 if method == 1 else -1.0 / order
         factor = 0.9 * max(error, 1e-10) ** power * (progress.now[2] ** 0.04 if method == 1 else 1.0)
@@ -346,21 +351,21 @@ def _step(system: System, options: Options, progress: Progress, record: Record, 
     return _ON if finite(work.y_new) else _NOT_FINITE
 
 
-@inner
+@compile_inner
 def _observe(
-    system: System, options: Options, progress: Progress, record: Record, audit: Array, h: float, t_new: float
+    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, h: float, t_new: float
 ) -> tuple[float, int, bool]:
     """Locate the first event of the step and take samples and audit rows up to it.
 
     (Length of the step up to the event, or -1, or ``_AGAIN``; which function; whether event functions were looked at.)
     """
-    piece, t, offset, method = progress.at[0], progress.now[0], system.events.offset, _method(options, progress)
+    piece, t, offset, method = progress.position[0], progress.now[0], system.events.offset, _method(options, progress)
     audited = audit.shape[0] > 0
     sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < offset + t_new
     # The rate at the end is needed by the interpolants and is the first stage of the next step.
     rates(system, piece, t + h, system.work.y_new, system.work.k[12])
     # Most steps are far from any level: then neither the interpolant nor event functions are evaluated.
-    watching = progress.g.size > 0 and within_reach(system, h)
+    watching = progress.g.size > 0 and can_cross(system, h)
     hit, first = -1.0, -1
     # Radau also needs its interpolant as the first guess of the next step.
     if watching or sampling or audited or method == 2:
@@ -388,7 +393,7 @@ def _observe(
     return hit, first, watching
 
 
-@inner
+@compile_inner
 def _accept(system: System, options: Options, progress: Progress, h: float, t_new: float, watching: bool) -> None:
     """Go on from the end of a step in which nothing happened."""
     work, events = system.work, system.events
@@ -396,7 +401,7 @@ def _accept(system: System, options: Options, progress: Progress, h: float, t_ne
         system.stiff.note[3] = 1.0  # the interpolant ends where the next step begins
         _judge_stiffness(system, progress, h)
     progress.now[0] = t_new
-    progress.at[2] = 0
+    progress.position[2] = 0
     for i in range(system.code.ny):
         work.y[i] = work.y_new[i]
         work.k[0, i] = work.k[12, i]
@@ -411,13 +416,13 @@ def _accept(system: System, options: Options, progress: Progress, h: float, t_ne
             events.sign[i] = 1 if value > 0.0 else -1
 
 
-@inner
-def _mark(system: System, progress: Progress, record: Record, first: int) -> bool:
+@compile_inner
+def _log_crossings(system: System, progress: Progress, record: SampleRecord, first: int) -> bool:
     """Log what has crossed at an event, and on which side everything is now; whether the phase ends."""
     friction, events, g = system.friction, system.events, progress.g
     ended = False
     for i in range(g.size):
-        spent = i == first or crossed(events.sign[i], g[i], watched(system, i))
+        spent = i == first or has_crossed(events.sign[i], g[i], watch_direction(system, i))
         if i < friction.dof.size:
             progress.stopped[i] = spent and friction.status[i] != 0
             continue
@@ -430,25 +435,25 @@ def _mark(system: System, progress: Progress, record: Record, first: int) -> boo
     return ended
 
 
-@inner
-def _happen(
-    system: System, options: Options, progress: Progress, record: Record, hit: float, first: int, end: float
+@compile_inner
+def _handle_event(
+    system: System, options: Options, progress: Progress, record: SampleRecord, hit: float, first: int, end: float
 ) -> int:
     """An event: log it, change what it changes, go on from there."""
-    work, events, piece = system.work, system.events, progress.at[0]
+    work, events, piece = system.work, system.events, progress.position[0]
     t = progress.now[0] = min(progress.now[0] + hit, end)
     for i in range(system.code.ny):
         work.y[i] = work.y_new[i]
     first_log = record.counts[1]
     # Before _mark, which overwrites the signs that say what has crossed.
     jumped = system.feedback.watched > 0 and jump_memory(system, piece, t, progress.g, first)
-    ended = _mark(system, progress, record, first)
+    ended = _log_crossings(system, progress, record, first)
     if jumped:
         open_memory_signs(system)
         # The equations are others now: with the step of before, stages may jump over all that is new in them.
         progress.now[1] = min(progress.now[1], AFTER_JUMP)
-        progress.at[3] = progress.at[4] = 0
-    code = _rest(system, piece, t, progress, record)
+        progress.position[3] = progress.position[4] = 0
+    code = _resolve_rest(system, piece, t, progress, record)
     if code != _ON:
         return code
     # Joints that stop together are set to rest a moment early: that too reaches a level at zero speed.
@@ -462,9 +467,9 @@ def _happen(
         return _TERMINAL
     # Zeno's case: events at ever shorter distances would be located one by one for ever. Both a count of events without
     # progress and a burst in the log end that.
-    progress.at[2] = progress.at[2] + 1 if hit <= NO_PROGRESS else 0
+    progress.position[2] = progress.position[2] + 1 if hit <= NO_PROGRESS else 0
     logged, room = record.counts[1], record.log.shape[0]
-    if progress.at[2] > BURST_EVENTS or logged >= options.max_events or logged > room:
+    if progress.position[2] > BURST_EVENTS or logged >= options.max_events or logged > room:
         return _EVENTS
     burst = min(logged, room) - BURST_EVENTS
     if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
@@ -476,8 +481,10 @@ def _happen(
     return _ON
 
 
-@inner
-def _advance(system: System, options: Options, progress: Progress, record: Record, audit: Array, end: float) -> int:
+@compile_inner
+def _advance(
+    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, end: float
+) -> int:
     """One step, or as far as the next event; a reason to end, or go on."""
     if progress.fresh[0]:
         code = _begin_piece(system, options, progress, record)
@@ -497,43 +504,46 @@ def _advance(system: System, options: Options, progress: Progress, record: Recor
         progress.now[1] = 0.25 * h
         return _ON if progress.now[1] > 4e-16 * (progress.now[0] + system.events.offset) else _SMALL
     if hit >= 0.0:
-        return _happen(system, options, progress, record, hit, first, end)
+        return _handle_event(system, options, progress, record, hit, first, end)
     _accept(system, options, progress, h, t_new, watching)
     return _ON
 
 
-@inner
+@compile_inner
 def _tick(system: System, progress: Progress) -> int:
     """The answer of a law at a tick, from which on the inputs are others; go on, or ``ASKED``."""
-    law, piece, t, work = system.law, progress.at[0], progress.now[0], system.work
-    if law.felt.size > 0:
+    law, piece, t, work = system.law, progress.position[0], progress.now[0], system.work
+    if law.wrench_places.size > 0:
         rates(system, piece, t, work.y, work.dy)  # what acts now, and not where a step last looked
     if law.address != 0:
-        ask(law, piece, t, work.y, work.inp)
+        evaluate_law(law, piece, t, work.y, work.inp)
     # A law in Python cannot be called from here: its input is prepared, the caller answers and calls solve again.
     elif law.counts[1] == 0:
-        look(law, piece, t, work.y, work.inp)
+        fill_law_input(law, piece, t, work.y, work.inp)
         return ASKED
-    answered(law, t)
+    store_answer(law, t)
     progress.fresh[0] = True
     return _ON
 
 
-@inner
-def _end(system: System, progress: Progress, record: Record) -> int:
+@compile_inner
+def _end(system: System, progress: Progress, record: SampleRecord) -> int:
     """Events that are met at the very end of the phase."""
     ended = False
     # An event exactly at the end has not crossed yet, and the next phase may not watch it: here is the last chance.
-    if system.events.direction.size > 0 and met_at_end(system, progress.at[0] - 1, progress.now[0], progress.g) > 0:
+    if (
+        system.events.direction.size > 0
+        and mark_events_at_end(system, progress.position[0] - 1, progress.now[0], progress.g) > 0
+    ):
         for i in range(system.friction.dof.size, progress.g.size):
             if progress.g[i] != 0.0:
                 ended = _log_watched(system, i - system.friction.dof.size, progress.now[0], record) or ended
     return _TERMINAL if ended else _FINISHED
 
 
-@lean
-def solve(system: System, options: Options, progress: Progress, record: Record, audit: Array, stop: Any) -> int:
-    """Integrate ``work.y`` over the grid of ``signals``; why it ended, as a number of :class:`Reason`.
+@compile_lean
+def solve(system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any) -> int:
+    """Integrate ``work.y`` over the grid of ``signals``; why it ended, as a number of :class:`EndReason`.
 
     Friction's status and ``work.y`` hold the state at the start and are left at the end; ``stop[0]`` set from another
     thread ends the run. When ``audit`` is full, the result is ``PAUSED``: the caller takes its ``record.counts[4]``
@@ -543,8 +553,8 @@ def solve(system: System, options: Options, progress: Progress, record: Record, 
     signals = system.signals
     if progress.fresh[1]:
         open_signs(system)
-    while progress.at[0] < signals.breaks.size - 1:
-        end = signals.breaks[progress.at[0] + 1]
+    while progress.position[0] < signals.breaks.size - 1:
+        end = signals.breaks[progress.position[0] + 1]
         while progress.now[0] < end:
             record.now[0] = system.events.offset + progress.now[0]
             if stop[0] != 0:
@@ -554,13 +564,13 @@ def solve(system: System, options: Options, progress: Progress, record: Record, 
             # Before the step, so that all its audit rows fit.
             if audit.shape[0] > 0 and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
                 return PAUSED
-            if due(system.law, progress.now[0]):
+            if is_due(system.law, progress.now[0]):
                 code = _tick(system, progress)
                 if code != _ON:
                     return code
             code = _advance(system, options, progress, record, audit, next_tick(system.law, end))
             if code != _ON:
                 return code
-        progress.at[0] += 1
+        progress.position[0] += 1
         progress.fresh[0] = True
     return _end(system, progress, record)

@@ -5,9 +5,10 @@ polynomials of time, dry friction, watched events, force elements and a control 
 and no classes, because compiled loops take them apart without a cost and one compilation serves all robots.
 
 The integrated vector ``y`` (ny,) is (state, energies, memory of a continuous law, memory of force elements). The state
-holds positions, quaternions (w, x, y, z) and velocities, at the places that :class:`Code` lists; velocities of bases
-are linear and angular, in base axes, m/s and rad/s. One evaluation of the rates copies the state into the motion
-kernel's input, adds inputs of that time, then the law's actions, then forces of force elements, and calls the kernel.
+holds positions, quaternions (w, x, y, z) and velocities, at the places that :class:`MotionKernelCode` lists; velocities
+of bases are linear and angular, in base axes, m/s and rad/s. One evaluation of the rates copies the state into the
+motion kernel's input, adds inputs of that time, then the law's actions, then forces of force elements, and calls the
+kernel.
 All work memory is shared: a call overwrites ``work.inp`` and ``work.out``, which readers after it rely on.
 
 Dry friction is not regularised: a stuck joint is driven at zero acceleration (``mode`` 1), a slipping one has a
@@ -21,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine.call import call_kernel
-from spacearm.engine.law import Law, ask, no_law
-from spacearm.engine.loops import inner, lean
+from spacearm.engine.law import SolverLaw, evaluate_law, no_law
+from spacearm.engine.loops import compile_inner, compile_lean
 from spacearm.engine.signals import Signals, fill, value
 from spacearm.typing import Array
 
 
-class Code(NamedTuple):
+class MotionKernelCode(NamedTuple):
     """A motion kernel and its offsets (see :func:`spacearm.mechanics.motion.motion_program`).
 
     The integrated vector ``y`` is (state, energies, memory of a continuous law, memory of force elements): ``ny``
@@ -92,7 +93,7 @@ class Feedback(NamedTuple):
     jump: int  # out: the memory after such an event
 
 
-class Work(NamedTuple):
+class SolverMemory(NamedTuple):
     """Memory of one run, so that the loops allocate nothing."""
 
     inp: Array  # the kernel's input; what no loop writes (inertias, modes, ...) stays as given
@@ -118,7 +119,7 @@ def make_feedback(
 STAGES = 5
 
 
-class Stiff(NamedTuple):
+class ImplicitMemory(NamedTuple):
     """Memory of the implicit method; ``index`` is empty where it is not used."""
 
     index: Any  # (n,) int64: components of y on which rates depend and which have a rate
@@ -130,7 +131,7 @@ class Stiff(NamedTuple):
     start: Array  # (ny,) y with the velocities of bases in world axes
     rate: Array  # (ny,) its rate
     trial: Array  # (ny,)
-    turn: Array  # (9,) rotation of a base
+    rotation: Array  # (9,) rotation of a base
     z: Array  # (5, ny) stages less the start
     f: Array  # (5, ny) rates at the stages
     own: Array  # (5, ny) stages less y, velocities in base axes
@@ -146,7 +147,7 @@ class Stiff(NamedTuple):
     note: Array
 
 
-def make_stiff(
+def make_implicit_memory(
     ny: int = 0,
     index: Any = (),
     tolerance: Any = (),
@@ -154,13 +155,13 @@ def make_stiff(
     base: Any = (),
     given: Any = (),
     position: Any = (),
-) -> Stiff:
+) -> ImplicitMemory:
     """For these components, those at ``given`` being known; by itself without any."""
     places = np.array(index, dtype=np.int64)
     n = places.size
     known = np.zeros(n, dtype=np.bool_)
     known[list(given)] = True
-    return Stiff(
+    return ImplicitMemory(
         places,
         np.array(tolerance, dtype=np.float64),
         known,
@@ -188,14 +189,14 @@ def make_stiff(
 class System(NamedTuple):
     """One phase: its equations and the memory to solve them in. Time is counted from the phase's start."""
 
-    code: Code
+    code: MotionKernelCode
     signals: Signals
     friction: DryFriction
     events: Events
-    work: Work
+    work: SolverMemory
     feedback: Feedback = make_feedback()
-    law: Law = no_law()
-    stiff: Stiff = make_stiff()
+    law: SolverLaw = no_law()
+    stiff: ImplicitMemory = make_implicit_memory()
 
 
 def make_code(
@@ -210,25 +211,25 @@ def make_code(
     friction: int = 0,
     reaction: int = 0,
     record: int = 0,
-) -> Code:
+) -> MotionKernelCode:
     """The code of a kernel; without degrees of freedom (``speed``) nothing can be driven and nothing sticks."""
     places = np.array(speed, dtype=np.int64), np.array(quaternion, dtype=np.int64)
-    return Code(address, nx, ny, *places, drive, mode, friction, reaction, record, ny)
+    return MotionKernelCode(address, nx, ny, *places, drive, mode, friction, reaction, record, ny)
 
 
-def make_work(inp: Array, n_out: int, ny: int) -> Work:
-    def zeros(*shape: int) -> Array:
+def make_solver_memory(inp: Array, n_out: int, ny: int) -> SolverMemory:
+    def state_zeros(*shape: int) -> Array:
         return np.zeros(shape)
 
-    return Work(
+    return SolverMemory(
         np.array(inp, dtype=np.float64),
-        zeros(n_out),
-        zeros(16, ny),
-        zeros(7, ny),
-        zeros(ny),
-        zeros(ny),
-        zeros(ny),
-        zeros(ny),
+        state_zeros(n_out),
+        state_zeros(16, ny),
+        state_zeros(7, ny),
+        state_zeros(ny),
+        state_zeros(ny),
+        state_zeros(ny),
+        state_zeros(ny),
         np.zeros(1, dtype=np.int64),
     )
 
@@ -242,8 +243,8 @@ def make_friction(dof: Any = (), static: Any = (), coulomb: Any = ()) -> DryFric
     return DryFriction(dofs[kept], stick[kept], slide[kept], np.zeros(int(kept.sum()), dtype=np.int64))
 
 
-@inner
-def show(system: System, t: float, y: Array) -> None:
+@compile_inner
+def fill_feedback_input(system: System, t: float, y: Array) -> None:
     """State, time and memory to the feedback's kernels; the state as signals have it."""
     code, inp, at = system.code, system.work.inp, system.feedback.first
     for i in range(code.nx):
@@ -253,18 +254,18 @@ def show(system: System, t: float, y: Array) -> None:
         inp[at + code.nx + 1 + i] = y[code.ny - system.feedback.memory + i]
 
 
-@inner
-def _feed(system: System, t: float, y: Array) -> None:
+@compile_inner
+def _add_feedback(system: System, t: float, y: Array) -> None:
     """What force elements add to the motion kernel's input, and the rate of their memory."""
     feedback, inp = system.feedback, system.work.inp
-    show(system, t, y)
+    fill_feedback_input(system, t, y)
     call_kernel(feedback.address, inp[feedback.first :], feedback.out)
     for i in range(feedback.target.size):
         inp[feedback.target[i]] += feedback.out[i]
 
 
-@inner
-def watch(system: System, piece: int, t: float, y: Array, g: Array) -> None:
+@compile_inner
+def feedback_events(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     """The feedback's event functions; ``work.dy`` is overwritten."""
     code, inp, feedback = system.code, system.work.inp, system.feedback
     rates(system, piece, t, y, system.work.dy)
@@ -273,8 +274,8 @@ def watch(system: System, piece: int, t: float, y: Array, g: Array) -> None:
     call_kernel(feedback.watch, inp[feedback.first :], g)
 
 
-@inner
-def jump(system: System, piece: int, t: float, y: Array, number: int) -> None:
+@compile_inner
+def apply_memory_jump(system: System, piece: int, t: float, y: Array, number: int) -> None:
     """The memory in ``y`` after event function ``number`` of the feedback has crossed; ``work.dy`` is overwritten."""
     code, inp, feedback = system.code, system.work.inp, system.feedback
     rates(system, piece, t, y, system.work.dy)
@@ -287,7 +288,7 @@ def jump(system: System, piece: int, t: float, y: Array, number: int) -> None:
         y[code.ny - feedback.memory + i] = memory[i]
 
 
-@lean
+@compile_lean
 def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state; a law adds to the inputs."""
     code, inp, out, feedback, law = system.code, system.work.inp, system.work.out, system.feedback, system.law
@@ -302,11 +303,11 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     fill(system.signals, piece, t, inp)
     # A sampled law keeps the answer of its last tick in law.out; a continuous one is asked at every rate.
     if law.target.size > 0 and law.period == 0.0:
-        ask(law, piece, t, y, inp)
+        evaluate_law(law, piece, t, y, inp)
     for i in range(law.target.size):
         inp[law.target[i]] += law.out[i]
     if feedback.address != 0:
-        _feed(system, t, y)
+        _add_feedback(system, t, y)
     call_kernel(code.address, inp, out)
     system.work.count[0] += 1
     # The rate of y in parts: from the motion kernel, from the law, from the force elements.
@@ -314,7 +315,7 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
         dy[i] = out[i]
     remembered = code.ny - feedback.memory
     for i in range(code.moved, remembered):
-        dy[i] = law.out[law.target.size + i - code.moved] if i < law.kept + law.memory[1] else 0.0
+        dy[i] = law.out[law.target.size + i - code.moved] if i < law.memory_start + law.memory[1] else 0.0
     for i in range(feedback.memory):
         dy[remembered + i] = feedback.out[feedback.target.size + i]
     # A driven degree of freedom gets the given acceleration to the last bit, so that a stuck one stays at zero.
@@ -323,7 +324,7 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
             dy[code.speed[j]] = inp[code.drive + j]
 
 
-@inner
+@compile_inner
 def project(system: System, piece: int, t: float, y: Array) -> None:
     """Put ``y`` back where it belongs: quaternions to length one, driven joints on their paths."""
     # Integration leaves the unit sphere by its error only; dividing by the norm keeps the order of the method.
@@ -338,7 +339,7 @@ def project(system: System, piece: int, t: float, y: Array) -> None:
             y[signals.target[channel]] = value(signals, piece, channel, t)
 
 
-@inner
+@compile_inner
 def finite(y: Array) -> bool:
     # One test for all: infinity and NaN survive in the sum.
     total = 0.0

@@ -93,9 +93,9 @@ class Trace:
 
     def prefix(self, count: int) -> Trace:
         """What the first outputs need, instruction for instruction."""
-        return _pruned([*self.instructions], self.outputs[:count], self.n_in)
+        return _prune([*self.instructions], self.outputs[:count], self.n_in)
 
-    def hoisted(self, same: frozenset[int]) -> tuple[Trace, Trace]:
+    def hoist(self, same: frozenset[int]) -> tuple[Trace, Trace]:
         """What depends on these inputs alone, and the rest.
 
         The outputs of the first are further inputs of the second, behind its own.
@@ -111,10 +111,10 @@ class Trace:
         rest = list(self.instructions)
         for k, i in enumerate(border):
             rest[i] = Instruction("input", (), float(self.n_in + k))
-        once = _pruned([*self.instructions], tuple(border), self.n_in)
-        return once, _pruned(rest, self.outputs, self.n_in + len(border))
+        once = _prune([*self.instructions], tuple(border), self.n_in)
+        return once, _prune(rest, self.outputs, self.n_in + len(border))
 
-    def reordered(self) -> Trace:
+    def reorder(self) -> Trace:
         """The same in an order that keeps fewer values waiting: next comes what frees most of its operands."""
         operands = [tuple({*args}) for _, args, _ in self.instructions]
         order = _least_waiting(operands, self.outputs)
@@ -122,7 +122,7 @@ class Trace:
         number = {i: k for k, i in enumerate(order)}
         moved = [self.instructions[i] for i in order]
         renumbered = [Instruction(op, tuple([number[arg] for arg in args]), constant) for op, args, constant in moved]
-        return _pruned(renumbered, tuple(number[i] for i in self.outputs), self.n_in)
+        return _prune(renumbered, tuple(number[i] for i in self.outputs), self.n_in)
 
     def operations(self) -> int:
         """Arithmetic instructions, a fused multiply-add counting once."""
@@ -172,7 +172,7 @@ def trace(function: Any) -> Trace:
 
 
 def _trace(function: Any) -> Trace:
-    builder = _Builder()
+    builder = _TraceBuilder()
     registers: dict[int, int] = {}
     outputs: dict[int, int] = {}
     kind, reads, writes = function.instruction_id, function.instruction_input, function.instruction_output
@@ -191,12 +191,12 @@ def _trace(function: Any) -> Trace:
     zero = builder.const(0.0)
     flat = tuple(outputs.get(i, zero) for i in range(n_out))
     # Reciprocals first: they turn quotients into products, which may then be fused.
-    shared, flat = _shared_reciprocals(builder.instructions, flat)
-    summed, flat = _summed(shared, flat)
-    return _pruned(summed, flat, function.nnz_in(0))
+    shared, flat = _share_reciprocals(builder.instructions, flat)
+    summed, flat = _fuse_sums(shared, flat)
+    return _prune(summed, flat, function.nnz_in(0))
 
 
-def _translate(builder: _Builder, op: int, args: tuple[int, ...]) -> int:
+def _translate(builder: _TraceBuilder, op: int, args: tuple[int, ...]) -> int:
     name = _DIRECT.get(op)
     if name is not None:
         return builder.emit(name, args[:1] if name in _UNARY else args)
@@ -214,7 +214,7 @@ def _translate(builder: _Builder, op: int, args: tuple[int, ...]) -> int:
     raise EngineError(f"CasADi operation {op} has no machine code here")
 
 
-class _Builder:
+class _TraceBuilder:
     """Instructions without repetition."""
 
     def __init__(self) -> None:
@@ -268,7 +268,7 @@ def _uses(instructions: list[Instruction], outputs: tuple[int, ...]) -> list[int
     return uses
 
 
-def _shared_reciprocals(
+def _share_reciprocals(
     instructions: list[Instruction], outputs: tuple[int, ...]
 ) -> tuple[list[Instruction], tuple[int, ...]]:
     """Several quotients by one divisor as products with its reciprocal: CasADi writes ``a * (1 / d)`` as ``a / d``."""
@@ -277,7 +277,7 @@ def _shared_reciprocals(
     for i, instruction in enumerate(instructions):
         if instruction.op == "div" and uses[i]:
             quotients[instruction.args[1]] = quotients.get(instruction.args[1], 0) + 1
-    builder = _Builder()
+    builder = _TraceBuilder()
     number: list[int] = []
     for op, old, constant in instructions:
         args = tuple([number[arg] for arg in old])
@@ -299,7 +299,7 @@ class _Term(NamedTuple):
     ready: int
 
 
-def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[list[Instruction], tuple[int, ...]]:
+def _fuse_sums(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[list[Instruction], tuple[int, ...]]:
     """Sums rewritten as chains of fused multiply-adds.
 
     Sums and products that are used once, by another sum, dissolve into it. Its terms are then taken in the order in
@@ -316,7 +316,7 @@ def _summed(instructions: list[Instruction], outputs: tuple[int, ...]) -> tuple[
         uses[i] == 1 and user.get(i) in ("add", "sub", "neg") and instruction.op in ("add", "sub", "mul", "neg")
         for i, instruction in enumerate(instructions)
     ]
-    builder = _Builder()
+    builder = _TraceBuilder()
     number: list[int] = [-1] * len(instructions)
     ready: list[int] = []  # by new numbers
 
@@ -379,7 +379,7 @@ def _chain(terms: list[_Term], emit: Callable[..., int]) -> int:
     return total
 
 
-def _pruned(instructions: list[Instruction], outputs: tuple[int, ...], n_in: int) -> Trace:
+def _prune(instructions: list[Instruction], outputs: tuple[int, ...], n_in: int) -> Trace:
     """Only what an output depends on, renumbered; inputs and constants just before their first use.
 
     Loaded earlier they would only hold registers.

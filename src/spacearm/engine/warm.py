@@ -12,15 +12,15 @@ import numpy as np
 
 from spacearm.engine import batch, fixed_step, record, solver
 from spacearm.engine.friction import begin
-from spacearm.engine.phase import Ends, Rows, make_events, make_stage, run_samples
+from spacearm.engine.phase import SampleEnds, SampleRows, make_events, make_solver_phase, run_samples
 from spacearm.engine.signals import merge
-from spacearm.engine.system import System, make_code, make_friction, make_work
+from spacearm.engine.system import System, make_code, make_friction, make_solver_memory
 
 _lock = threading.Lock()
 _ready = False
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """Tell the user on standard error."""
     print(text, file=sys.stderr, flush=True)
 
@@ -31,7 +31,7 @@ def ensure_loops() -> None:
         warm_up()
 
 
-def warm_up(announce: Callable[[str], None] | None = say) -> float:
+def warm_up(announce: Callable[[str], None] | None = print_status) -> float:
     """Compile all loops, or load them from the cache; seconds it took. Only real compilation is announced."""
     global _ready  # noqa: PLW0603
     from numba.core import event
@@ -67,23 +67,35 @@ def _calls() -> list[tuple[Any, tuple[Any, ...]]]:
     """Every loop with arguments of the types that it is called with; nothing is run."""
     code = make_code(1, 13, 13, range(7, 13), [3])
     friction = make_friction([0], [1.0], [1.0])
-    system = System(code, merge([], 1.0), friction, make_events(code, friction), make_work(np.zeros(1), 1, 13))
-    stage = make_stage(system, solver.Options(1, 0.0, 1e-10, np.zeros(1), np.inf, 1, 1))
+    system = System(code, merge([], 1.0), friction, make_events(code, friction), make_solver_memory(np.zeros(1), 1, 13))
+    stage = make_solver_phase(system, solver.Options(1, 0.0, 1e-10, np.zeros(1), np.inf, 1, 1))
     flag = np.zeros(1, dtype=np.uint8)
-    lanes = fixed_step.Code(0, 0, 0, 0, 8, 0, 0, 0, 0)
+    lanes = fixed_step.StepCode(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, two, three = np.zeros(0, dtype=np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
     tables = np.zeros((1, 1, 1, 1))
-    course = fixed_step.Course(
-        np.zeros(1), np.zeros(1), none, tables, none, tables, none, 1, 1, none, none, fixed_step.NOTHING_DRAWN, none
+    course = fixed_step.StepSchedule(
+        np.zeros(1),
+        np.zeros(1),
+        none,
+        tables,
+        none,
+        tables,
+        none,
+        1,
+        1,
+        none,
+        none,
+        fixed_step.NO_RANDOM_CHANNELS,
+        none,
     )
     many = fixed_step.Samples(np.zeros(1), none, two, none, 0, three, none, two)
     table = np.zeros((1, 4), dtype=np.int64)
     counts, flags = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
-    ends = Ends(two, flags, counts, np.zeros(1), two, np.zeros((1, 1), dtype=np.bool_), three, counts)
+    ends = SampleEnds(two, flags, counts, np.zeros(1), two, np.zeros((1, 1), dtype=np.bool_), three, counts)
     return [
         (begin, (system,)),
         (solver.solve, (*stage, flag)),
-        (run_samples, (stage, Rows(two, two, two, 0), ends, flag)),
+        (run_samples, (stage, SampleRows(two, two, two, 0), ends, flag)),
         (record.sample, (system, 0, 0.0, np.zeros(1), stage.record)),
         (batch._run, (1, 8, table, table, 0, 1, 1, 1)),
         (fixed_step.roll, (lanes, course, none, np.zeros(1), table, two)),

@@ -48,7 +48,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True)
-class Function:
+class CFunction:
     """A compiled program under a C name."""
 
     name: str
@@ -110,11 +110,11 @@ def export_c(robot: Robot, folder: str | Path, *, motion: MotionCode | None = No
 def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
     """Texts by file name."""
     prefix = identifier(robot.name)
-    functions = [Function(name, Kernel(build(robot, name)), "") for name in _ROBOT]
+    functions = [CFunction(name, Kernel(build(robot, name)), "") for name in _ROBOT]
     for frame, part in identifiers(frame.name for frame in robot.frames).items():
         for name in _FRAME:
             kernel = Kernel(build(robot, name, frame=frame))
-            functions.append(Function(f"{name}_{part}", kernel, f"of frame {frame!r}"))
+            functions.append(CFunction(f"{name}_{part}", kernel, f"of frame {frame!r}"))
     sources = [function.kernel for function in functions] + ([] if motion is None else [motion.kernel])
     values = own_parameters(robot, sources) | ({} if motion is None else motion.friction)
     header = header_text(robot, prefix, functions, values, motion)
@@ -143,7 +143,7 @@ def _banner(what: str) -> str:
 def header_text(
     robot: Robot,
     prefix: str,
-    functions: Sequence[Function],
+    functions: Sequence[CFunction],
     values: Mapping[str, Array],
     motion: MotionCode | None = None,
 ) -> str:
@@ -184,7 +184,7 @@ Compile with -std=c99 or -ffp-contract=off, without fast-math: results are then 
 
 def code_text(
     prefix: str,
-    functions: Sequence[Function],
+    functions: Sequence[CFunction],
     values: Mapping[str, Array],
     kernels: Sequence[Kernel],
     motion: MotionCode | None = None,
@@ -198,7 +198,7 @@ def code_text(
     for name in (name for name in DERIVED if name in values):
         program = next(kernel.program for kernel in kernels if name in kernel.program.derived)
         write = f"p->{name}[{{}}]".format
-        own = statements(Kernel(program.deriving()).trace, "p->inertia[{}]".format, write)
+        own = statements(Kernel(program.derivation()).trace, "p->inertia[{}]".format, write)
         deriving += ["{", *own, "}"]
     if deriving:
         blocks.append(definition(f"void {prefix}_derive({prefix}_parameters *p)", deriving))
@@ -243,7 +243,7 @@ static void same(const char *what, const double *found, const double *expected, 
 """
 
 
-def _test(robot: Robot, prefix: str, functions: Sequence[Function], motion: MotionCode | None, cases: int = 3) -> str:
+def _test(robot: Robot, prefix: str, functions: Sequence[CFunction], motion: MotionCode | None, cases: int = 3) -> str:
     """A program that ends with status 0 where every result is that of spacearm to the last bit."""
     # Random arguments of a fixed seed: the exported test is the same file each time.
     rng = np.random.default_rng(7)

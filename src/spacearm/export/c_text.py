@@ -14,7 +14,7 @@ from spacearm.model.robot import free_name
 #: Longest part of a name that an identifier keeps: with what stands around it a file name stays below 255 bytes.
 LONGEST = 48
 #: First parts that the exported files use themselves, and headers of C's library, which a file of this name would hide.
-_TAKEN = {
+_RESERVED_NAMES = {
     "test", "found", "own", "same", "law", "fmi2", "fmi3", "sa",
     "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math", "setjmp",
     "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "tgmath", "time", "wchar", "wctype",
@@ -25,7 +25,7 @@ _TAKEN = {
 def identifier(name: str) -> str:
     """A name as the first part of C identifiers and as a file name: lower case, ASCII, of bounded length."""
     found = _plain(name)
-    usable = found and not found[0].isdigit() and found not in _TAKEN
+    usable = found and not found[0].isdigit() and found not in _RESERVED_NAMES
     return found if usable else f"robot_{found}".rstrip("_")
 
 
@@ -46,17 +46,17 @@ def _plain(name: str) -> str:
 
 def comment(text: str) -> str:
     """Lines of a block comment, each with its star; nothing in the text ends the comment or begins another."""
-    lines = [line for part in text.split("\n") for line in (wrap(_printed(part), 116) or [""])]
-    return "\n".join(f" * {_harmless(line)}".rstrip() for line in lines)
+    lines = [line for part in text.split("\n") for line in (wrap(_escape_unprintable(part), 116) or [""])]
+    return "\n".join(f" * {_escape_comment_marks(line)}".rstrip() for line in lines)
 
 
-def _harmless(line: str) -> str:
+def _escape_comment_marks(line: str) -> str:
     """No ``*/`` or ``/*``, and no end of the line that joins it with the next: a backslash or its trigraph."""
     apart = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", line)
     return f"{apart} ." if apart.endswith("\\") else apart
 
 
-def _printed(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

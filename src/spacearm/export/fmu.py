@@ -25,14 +25,14 @@ from xml.sax.saxutils import quoteattr
 
 from spacearm import __version__
 from spacearm.checks import UNIT_TOLERANCE
-from spacearm.errors import InputError, clipped
+from spacearm.errors import InputError, clip_text
 from spacearm.export.c_files import DERIVED, code_text, header_text, own_parameters
 from spacearm.export.c_text import identifier, string
 from spacearm.export.motion_code import FRICTION, TEMPLATES, MotionCode, motion_code
 from spacearm.model import Robot
+from spacearm.model.massless import check_massless
 from spacearm.model.parts import TRIANGLE_TOLERANCE
 from spacearm.model.robot import free_name
-from spacearm.model.weightless import check_weightless
 from spacearm.simulate import RK4, Phase, State
 from spacearm.typing import Array
 
@@ -51,14 +51,14 @@ Fmi = Literal[2, 3]
 
 
 @dataclass(frozen=True)
-class Variable:
+class FmuVariable:
     """One scalar of the FMU; its value reference is its number."""
 
     name: str
     kind: str  # independent, input, state, derivative, indicator, phase, parameter
     start: float
     description: str
-    of: int = 0  # of a derivative: the state
+    state_number: int = 0  # of a derivative: the state
     rule: str = "FINITE"  # what may be set, by its name in C; see _rule
 
 
@@ -78,7 +78,7 @@ def export_fmu(
         raise InputError("has no suffix .fmu", file=path, hint="expected NAME.fmu")
     if fmi not in (2, 3):
         raise InputError(f"there is no FMI {fmi}", place="fmi", hint="expected 2 or 3")
-    motion = _endless(source, start, step) if isinstance(source, Robot) else replace(source, forced=True)
+    motion = _open_ended_motion(source, start, step) if isinstance(source, Robot) else replace(source, forced=True)
     robot = motion.robot
     identity = identifier(robot.name)
     values = own_parameters(robot, [motion.kernel]) | motion.friction
@@ -108,9 +108,9 @@ def export_fmu(
     return list(binaries)
 
 
-def _endless(robot: Robot, start: State | None, step: float) -> MotionCode:
+def _open_ended_motion(robot: Robot, start: State | None, step: float) -> MotionCode:
     """A phase without end in which nothing acts but what the importing tool gives."""
-    check_weightless(robot, [joint.name for joint in robot.joints if joint.friction is not None])
+    check_massless(robot, [joint.name for joint in robot.joints if joint.friction is not None])
     begin = State.at_rest(robot) if start is None else start.check(robot)
     made = motion_code(robot, begin, [Phase(1.0, limits="ignore")], RK4(step), tested=False, forced=True)
     (phase,) = made.phases
@@ -120,22 +120,22 @@ def _endless(robot: Robot, start: State | None, step: float) -> MotionCode:
     return replace(made, phases=(replace(phase, signals=phase.signals._replace(breaks=breaks)),))
 
 
-def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[Variable]:
+def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[FmuVariable]:
     robot = motion.robot
-    yield Variable("time", "independent", 0.0, "s")
+    yield FmuVariable("time", "independent", 0.0, "s")
     for dof in robot.dof_names:
-        yield Variable(f"force.{dof}", "input", 0.0, "generalised force, N or N m; of the base in base axes")
+        yield FmuVariable(f"force.{dof}", "input", 0.0, "generalised force, N or N m; of the base in base axes")
     states = [*(f"position.{axis}" for axis in "xyz"), *(f"quaternion.{axis}" for axis in "wxyz")]
     states += [*(f"{name}.position" for name in robot.joint_names), *(f"{name}.velocity" for name in robot.dof_names)]
-    states += [f"memory[{k}]" for k in range(motion.begin.size - len(states))]
+    states += [f"memory[{k}]" for k in range(motion.start_vector.size - len(states))]
     first = 1 + robot.dofs
-    for name, value in zip(states, motion.begin, strict=True):
-        yield Variable(name, "state", float(value), "SI; base velocity in base axes; memory of continuous laws")
+    for name, value in zip(states, motion.start_vector, strict=True):
+        yield FmuVariable(name, "state", float(value), "SI; base velocity in base axes; memory of continuous laws")
     for k, name in enumerate(states):
-        yield Variable(f"der({name})", "derivative", 0.0, "time derivative", first + k)
-    for k in range(motion.watched):
-        yield Variable(f"watched[{k}]", "indicator", 0.0, "changes its sign at events")
-    yield Variable("phase", "phase", 0.0, "number of the phase, from 0")
+        yield FmuVariable(f"der({name})", "derivative", 0.0, "time derivative", first + k)
+    for k in range(motion.event_count):
+        yield FmuVariable(f"watched[{k}]", "indicator", 0.0, "changes its sign at events")
+    yield FmuVariable("phase", "phase", 0.0, "number of the phase, from 0")
     for name, row in values.items():
         if name in DERIVED:  # follows from the inertias
             continue
@@ -146,8 +146,8 @@ def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[Vari
                 what = f"{_TEN_UNITS[k % 10]}; about the body's origin, body axes"
             elif name in FRICTION:
                 label, what = f"{name}.{robot.dof_names[k]}", "N or N m; above zero where it is above zero here"
-            yield Variable(label, "parameter", float(value), what, rule=_rule(name, k, values))
-    yield Variable("step", "parameter", motion.step, "s: longest RK4 step of co-simulation", rule="ABOVE")
+            yield FmuVariable(label, "parameter", float(value), what, rule=_rule(name, k, values))
+    yield FmuVariable("step", "parameter", motion.step, "s: longest RK4 step of co-simulation", rule="ABOVE")
 
 
 def _rule(name: str, k: int, values: Mapping[str, Array]) -> str:
@@ -173,7 +173,7 @@ _ATTRIBUTES = {
 }
 
 
-def _scalars(variables: list[Variable]) -> Iterator[tuple[str, str, Variable]]:
+def _scalars(variables: list[FmuVariable]) -> Iterator[tuple[str, str, FmuVariable]]:
     """What both versions say of a variable, its start, and the variable."""
     for number, own in enumerate(variables):
         text = f'name={quoteattr(own.name)} valueReference="{number}" description={quoteattr(own.description)}'
@@ -185,7 +185,7 @@ def _scalars(variables: list[Variable]) -> Iterator[tuple[str, str, Variable]]:
 _LOG = '  <LogCategories>\n    <Category name="logStatusError"/>\n  </LogCategories>\n'
 
 
-def _numbers(variables: list[Variable], *kinds: str) -> list[int]:
+def _numbers(variables: list[FmuVariable], *kinds: str) -> list[int]:
     return [k for k, own in enumerate(variables) if own.kind in kinds]
 
 
@@ -195,11 +195,11 @@ def _experiment(motion: MotionCode) -> str:
     return f'  <DefaultExperiment startTime="0" stopTime="{total!r}"/>\n' if math.isfinite(total) else ""
 
 
-def _description_3(motion: MotionCode, identity: str, token: str, variables: list[Variable]) -> str:
+def _description_3(motion: MotionCode, identity: str, token: str, variables: list[FmuVariable]) -> str:
     flags = f'modelIdentifier="{identity}" canGetAndSetFMUState="true" canSerializeFMUState="true"'
     lines = []
     for text, start, own in _scalars(variables):
-        derivative = f' derivative="{own.of}"' if own.kind == "derivative" else ""
+        derivative = f' derivative="{own.state_number}"' if own.kind == "derivative" else ""
         lines.append(f"    <Float64 {text}{derivative}{start}/>")
     known = {
         "Output": ("state", "phase"),
@@ -235,12 +235,12 @@ def _build_description(identity: str) -> str:
 """
 
 
-def _description_2(motion: MotionCode, identity: str, token: str, variables: list[Variable]) -> str:
+def _description_2(motion: MotionCode, identity: str, token: str, variables: list[FmuVariable]) -> str:
     flags = f'modelIdentifier="{identity}" canGetAndSetFMUstate="true" canSerializeFMUstate="true"'
     lines = []
     for text, start, own in _scalars(variables):
         # FMI 2.0 counts variables from 1 here and below; FMI 3.0 refers to value references, from 0.
-        derivative = f' derivative="{own.of + 1}"' if own.kind == "derivative" else ""
+        derivative = f' derivative="{own.state_number + 1}"' if own.kind == "derivative" else ""
         lines.append(f"    <ScalarVariable {text}><Real{derivative}{start}/></ScalarVariable>")
     sources = f'<SourceFiles><File name="{identity}.c"/></SourceFiles>'
     known = {"Outputs": ("state", "phase"), "Derivatives": ("derivative",), "InitialUnknowns": ("derivative", "phase")}
@@ -250,7 +250,7 @@ def _description_2(motion: MotionCode, identity: str, token: str, variables: lis
         shape += [f"    <{tag}>", *unknowns, f"    </{tag}>"]
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <fmiModelDescription fmiVersion="2.0" modelName={quoteattr(motion.robot.name)} guid="{token}" \
-generationTool="spacearm {__version__}" numberOfEventIndicators="{motion.watched}">
+generationTool="spacearm {__version__}" numberOfEventIndicators="{motion.event_count}">
   <ModelExchange {flags}>{sources}</ModelExchange>
   <CoSimulation {flags} canHandleVariableCommunicationStepSize="true">{sources}</CoSimulation>
 {_LOG}{_experiment(motion)}  <ModelVariables>
@@ -298,17 +298,19 @@ def _compilers() -> dict[str, list[str]]:
     return {"x86_64-linux": [own]}
 
 
-def _source(motion: MotionCode, identity: str, values: Mapping[str, Array], variables: list[Variable], fmi: Fmi) -> str:
+def _source(
+    motion: MotionCode, identity: str, values: Mapping[str, Array], variables: list[FmuVariable], fmi: Fmi
+) -> str:
     """The scenario's code, and FMI's functions around it."""
     kinds = [own.kind for own in variables]
     cases, at = [], kinds.index("parameter")
     places = {"STATE": "state", "RATE": "derivative", "PHASE": "phase"}
     defines = [f"#define AT_{name} {kinds.index(kind)}" for name, kind in places.items()]
-    defines.append(f"#define AT_WATCHED {kinds.index('phase') - motion.watched}")
+    defines.append(f"#define AT_WATCHED {kinds.index('phase') - motion.event_count}")
     defines.append('#define TOKEN "@TOKEN@"')
     defines += [f"#define FMI {fmi}", f"#define UNIT {UNIT_TOLERANCE!r}", f"#define TRIANGLE {TRIANGLE_TOLERANCE!r}"]
     defines.append("enum { FINITE, LEAST, ABOVE, ZERO };")
-    defines.append(_rows(f"const char *const {identity}_names[]", (string(clipped(own.name)) for own in variables)))
+    defines.append(_rows(f"const char *const {identity}_names[]", (string(clip_text(own.name)) for own in variables)))
     defines.append(_rows(f"const unsigned char {identity}_rules[]", (own.rule for own in variables)))
     for name, size in ((name, row.size) for name, row in values.items() if name not in DERIVED):
         cases.append(f"    if (k >= {at} && k < {at + size}) return m->p.{name} + (k - {at});")

@@ -35,7 +35,7 @@ from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
 from spacearm.simulate.law import SAME_INSTANT, Law, PreparedLaw, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.run.prepare import Prepared, prepare
+from spacearm.simulate.run.prepare import PreparedPhase, prepare
 from spacearm.typing import Array
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -53,10 +53,10 @@ class MotionCode:
     start: State
     step: float
     model: WorldMotion
-    phases: tuple[Prepared, ...]
+    phases: tuple[PreparedPhase, ...]
     end: Array | None = None  # spacearm's own last state
     steps: int = 0
-    forced: bool = False  # whether forces from outside are added: the member ``force`` of a run
+    forced: bool = False  # whether external forces are added: the member ``force`` of a run
 
     @property
     def kernel(self) -> Kernel:
@@ -67,7 +67,11 @@ class MotionCode:
         """Each law once; it remembers from phase to phase."""
         found = {prepared.law.law: prepared.law for prepared in self.phases if prepared.law is not None}
         for law, own in found.items():
-            if law.origin is not None and (own.own.memory.size or any(own.own.drawn)) and len(found) > 1:
+            if (
+                law.origin is not None
+                and (own.program.memory.size or any(own.program.random_numbers))
+                and len(found) > 1
+            ):
                 others = [other for other in found if other is not law]
                 if law.origin in (other.origin or other for other in others):
                     raise InputError(
@@ -81,35 +85,35 @@ class MotionCode:
     def friction(self) -> dict[str, Array]:
         """Parameters of dry friction, where some joint has it and some phase heeds it."""
         own = robot_parameters(self.robot)
-        return {name: own[name] for name in FRICTION} if any(map(self._rubbing, self.phases)) else {}
+        return {name: own[name] for name in FRICTION} if any(map(self._friction_dofs, self.phases)) else {}
 
-    def _rubbing(self, prepared: Prepared) -> list[int]:
+    def _friction_dofs(self, prepared: PreparedPhase) -> list[int]:
         if not prepared.phase.friction:
             return []
         static = robot_parameters(self.robot)["static_friction"]
         return [j for j in range(static.size) if static[j] > 0.0 and j not in prepared.driven]
 
-    def _margins(self, prepared: Prepared) -> list[tuple[int, bool]]:
-        return [] if prepared.law is None else prepared.law.asked
+    def _margins(self, prepared: PreparedPhase) -> list[tuple[int, bool]]:
+        return [] if prepared.law is None else prepared.law.event_outputs
 
     @cached_property
-    def watched(self) -> int:
+    def event_count(self) -> int:
         """How many functions are watched at most in a phase."""
-        return max(len(self._rubbing(each)) + len(each.levels) + len(self._margins(each)) for each in self.phases)
+        return max(len(self._friction_dofs(each)) + len(each.levels) + len(self._margins(each)) for each in self.phases)
 
     @cached_property
-    def begin(self) -> Array:
+    def start_vector(self) -> Array:
         """What is integrated, at the start: the state, then the memory of continuous laws."""
-        kept = [law.own.memory for own, law in self.laws.items() if own.period is None]
+        kept = [law.program.memory for own, law in self.laws.items() if own.period is None]
         return np.concatenate([self.start.vector, *kept])
 
     def _sizes(self) -> dict[str, str]:
         """Sizes and places, by their names in C."""
         code, inputs, laws = self.model.code, self.kernel.inputs, [*self.laws.values()]
-        rubbing = max(len(self._rubbing(each)) for each in self.phases)
+        rubbing = max(len(self._friction_dofs(each)) for each in self.phases)
         sizes = {
             "NX": code.nx,
-            "NY": self.begin.size,
+            "NY": self.start_vector.size,
             "DOFS": len(self.model.dof_names),
             "INPUTS": code.record,
             # Traces are cut after the last output that is needed: reactions cost much and only dry friction reads them.
@@ -122,11 +126,11 @@ class MotionCode:
             "QUATERNIONS": code.quaternion.size,
             "PHASES": len(self.phases),
             "RUBBING": rubbing,
-            "WATCHED": self.watched,
+            "WATCHED": self.event_count,
             "LAWS": len(laws),
             "LAW_INPUTS": max((law.kernel.n_in for law in laws), default=0),
-            "ANSWER": max((_answers(law) for law in laws), default=0),
-            "NOISE": int(any(len(law.drawn) for law in laws)),
+            "ANSWER": max((_output_count(law) for law in laws), default=0),
+            "NOISE": int(any(len(law.random_channels) for law in laws)),
             "FED": int(self.model.elements is not None),
             "FORCED": int(self.forced),
             "BURST_EVENTS": BURST_EVENTS,
@@ -147,8 +151,8 @@ class MotionCode:
  * state[{at.quaternion.start}..{at.quaternion.stop - 1}]: quaternion of the base, w x y z
  * state[{at.joints.start}..{at.joints.stop - 1}]: joint positions
  * state[{at.velocity.start}..{at.velocity.stop - 1}]: generalised velocity
-{self._integrated_line()}{self._watched_lines()} */
-#define {prefix.upper()}_STATES {self.begin.size}
+{self._memory_comment()}{self._event_comment()} */
+#define {prefix.upper()}_STATES {self.start_vector.size}
 
 typedef struct {{
     double time;  /* s, since the start */
@@ -169,11 +173,11 @@ void {prefix}_start({prefix}_run *run);
  * on: numbers are not finite, or events come without end. */
 int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
 
-    def _integrated_line(self) -> str:
-        first, end = self.model.nx, self.begin.size
+    def _memory_comment(self) -> str:
+        first, end = self.model.nx, self.start_vector.size
         return f" * state[{first}..{end - 1}]: memory of continuous laws\n" if end > first else ""
 
-    def _watched_lines(self) -> str:
+    def _event_comment(self) -> str:
         """The numbers of events, for the header."""
         lines = []
         for k, prepared in enumerate(self.phases):
@@ -203,7 +207,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
 
     def _memory(self) -> Array:
         """What sampled laws remember at the start; not empty, since C has no empty arrays."""
-        kept = [law.own.memory for own, law in self.laws.items() if own.period is not None]
+        kept = [law.program.memory for own, law in self.laws.items() if own.period is not None]
         found = np.concatenate([np.zeros(0), *kept])
         return found if found.size else np.zeros(1)
 
@@ -220,15 +224,19 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         blocks, rows, first = [], [], {True: 0, False: 0}  # of sampled laws in their memory, of others in the state
         for k, (law, own) in enumerate(self.laws.items()):
             sampled = law.period is not None
-            lines = statements(own.kernel.trace.prefix(_answers(own)), "in[{}]".format, "out[{}]".format)
+            lines = statements(own.kernel.trace.prefix(_output_count(own)), "in[{}]".format, "out[{}]".format)
             blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
             blocks.append(_array(f"law_numbers_{k}", own.numbers))
-            if len(own.drawn):
+            if len(own.random_channels):
                 # Random numbers are hashes of seed, time and channel; the keys are 64 bits without a sign.
-                keys = ", ".join(f"{int(key) % 2**64}u" for key in own.drawn[:, 0])
+                keys = ", ".join(f"{int(key) % 2**64}u" for key in own.random_channels[:, 0])
                 blocks.append(f"static const unsigned long long law_channels_{k}[] = {{ {keys} }};")
-                blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.drawn[:, 1], 'int')} }};")
-            inputs, size, momentary = own.kernel.inputs, own.own.memory.size, own.own.momentary if sampled else ()
+                blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.random_channels[:, 1], 'int')} }};")
+            inputs, size, momentary = (
+                own.kernel.inputs,
+                own.program.memory.size,
+                own.program.momentary if sampled else (),
+            )
             if momentary:
                 blocks.append(f"static const int law_momentary_{k}[] = {{ {_numbers(momentary, 'int')} }};")
             row = {
@@ -239,13 +247,13 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 "memory": inputs["memory"].start,
                 "model": inputs["model"].start,
                 "numbers": own.numbers.size,
-                "drawn": len(own.drawn),
+                "drawn": len(own.random_channels),
                 "margin": own.kernel.outputs["margin"].start,
                 "seed": f"{law.seed}u",
                 "draw": f"{law.draw}u",
                 "own": f"law_numbers_{k}",
-                "channels": f"law_channels_{k}" if len(own.drawn) else 0,
-                "once": f"law_once_{k}" if len(own.drawn) else 0,
+                "channels": f"law_channels_{k}" if len(own.random_channels) else 0,
+                "once": f"law_once_{k}" if len(own.random_channels) else 0,
                 "momentary": f"law_momentary_{k}" if momentary else 0,
                 "renewed": len(momentary),
             }
@@ -261,7 +269,10 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         blocks, rows, before = [], [], None
         for k, prepared in enumerate(self.phases):
             members = self._counts(prepared)
-            for name, (kind, values) in {**self._acting(prepared), **self._watching(before, prepared)}.items():
+            for name, (kind, values) in {
+                **self._action_tables(prepared),
+                **self._event_tables(before, prepared),
+            }.items():
                 if len(text := _numbers(values, kind)):
                     blocks.append(f"static const {kind} {name}_{k}[] = {{ {text} }};")
                     members[name] = f"{name}_{k}"
@@ -269,9 +280,13 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             before = prepared
         return [_PHASE_TYPE, *blocks, "\n".join(["static const NAME_phase NAME_phases[] = {", *rows, "};"])]
 
-    def _counts(self, prepared: Prepared) -> dict[str, object]:
+    def _counts(self, prepared: PreparedPhase) -> dict[str, object]:
         signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
-        rubbing, levels, margins = len(self._rubbing(prepared)), len(prepared.levels), len(self._margins(prepared))
+        rubbing, levels, margins = (
+            len(self._friction_dofs(prepared)),
+            len(prepared.levels),
+            len(self._margins(prepared)),
+        )
         return {
             "pieces": signals.breaks.size - 1,
             "channels": signals.target.size,
@@ -281,7 +296,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "actions": 0 if law is None else law.target.size,
             "references": reference.target.size,
             "follow_powers": reference.coefficient.shape[0],
-            "feels": 0 if law is None else law.felt.size,
+            "feels": 0 if law is None else law.wrench_places.size,
             "rubbing": rubbing,
             "levels": levels,
             "margins": margins,
@@ -290,7 +305,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
         }
 
-    def _acting(self, prepared: Prepared) -> dict[str, tuple[str, Iterable[float]]]:
+    def _action_tables(self, prepared: PreparedPhase) -> dict[str, tuple[str, Iterable[float]]]:
         """Kind and numbers of the tables of what acts in a phase."""
         signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
         mode = np.zeros(len(self.model.dof_names))
@@ -304,11 +319,13 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "acts": ("int", () if law is None else law.target),
             "read": ("int", reference.target),
             "follow": ("double", _table(reference)),
-            "felt": ("int", () if law is None else law.felt),
-            "rub": ("int", self._rubbing(prepared)),
+            "felt": ("int", () if law is None else law.wrench_places),
+            "rub": ("int", self._friction_dofs(prepared)),
         }
 
-    def _watching(self, before: Prepared | None, prepared: Prepared) -> dict[str, tuple[str, Iterable[float]]]:
+    def _event_tables(
+        self, before: PreparedPhase | None, prepared: PreparedPhase
+    ) -> dict[str, tuple[str, Iterable[float]]]:
         """The same of what is watched."""
         levels, asked, speed = prepared.levels, self._margins(prepared), self.model.code.speed
         moving = {at: int(speed[j]) for j, at in enumerate(self.model.positions) if at >= 0}
@@ -320,16 +337,16 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
             "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
             "bounds": ("int", () if prepared.law is None else prepared.law.bounds),
-            "from": ("int", self._carried(before, prepared)),
+            "from": ("int", self._previous_sides(before, prepared)),
         }
 
-    def _carried(self, before: Prepared | None, prepared: Prepared) -> list[int]:
+    def _previous_sides(self, before: PreparedPhase | None, prepared: PreparedPhase) -> list[int]:
         """For each level and margin, where the phase before has the side of the same one; -1 where it has not."""
         # A function that is watched in both phases keeps its side: one that is exactly at its level when the phase
         # changes would otherwise be crossed twice or not at all.
-        known = {} if before is None else {key: i for i, key in enumerate(_watched_keys(before))}
-        first = 0 if before is None else len(self._rubbing(before))
-        return [first + known[key] if key in known else -1 for key in _watched_keys(prepared)]
+        known = {} if before is None else {key: i for i, key in enumerate(_event_keys(before))}
+        first = 0 if before is None else len(self._friction_dofs(before))
+        return [first + known[key] if key in known else -1 for key in _event_keys(prepared)]
 
     def _feed_code(self) -> list[str]:
         """What force elements add to the motion's input."""
@@ -358,7 +375,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             "\n".join(f"#define {name} {value}" for name, value in sizes.items()),
             f"static const int NAME_speed[] = {{ {_numbers(code.speed, 'int')} }};",
             f"static const int NAME_quaternion[] = {{ {_numbers(code.quaternion, 'int')} }};",
-            _array("NAME_state", self.begin),
+            _array("NAME_state", self.start_vector),
             _array("NAME_nodes", NODES) if sizes["WATCHED"] != "0" else "",
             _function("NAME_motion(const NAME_parameters *p, const double *in, double *out)", rate, "p"),
             *self._feed_code(),
@@ -382,19 +399,19 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
 }}"""
 
 
-def _reference(prepared: Prepared) -> Signals:
+def _reference(prepared: PreparedPhase) -> Signals:
     """What the law of a phase follows."""
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
     return none if prepared.law is None else prepared.law.reference
 
 
-def _answers(law: PreparedLaw) -> int:
+def _output_count(law: PreparedLaw) -> int:
     """How many of a law's outputs are used."""
-    kept = law.target.size + law.own.memory.size
-    return int(law.kernel.outputs["margin"].stop) if law.asked else kept
+    kept = law.target.size + law.program.memory.size
+    return int(law.kernel.outputs["margin"].stop) if law.event_outputs else kept
 
 
-def _watched_keys(prepared: Prepared) -> list[tuple[object, ...]]:
+def _event_keys(prepared: PreparedPhase) -> list[tuple[object, ...]]:
     levels: list[tuple[object, ...]] = [(level.component, level.value) for level in prepared.levels]
     return levels + [(kind, name) for kind, name, _ in prepared.labels[len(levels) :]]
 
@@ -438,21 +455,21 @@ def motion_code(
         method: RK4.
         elements: force elements without memory and events: gravity, orbit.
         tested: whether spacearm's own run of it is made, as a test.
-        forced: whether the run takes forces from outside.
+        forced: whether the run takes external forces.
     """
     if not isinstance(method, RK4):
         raise InputError(
             "only a fixed step can be exported", place="method", hint='expected kind = "rk4" and a step, or --step'
         )
     for k, phase in enumerate(phases):
-        place = phase.numbered(k)
+        place = phase.place_in_run(k)
         if phase.event_function is not None:
             raise InputError("has event functions, which cannot be exported", place=place, hint="expected 'until'")
         laws = [phase.laws] if isinstance(phase.laws, Law) else phase.laws
         for law in laws:
             if isinstance(law, PythonLaw):
                 raise InputError("is a Python function, which cannot be exported", place=f"{place}, {law.place}")
-    world = World.of(robot).replace(elements=tuple(elements))
+    world = World.from_robots(robot).replace(elements=tuple(elements))
     model = world_motion(world, load_frames(world, phases), False)
     if model.elements is not None and (model.elements.memory.size or model.elements.labels):
         raise InputError("contacts and stops cannot be exported", place="scenario", hint="remove them")

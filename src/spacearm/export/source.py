@@ -8,7 +8,7 @@ from spacearm.errors import InputError, SpacearmError
 from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.document import find_robot, read_document
-from spacearm.model.intake import Reading
+from spacearm.model.robot_import import Reading
 from spacearm.motion.scenario import MotionFile
 from spacearm.simulate import RK4
 from spacearm.study.scenario import Session, study_file
@@ -31,21 +31,23 @@ def read_source(
     if isinstance(document.get("scenario"), str):
         hint = f"export its scenario, {document['scenario']}, or a robot"
         raise InputError("a campaign cannot be exported", file=path, hint=hint)
-    if not isinstance(document.get("robot"), str):  # a scenario names its robot, a robot file is one
+    named = document.get("robot")
+    if not isinstance(named, str) and not (isinstance(named, dict) and "file" in named):
+        # a scenario names its robot, a robot file is one
         return find_robot(source, reading=reading), None
     try:
         file = study_file(document)
-        if not isinstance(file, MotionFile):
-            hint = f'export its robot, {document["robot"]}, or a scenario with study = "motion"'
+        if type(file) is not MotionFile:  # a validation has measured inputs besides
+            hint = f'export its robot, {file.robot}, or a scenario with study = "motion"'
             raise InputError("cannot be exported", place=f"study {file.study!r}", hint=hint)
         for key in ("system", "latch"):
             if getattr(file, key):
                 raise InputError("several systems cannot be exported", place=key, hint="expected the robot alone")
         session = Session(path.parent)
-        robot, start, phases, method, _ = file.made(session)
+        robot, start, phases, method, _ = file.prepare_run(session)
         world, _ = file.world(session, robot, start)
         chosen = default if step is None and not isinstance(method, RK4) else step
         taken = method if chosen is None else RK4(chosen)
         return robot, motion_code(robot, start, phases, taken, elements=world.elements, **options)
     except SpacearmError as error:
-        raise error if error.file is not None else error.in_file(path) from error.__cause__
+        raise error if error.file is not None else error.with_file(path) from error.__cause__

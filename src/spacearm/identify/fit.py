@@ -1,16 +1,22 @@
-"""What is common to fits of inertias and of joints: scores of what a model lacks.
+"""Statistics common to fits of inertias and of joints: score tests of missing terms, shares of fixed numbers.
 
-Something that a fit does not have is a column of derivatives more, or several. How much they would explain of the
-residuals is C. R. Rao's score test (1948): chi-square of their number where there is nothing of the kind.
+A term that a fit does not have would be one or more columns of derivatives. How much of the residuals these columns
+would explain, beyond the columns that were fitted, is C. R. Rao's score test (1948): with Q an orthonormal basis of the
+fitted columns and B the tested ones projected off Q, the statistic is the squared length of the residual along B, and
+has a chi-square distribution with as many degrees of freedom as B has independent columns if the term is absent.
+Nothing is fitted again, so tens of terms can be tested; the test is exact to first order, for small faults.
+
+Rows are white (unit variance). Where that variance was itself estimated, Fisher's distribution replaces chi-square.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from spacearm.optimise.consider import FixedNumber
 from spacearm.typing import Array
 
 #: Directions shorter than this, as shares of their columns, are rounding: of a fit's columns, and of what is tested.
@@ -19,12 +25,12 @@ OWN, SEEN = 1e-9, 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What something that is not estimated would bring: chi-square of ``freedom`` if it is not there.
+    """Score test of a term that is not estimated: ``statistic`` is chi-square of ``freedom`` if the term is absent.
 
-    ``what``: it in words; ``advice``: with what to try. ``trials``: it is the largest of so many. ``body``: a known
-    body's inertia, which is looked for last, for ten numbers explain a little of everything. ``doubt``: relative
-    standard deviation of the noise's variance, where that is an estimate itself: the statistic has Fisher's
-    distribution then. ``size``: about how large it would be, where it is one number, in ``unit``.
+    ``what``: the term in words; ``advice``: what to try. ``trials``: the statistic is the largest of so many. ``body``:
+    the term is a known body's inertia, listed last, because ten numbers explain a little of everything. ``doubt``:
+    relative standard deviation of the noise's variance, where that is an estimate itself: the statistic has Fisher's
+    distribution then. ``size``: estimate of the term where it is one number, in ``unit``.
     """
 
     name: str
@@ -40,14 +46,47 @@ class Score:
 
     @property
     def p_value(self) -> float:
-        """How often chance alone would bring as much."""
+        """Probability that noise alone gives a statistic at least as large, corrected for the number of trials."""
         from scipy.stats import chi2, f
 
         if self.doubt > 0.0:
+            # A variance with relative deviation d is like one from 2 / d^2 degrees of freedom.
             alone = f.sf(self.statistic / self.freedom, self.freedom, 2.0 / self.doubt**2)
         else:
             alone = chi2.sf(self.statistic, self.freedom)
         return min(1.0, self.trials * float(alone))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsiderShare:
+    """A fixed number that is uncertain, and the ``share`` of the variance of ``parameter`` that is due to it."""
+
+    number: FixedNumber
+    parameter: str
+    share: float
+
+    @property
+    def text(self) -> str:
+        known = f"{self.number.name}, taken as known to {self.number.deviation:.3g} {self.number.unit}".rstrip()
+        return f"{known}, makes {100 * self.share:.2g} % of the variance of {self.parameter}"
+
+
+def rank_shares(
+    names: Sequence[str], variance: Array, effects: Mapping[FixedNumber, Array]
+) -> tuple[ConsiderShare, ...]:
+    """Each fixed number with the parameter to whose variance it adds the largest share, the largest first.
+
+    Args:
+        names: of the parameters (r).
+        variance: of the parameters (r); infinite where none is to be told.
+        effects: number to what its standard deviation does to the parameters (r or more).
+    """
+    found = []
+    for number, effect in effects.items():
+        shares = effect[: len(names)] ** 2 / variance
+        k = int(np.argmax(shares))
+        found.append(ConsiderShare(number, names[k], float(shares[k])))
+    return tuple(sorted(found, key=lambda one: -one.share))
 
 
 def score_tests(
@@ -63,12 +102,15 @@ def score_tests(
         tested: name to derivatives (m, k) by what was not.
     """
     basis = _directions(columns)
+    # At an optimum the residual is orthogonal to the fitted columns already, but for those held or constrained.
     rest = residual - basis @ (basis.T @ residual)
     for name, block in tested.items():
         lengths = np.linalg.norm(block, axis=0)
         scale = np.where(lengths > 0.0, lengths, 1.0)
+        # Columns of unit length, so that one threshold separates what the fitted columns span already.
         own = block / scale
         left, values, right = np.linalg.svd(own - basis @ (basis.T @ own), full_matrices=False)
+        # A direction that the fitted columns can imitate cannot be tested: no degree of freedom.
         kept = values > SEEN
         if not np.all(np.isfinite(values)) or not kept.any():
             continue

@@ -1,4 +1,4 @@
-"""Linear algebra that fails, told in words: matrices of numbers that no experiment has."""
+"""Errors of linear algebra as messages about the input: matrices become singular by numbers that no experiment has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spacearm.errors import SimulationError
 
 @contextmanager
 def solvable(place: str) -> Iterator[None]:
-    """Within it, and in functions that it decorates, an error of linear algebra says what to look at."""
+    """Context manager and decorator: an error of linear algebra becomes one that names ``place`` and likely causes."""
     try:
         yield
     except np.linalg.LinAlgError as error:

@@ -1,12 +1,17 @@
-"""White residuals of readings whose errors are tied together over time: the innovations of a Kalman filter.
+"""White residuals of readings with errors that are correlated over time: the innovations of a Kalman filter.
 
 The model of the errors is linear: a state x that starts as zero, driven by white errors e of the measured inputs,
 
     x[k+1] = across[k] x[k] + before[k] e[k] + after[k] e[k+1],    residual[k] = seen[k] x[k] + direct[k] e[k] + v[k].
 
-Applied to residuals and to their derivatives alike, the filter makes generalised least squares out of plain ones, with
-a cost that grows with the number of samples and not with its cube (R. E. Kalman 1960; L. Ljung, System Identification,
-1999, Sec. 4.3).
+An input is interpolated between samples, so its error at a sample enters the intervals on both sides of it and the
+sample's own readings: process and measurement noise are correlated. The filter therefore carries the covariance of x
+without the part of the latest e, and that part (``after`` e) by itself.
+
+With C the covariance of all residuals and C = L L^T, the filter applies L^-1 to residuals and to their derivatives
+alike. Ordinary least squares on the result is generalised least squares, at a cost that grows with the number of
+samples T and not with its cube (R. E. Kalman 1960; L. Ljung, System Identification, 1999, Sec. 4.3). The gains depend
+on the model and on which readings are present, not on their values: computed once, applied to any number of columns.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import compile_loop
 from spacearm.errors import InputError
 from spacearm.typing import Array
 
@@ -39,14 +44,14 @@ class ErrorModel:
     entered: Array | None = None  # (s, m)
     spread: Array | None = None  # (s, s)
 
-    def white(self, columns: Array, present: npt.NDArray[Any]) -> Array:
+    def whiten_columns(self, columns: Array, present: npt.NDArray[Any]) -> Array:
         """Columns (T, r, c) of residuals and derivatives, made white with unit variance.
 
         ``present`` (T, r): readings that are missing give rows of zeros.
         """
-        return self.whitener(present).white(columns)
+        return self.whitener(present).whiten_columns(columns)
 
-    def until(self, last: int) -> ErrorModel:
+    def truncate(self, last: int) -> ErrorModel:
         """The samples up to this one."""
         rows, steps = slice(0, last + 1), slice(0, last)
         variance = self.input_variance if self.input_variance.ndim == 1 else self.input_variance[rows]
@@ -58,6 +63,7 @@ class ErrorModel:
         count, size = self.seen.shape[0], self.seen.shape[2]
         spread = np.zeros((size, size)) if self.spread is None else _plain(self.spread).copy()
         entered = np.zeros(self.before.shape[1:]) if self.entered is None else self.entered
+        # A missing reading becomes pure noise v without any tie to the state: it then teaches the filter nothing.
         shown = np.where(present[:, :, None], self.seen, 0.0)
         inverse, gain = np.zeros((count, *self.seen.shape[1:2] * 2)), np.zeros((count, size, self.seen.shape[1]))
         variances = np.broadcast_to(self.input_variance, (count, self.before.shape[2]))
@@ -91,22 +97,23 @@ class Whitener:
     present: npt.NDArray[Any]  # (T, r)
     spread: Array  # (s, s)
 
-    def white(self, columns: Array) -> Array:
+    def whiten_columns(self, columns: Array) -> Array:
         """Columns (T, r, c) made white; rows of missing readings are zeros."""
-        return self.carried(columns)[0]
+        return self.whiten_with_state(columns)[0]
 
-    def carried(self, columns: Array) -> tuple[Array, Array]:
+    def whiten_with_state(self, columns: Array) -> tuple[Array, Array]:
         """The same, and the state (s, c) that the samples before the last one leave there."""
         columns = np.where(self.present[:, :, None], columns, 0.0)
         result = np.zeros_like(columns)
         across, seen, inverse, gain = map(_plain, (self.across, self.seen, self.inverse, self.gain))
         return result, _innovations(across, seen, inverse, gain, _plain(columns), result)
 
-    def coloured(self, rows: Array) -> Array:
+    def colour_rows(self, rows: Array) -> Array:
         """The transpose of the map from white numbers to readings, on rows (T, r, c)."""
         rows = np.where(self.present[:, :, None], rows, 0.0)
         root, result = np.swapaxes(np.linalg.inv(self.inverse), 1, 2), np.zeros_like(rows)
         state = np.zeros((self.seen.shape[2], rows.shape[2]))
+        # Backwards in time: the transpose of a causal recursion is anti-causal.
         for k in range(len(rows) - 1, -1, -1):
             result[k] = root[k] @ rows[k] + self.gain[k].T @ state
             carried = self.across[k].T @ state if k + 1 < len(rows) else state
@@ -124,17 +131,18 @@ def _plain(values: Array) -> Array:
     return np.require(values, np.float64, ["C", "W"])
 
 
-@compiled
+@compile_loop
 def _add(a: Array, b: Array, out: Array) -> None:
     """out += a b"""
+    # Plain loops: matrices of about ten rows, for which a call of BLAS costs more than the product.
     for i in range(a.shape[0]):
         for m in range(a.shape[1]):
             for j in range(b.shape[1]):
                 out[i, j] += a[i, m] * b[m, j]
 
 
-@compiled
-def _add_turned(a: Array, b: Array, sign: float, out: Array) -> None:
+@compile_loop
+def _add_transposed(a: Array, b: Array, sign: float, out: Array) -> None:
     """out += sign a b^T"""
     for i in range(a.shape[0]):
         for j in range(b.shape[0]):
@@ -144,7 +152,7 @@ def _add_turned(a: Array, b: Array, sign: float, out: Array) -> None:
             out[i, j] += sign * total
 
 
-@compiled
+@compile_loop
 def _inverse_root(matrix: Array, lower: Array, inverse: Array) -> bool:
     """The inverse of Cholesky's lower triangle; whether there is one."""
     size = matrix.shape[0]
@@ -168,7 +176,7 @@ def _inverse_root(matrix: Array, lower: Array, inverse: Array) -> bool:
     return True
 
 
-@compiled
+@compile_loop
 def _gains(
     across: Array, before: Array, after: Array, seen: Array, direct: Array, variances: Array, variance: Array,
     entered: Array, spread: Array, inverse: Array, gain: Array,
@@ -177,30 +185,35 @@ def _gains(
     count, rows, size = seen.shape
     lower = np.zeros((rows, rows))
     for k in range(count):
+        # All that e[k] does to the readings: directly, and through its share `entered` of the state.
         shown = direct[k].copy()
         _add(seen[k], entered, shown)
+        # Covariance of the innovation: seen P seen^T + shown E shown^T + V.
         noise, half, total = shown * variances[k], np.zeros((rows, size)), np.diag(variance)
         _add(seen[k], spread, half)
-        _add_turned(half, seen[k], 1.0, total)
-        _add_turned(noise, shown, 1.0, total)
+        _add_transposed(half, seen[k], 1.0, total)
+        _add_transposed(noise, shown, 1.0, total)
         if not _inverse_root(total, lower, inverse[k]):
             return False
         if k + 1 < count:
+            # e[k] also drives the next interval: a cross-covariance between state and reading besides seen P.
             drive, moved, next_ = before[k].copy(), np.zeros((size, size)), np.zeros((size, size))
             _add(across[k], entered, drive)
             _add(across[k], spread, moved)
             tied = np.zeros((size, rows))
-            _add_turned(moved, seen[k], 1.0, tied)
-            _add_turned(drive, noise, 1.0, tied)
-            _add_turned(tied, inverse[k], 1.0, gain[k])
-            _add_turned(moved, across[k], 1.0, next_)
-            _add_turned(drive * variances[k], drive, 1.0, next_)
-            _add_turned(gain[k], gain[k], -1.0, next_)
+            _add_transposed(moved, seen[k], 1.0, tied)
+            _add_transposed(drive, noise, 1.0, tied)
+            # The gain acts on white innovations, so P loses gain gain^T: no inverse of the innovation's covariance.
+            _add_transposed(tied, inverse[k], 1.0, gain[k])
+            _add_transposed(moved, across[k], 1.0, next_)
+            _add_transposed(drive * variances[k], drive, 1.0, next_)
+            _add_transposed(gain[k], gain[k], -1.0, next_)
+            # Made symmetric: rounding would otherwise grow along long records.
             spread[:], entered = 0.5 * (next_ + next_.T), after[k]
     return True
 
 
-@compiled
+@compile_loop
 def _innovations(across: Array, seen: Array, inverse: Array, gain: Array, columns: Array, result: Array) -> Array:
     """Fill ``result`` with the columns made white; the state at the last sample."""
     state = np.zeros((seen.shape[2], columns.shape[2]))

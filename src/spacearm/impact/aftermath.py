@@ -1,4 +1,4 @@
-"""The first seconds after a hit, as runs in time: for the eye, since the study itself is about an instant."""
+"""The first seconds after a collision as runs in time, for the 3-D scene: the study itself concerns an instant."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from spacearm.errors import SpacearmError
-from spacearm.impact.collision import Collision, grasped
+from spacearm.impact.collision import Collision, weld_after_grasp
 from spacearm.impact.floating import FloatingSystem
 from spacearm.model import Robot
 from spacearm.scene import Scene, scene_of
 from spacearm.scene.shapes import equivalent_box
 from spacearm.simulate import Phase, Run, World, simulate
 
-#: What should have moved this far at the end is worth looking at, m.
+#: Displacement at the end that is large enough to see, m.
 FAR = 1.0
 SHORTEST, LONGEST = 0.5, 60.0  # s
 
 
-def fly_on(hit: Collision, first: FloatingSystem, second: FloatingSystem, *, welded: bool = False) -> Run:
-    """Both systems after one collision, ``welded`` together where it was a grasp; locked joints stay so.
+def simulate_aftermath(hit: Collision, first: FloatingSystem, second: FloatingSystem, *, welded: bool = False) -> Run:
+    """Both systems after a collision, ``welded`` together after a grasp; locked joints stay locked.
 
-    Resistances end with the blow: such joints are free.
+    Resistances end with the impact: such joints are free afterwards.
     """
     pair = {
         name: replace(system, velocity=jump.after, resistance=0.0)
@@ -47,18 +47,18 @@ def fly_on(hit: Collision, first: FloatingSystem, second: FloatingSystem, *, wel
     states = {name: system.state for name, system in pair.items()}
     if welded:
         prefix = "target "
-        pair["target"] = replace(pair["target"], robot=_drawn(second.robot))
-        robot, state = grasped(pair["robot"], pair["target"], prefix=prefix)
+        pair["target"] = replace(pair["target"], robot=_add_shapes(second.robot))
+        robot, state = weld_after_grasp(pair["robot"], pair["target"], prefix=prefix)
         world, states = World({"robot": robot}), {"robot": state}
         names = [name.removeprefix("robot/").replace("target/", prefix) for name in locked]
         phase = replace(phase, locked=names)
     return simulate(world, states, phase, ledger=False)
 
 
-def _drawn(robot: Robot) -> Robot:
+def _add_shapes(robot: Robot) -> Robot:
     """The robot with a box of equal inertia on each body without shapes.
 
-    Welded to a robot that has shapes, such bodies would not be seen.
+    Welded to a robot that has shapes, such bodies would be invisible.
     """
     bodies = [
         body if body.visuals or (box := equivalent_box(body)) is None else replace(body, visuals=(box,))
@@ -68,9 +68,11 @@ def _drawn(robot: Robot) -> Robot:
 
 
 def scene_after(hits: Mapping[str, tuple[Collision, FloatingSystem, FloatingSystem]], *, welded: bool = False) -> Scene:
-    """Scene of the motion after each of several hits; of the struck system alone where the motion cannot be run."""
+    """Scene of the motion after each of several collisions; of the struck system alone if the motion cannot be
+    simulated.
+    """
     try:
-        return scene_of({name: fly_on(*hit, welded=welded) for name, hit in hits.items()}, frames=200)
+        return scene_of({name: simulate_aftermath(*hit, welded=welded) for name, hit in hits.items()}, frames=200)
     except SpacearmError:  # a degree of freedom that nothing resists, a joint that runs away
         _, first, _ = next(iter(hits.values()))
         return scene_of((first.robot, first.state))

@@ -32,7 +32,7 @@ from spacearm.engine.device import cupy
 from spacearm.errors import InputError
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.friction import HYPOTHESES, Hypothesis, Sliding, frictional_hit
-from spacearm.impact.joint_modes import unit
+from spacearm.impact.joint_modes import normalise
 from spacearm.model import Robot
 from spacearm.result import Certificate, Check
 from spacearm.simulate import Attach, State, World
@@ -40,7 +40,7 @@ from spacearm.typing import Array
 
 Kind = Literal["normal", "friction", "point", "grasp"]
 KINDS: tuple[str, ...] = ("normal", "friction", "point", "grasp")
-#: How far apart (m) the two contact frames' origins may lie, beside rounding of far-away places.
+#: Largest distance (m) between the origins of the two contact frames, besides rounding at large coordinates.
 TOGETHER = 1e-9
 #: Largest relative change of momentum, unexplained energy and energy from resisting joints in a sound collision.
 CONSERVED = 1e-12
@@ -51,16 +51,16 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Jump:
-    """One system's part in a collision.
+class VelocityJump:
+    """Velocity jump of one system in a collision.
 
     Attributes:
         before, after: generalised velocity (..., 6 + n), base part in base axes.
-        reaction: impulse of each joint (..., n), N m s or N s: what a locked or resisting joint had to bear.
+        reaction: impulse of each joint (..., n), N m s or N s: the load on a locked or resisting joint.
         twist_before, twist_after: of the contact frame (..., 6), world axes.
-        joint_work: kinetic energy (...) that the joints, and what holds the base, took away (negative) or added, J.
-        resistance_work: the part of it that joints did which are not locked: what Eq. 10 took away or added, J.
-        support: impulse (..., 6) of what holds a held base, base axes at its origin; zero for one that floats.
+        joint_work: kinetic energy (...) that the joints, and the support of the base, removed (negative) or added, J.
+        resistance_work: the part of it due to joints that are not locked: removed or added by Eq. 10, J.
+        support: impulse (..., 6) of the support on a held base, base axes at its origin; zero for a floating base.
     """
 
     before: Array
@@ -80,25 +80,25 @@ class Jump:
 
 @dataclass(frozen=True, eq=False)
 class Collision:
-    """What a collision did; leading shapes are those of the inputs.
+    """Result of a collision; leading dimensions are those of the inputs.
 
     Attributes:
         impulse: on the first system (..., 6): N s, N m s; world axes, at the contact point. The second gets -impulse.
-        first, second: their jumps.
+        first, second: velocity jumps of the two systems.
         energy_before, energy_after: kinetic energy of both together, J.
         contact_work: work of the contact, J; minus the energy that it dissipates.
         momentum_before, momentum_after: of both together (..., 6), about the contact point, world axes.
         momentum_residual: largest change of the momentum, relative to the sum of its parts.
-        energy_residual: energy that neither contact nor joints account for, relative to what there was.
+        energy_residual: energy that neither contact nor joints account for, relative to the initial energy.
         closing: relative twist (..., k) along the contact's directions before; afterwards it is -e times that.
-        contact_residual: how far it is from that, relative, from the velocities after; for a plastic grasp the
+        contact_residual: relative deviation from that, computed from the velocities after; for a plastic grasp the
             difference of the two contact twists.
-        sliding: what the surfaces did with friction, else None.
+        sliding: behaviour of the surfaces with friction, else None.
     """
 
     impulse: Array
-    first: Jump
-    second: Jump
+    first: VelocityJump
+    second: VelocityJump
     energy_before: Array
     energy_after: Array
     contact_work: Array
@@ -117,23 +117,23 @@ class Collision:
 
     @property
     def energy_added(self) -> Array:
-        """Energy (...) that resisting joints put in where they should take some, J: Eq. 10 is not passive."""
+        """Energy (...) that resisting joints add where they should dissipate, J: Eq. 10 is not passive."""
         one, two = self.first.resistance_work, self.second.resistance_work
         return np.maximum(one, 0.0) + np.maximum(two, 0.0)
 
     @property
     def sound(self) -> bool:
-        """Whether its certificate is, for every sample of a batch."""
+        """Whether the certificate holds for every sample of a batch."""
         return self.certificate.sound
 
     @property
     def certificate(self) -> Certificate:
-        """The worst residual of each kind over a batch, relative."""
+        """The largest residual of each kind over a batch, relative."""
         energy = np.maximum(self.energy_before, self.energy_after)
         added = _ratio(self.energy_added, energy)
         said = ""
         if np.any(added > CONSERVED):
-            said = f": {np.max(self.energy_added):.3g} J, which no resistance can; lock joints, or take another mu"
+            said = f": {np.max(self.energy_added):.3g} J, which no resistance can; lock joints, or use another mu"
         found = {
             "momentum": (self.momentum_residual, CONSERVED, "change in a collision, relative"),
             "energy_account": (
@@ -157,15 +157,15 @@ class Collision:
 
 
 def selection(kind: str, normal: npt.ArrayLike | None) -> Array:
-    """Directions (..., k, 6) in which a contact pushes, as rows."""
+    """Directions (..., k, 6) in which a contact transmits impulse, as rows."""
     one_of(kind, KINDS, "kind of contact")
     if kind in ("normal", "friction"):
         if normal is None:
             raise InputError("is missing", place="normal", hint="a contact along a normal needs a vector")
-        n = unit(normal, "normal")
+        n = normalise(normal, "normal")
         return np.concatenate([n, np.zeros_like(n)], axis=-1)[..., None, :]
     if normal is not None:
-        raise InputError(f"has no meaning for kind {kind!r}", place="normal", hint="leave it out, or kind = 'normal'")
+        raise InputError(f"does not apply to kind {kind!r}", place="normal", hint="omit it, or use kind = 'normal'")
     return np.eye(6)[:3] if kind == "point" else np.eye(6)
 
 
@@ -180,33 +180,34 @@ def collide(
     hypothesis: Hypothesis = "energetic",
     apart: Literal["error", "ignore"] = "error",
 ) -> Collision:
-    """The collision of two systems whose contact frames coincide (:meth:`FloatingSystem.meeting`).
+    """Collision of two systems whose contact frames coincide (:meth:`FloatingSystem.move_to_contact`).
 
     Args:
         kind: ``normal``: frictionless, along one direction; ``friction``: Coulomb's, which slides, sticks or slides
-            anew; ``point``: no sliding, three translations; ``grasp``: rigid, all six directions.
+            again; ``point``: no sliding, three translations; ``grasp``: rigid, all six directions.
         normal: world vector (..., 3) along which the first system is pushed: out of the second, into the first.
         restitution: 0 (plastic) to 1 (elastic).
         friction: Coulomb's coefficient (...), for kind ``friction``.
-        hypothesis: what restitution means where friction changes the normal velocity: see
+        hypothesis: definition of restitution where friction changes the normal velocity: see
             :mod:`spacearm.impact.friction`.
-        apart: when systems move apart along the normal: an ``error``, or no impulse (``ignore``, for batches).
+        apart: treatment of systems that move apart along the normal: an ``error``, or no impulse (``ignore``, for
+            batches).
     """
     e = array(restitution, "restitution", least=0.0, most=1.0, hint="expected 0 (plastic) to 1 (elastic)")
     one_of(apart, ("error", "ignore"), "apart")
     _check_together(first, second)
     if (friction is None) == (kind == "friction"):
-        said = "is missing" if friction is None else f"has no meaning for kind {kind!r}"
+        said = "is missing" if friction is None else f"does not apply to kind {kind!r}"
         raise InputError(said, place="friction", hint="kind = 'friction' takes Coulomb's coefficient, the others none")
     one_of(hypothesis, HYPOTHESES, "hypothesis")
     rows = selection(kind, normal)
     relative = second.twist - first.twist
     closing = np.einsum("...ki,...i->...k", rows, relative)
     if kind in ("normal", "friction"):
-        closing = _approaching(closing, apart)
+        closing = _closing_speed(closing, apart)
     if friction is not None:
         mu = array(friction, "friction", least=0.0)
-        return _with_friction(first, second, rows, relative[..., :3], closing, e, mu, hypothesis)
+        return _collide_with_friction(first, second, rows, relative[..., :3], closing, e, mu, hypothesis)
     # The k x k system is solved for the impulse along the contact's own directions: S (G1* + G2*) S^T is regular for k
     # < 6 too, and the wrench S^T p_c has no part along which the contact cannot push.
     size = np.linalg.solve(contact_compliance(first, second, rows), ((1.0 + e)[..., None] * closing)[..., None])
@@ -215,7 +216,7 @@ def collide(
     return _account(first, second, jumps[0], jumps[1], rows, impulse, closing, e)
 
 
-def _with_friction(
+def _collide_with_friction(
     first: FloatingSystem,
     second: FloatingSystem,
     rows: Array,
@@ -225,7 +226,7 @@ def _with_friction(
     mu: Array,
     hypothesis: Hypothesis,
 ) -> Collision:
-    """One hit after the other."""
+    """Collisions with friction, one sample after the other."""
     # Friction needs all three translations of the contact point. A moment is not transmitted, so the rotational rows of
     # G* do not enter.
     compliance = contact_compliance(first, second, np.eye(6)[:3])
@@ -237,7 +238,7 @@ def _with_friction(
     after = np.array(w)
     # Sample by sample: each hit has its own sequence of sliding and sticking, which does not vectorise.
     for k in np.ndindex(shape):
-        if u[k] > 0.0:  # else they move apart, and that is left alone
+        if u[k] > 0.0:  # otherwise they move apart, and their velocities do not change
             hit = frictional_hit(c[k], w[k], normal[k], float(e[k]), float(mu[k]), hypothesis)
             impulse[k][:3], after[k], stopped[k] = hit
         slips[0][k], slips[1][k] = (x[k] - normal[k] * (normal[k] @ x[k]) for x in (w, after))
@@ -251,18 +252,18 @@ def _with_friction(
     return replace(found, contact_residual=residual, sliding=Sliding(slips[0], slips[1], stopped))
 
 
-def grasped(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") -> tuple[Robot, State]:
-    """The robot and the state to go on with after a plastic grasp: the second is welded to the first's contact frame.
+def weld_after_grasp(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") -> tuple[Robot, State]:
+    """Robot and state after a plastic grasp: the second system is welded to the first's contact frame.
 
-    The velocities are those of ``collide(first, second, kind="grasp")``. In a run a held base stays so where it is
+    The velocities are those of ``collide(first, second, kind="grasp")``. In a run a held base remains held if it is
     locked: ``World({...: robot}, locked=robot.dof_names[:6])``.
 
     Args:
-        prefix: in front of the names of the second's parts, where both systems have parts of one name.
+        prefix: prefix of the names of the second's parts, if both systems have parts of the same name.
     """
     _check_together(first, second)
     if any(np.any(system.modes.resistance) for system in (first, second)):
-        raise InputError("joints resist in part", place="resistance", hint="a weld takes them as locked or free")
+        raise InputError("joints resist partially", place="resistance", hint="a weld needs them locked or free")
     pair = {"first": first, "second": second}
     world = World({name: system.robot for name, system in pair.items()})
     states = {name: system.state for name, system in pair.items()}
@@ -277,16 +278,16 @@ def grasped(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") 
 def effective_mass(
     first: FloatingSystem, second: FloatingSystem, *, kind: Kind = "normal", normal: npt.ArrayLike | None = None
 ) -> Array:
-    """(S (G1* + G2*) S^T)^-1 (..., k, k): the inertia that the contact feels; for a normal, one mass in kg.
+    """(S (G1* + G2*) S^T)^-1 (..., k, k): the effective inertia at the contact; for a normal, one mass in kg.
 
-    On the GPU, as CuPy's array, where the arrays of one of the systems are there.
+    A CuPy array on the GPU if the arrays of one of the systems are there.
     """
     return np.linalg.inv(contact_compliance(first, second, selection(kind, normal)))  # type: ignore[return-value]
 
 
 def contact_compliance(first: FloatingSystem, second: FloatingSystem, rows: Array) -> Array:
     """S (G1* + G2*) S^T (..., k, k) for the rows of S. It must be finite and positive definite."""
-    one, two, there = first.response.tensor, second.response.tensor, first.on_gpu or second.on_gpu
+    one, two, there = first.response.tensor, second.response.tensor, first.is_on_gpu or second.is_on_gpu
     if there:
         rows, one, two = map(cupy().asarray, (rows, one, two))
     inner: Array = rows @ (one + two) @ np.swapaxes(rows, -1, -2)
@@ -307,7 +308,7 @@ def contact_compliance(first: FloatingSystem, second: FloatingSystem, rows: Arra
 
 
 def _positive_definite(compliance: Array) -> bool:
-    """Whether x^T C x > 0 for all x, whatever the units of x: only unequal resistances can break it."""
+    """Whether x^T C x > 0 for all x, independent of the units of x; only unequal resistances can violate it."""
     diagonal = np.einsum("...ii->...i", compliance)
     if np.any(diagonal <= 0.0):
         return False
@@ -316,8 +317,8 @@ def _positive_definite(compliance: Array) -> bool:
     root = np.sqrt(diagonal)
     scaled = compliance / (root[..., :, None] * root[..., None, :])
     try:
-        # Cholesky on the symmetric part: with unequal resistances C is not symmetric, and x^T C x sees the symmetric
-        # part alone. The shift lets a compliance pass that is singular to rounding.
+        # Cholesky on the symmetric part: with unequal resistances C is not symmetric, and x^T C x depends on the
+        # symmetric part alone. The shift accepts a compliance that is singular to rounding.
         np.linalg.cholesky(0.5 * (scaled + np.swapaxes(scaled, -1, -2)) + ROUNDING * np.eye(root.shape[-1]))
     except np.linalg.LinAlgError:
         return False
@@ -325,8 +326,8 @@ def _positive_definite(compliance: Array) -> bool:
 
 
 def _check_together(first: FloatingSystem, second: FloatingSystem) -> None:
-    if first.on_gpu or second.on_gpu:
-        hint = "expected NumPy arrays: collisions are worked out on the processor"
+    if first.is_on_gpu or second.is_on_gpu:
+        hint = "expected NumPy arrays: collisions are computed on the CPU"
         raise InputError("arrays are on the GPU", place="collision", hint=hint)
     gap = np.abs(first.contact_point - second.contact_point).max(axis=-1)
     reach = TOGETHER + 1e-12 * np.abs(first.contact_point).max(axis=-1)
@@ -334,11 +335,11 @@ def _check_together(first: FloatingSystem, second: FloatingSystem) -> None:
         raise InputError(
             f"frames {first.frame!r} and {second.frame!r} lie {float(np.max(gap)):.3g} m apart",
             place="contact",
-            hint="second.meeting(first) puts them together",
+            hint="second.move_to_contact(first) brings them together",
         )
 
 
-def _approaching(closing: Array, apart: str) -> Array:
+def _closing_speed(closing: Array, apart: str) -> Array:
     if apart == "ignore":
         return np.maximum(closing, 0.0)
     if np.any(closing <= 0.0):
@@ -352,7 +353,7 @@ def _approaching(closing: Array, apart: str) -> Array:
     return closing
 
 
-def _jump(system: FloatingSystem, impulse: Array) -> Jump:
+def _jump(system: FloatingSystem, impulse: Array) -> VelocityJump:
     response = system.response
     velocity = np.asarray(system.velocity)
     after = velocity + (response.velocity @ impulse[..., None])[..., 0]
@@ -365,7 +366,7 @@ def _jump(system: FloatingSystem, impulse: Array) -> Jump:
     twist = np.broadcast_to(system.twist, impulse.shape)
     support = system.support(impulse, after - before)
     work = work + 0.5 * np.einsum("...i,...i->...", support, (before + after)[..., :6])
-    return Jump(before, after, reaction, twist, system.twist_at(after), work, resisting, support)
+    return VelocityJump(before, after, reaction, twist, system.twist_at(after), work, resisting, support)
 
 
 def _ratio(part: Array, whole: Array) -> Array:
@@ -376,14 +377,14 @@ def _ratio(part: Array, whole: Array) -> Array:
 def _account(
     first: FloatingSystem,
     second: FloatingSystem,
-    one: Jump,
-    two: Jump,
+    one: VelocityJump,
+    two: VelocityJump,
     rows: Array,
     impulse: Array,
     closing: Array,
     e: Array,
 ) -> Collision:
-    """Energies and momenta before and after, each from the velocities alone."""
+    """Energies and momenta before and after, each computed from the velocities alone."""
     pairs = ((first, one), (second, two))
     energy_before = first.kinetic_energy(one.before) + second.kinetic_energy(two.before)
     energy_after = first.kinetic_energy(one.after) + second.kinetic_energy(two.after)
@@ -404,8 +405,8 @@ def _account(
             linear, angular = np.linalg.norm(momentum[..., :3], axis=-1), np.linalg.norm(momentum[..., 3:], axis=-1)
             scale = scale + np.stack([linear, angular + arm * linear], axis=-1)
     change = after - before
-    # What holds a base gives momentum from outside. Its impulse is moved from the base's origin to the contact point
-    # and taken off before momentum is called conserved.
+    # The support of a held base is an external source of momentum. Its impulse is moved from the base's origin to the
+    # contact point and subtracted before momentum is checked for conservation.
     for system, jump in pairs:
         turn, arm = system.base_at_contact
         force = np.einsum("...ij,...j->...i", turn, jump.support[..., :3])

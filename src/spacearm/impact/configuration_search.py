@@ -1,13 +1,13 @@
-"""Configurations that take a collision best: least or greatest virtual mass, or least motion of the base.
+"""Search for configurations: smallest or largest virtual mass, or smallest motion of the base in a collision.
 
-Method: a multi-start search. The quantity and its exact gradient are one compiled kernel.
-Scrambled Sobol points over the joint ranges are screened in one batch; from the best, and some others, bounded
-quasi-Newton searches (:func:`spacearm.optimise.boxed.minimise_boxed`) run as one batch to local optima; the best of
-these is returned. Collision shapes are kept apart by a quadratic penalty whose weight grows from search to search.
+Method: a multi-start search. The quantity and its exact gradient are one compiled kernel. Scrambled Sobol points over
+the joint ranges are screened in one batch; from the best, and some others, bounded quasi-Newton searches
+(:func:`spacearm.optimise.box_constrained.minimise_in_box`) run as one batch to local optima; the best of these is
+returned. Collision shapes are kept apart by a quadratic penalty whose weight grows from search to search.
 
-Joint positions (..., n) are in rad or m; directions are in world axes, or in the struck frame's. The base's attitude is
-given and not searched. A global optimum is not guaranteed: ``found`` lists where every search ended, so that a reader
-sees how many agree.
+Joint positions (..., n) are in rad or m; directions are in world axes, or in those of the struck frame. The base's
+attitude is given and not searched. A global optimum is not guaranteed: ``found`` lists the end of every search, which
+shows how many agree.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, checked, number, one_of, positive, some, unique, whole
+from spacearm.checks import array, check_fields, check_not_empty, integer, number, one_of, positive, unique
 from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
 from spacearm.impact.generalized import Symbols, generalized_blocks
-from spacearm.impact.joint_modes import JointModes, Locked, Resistance, unit
+from spacearm.impact.joint_modes import JointModes, Locked, Resistance, normalise
 from spacearm.mechanics import Program
 from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
-from spacearm.optimise.boxed import Searches, minimise_boxed
+from spacearm.optimise.box_constrained import BoxedMinima, minimise_in_box
 from spacearm.simulate import collision_pairs
-from spacearm.simulate.distance import Apart, Pair
+from spacearm.simulate.distance import ClearanceConstraint, Pair
 from spacearm.typing import Array
 
 Quantity = Literal["projected", "absolute", "base_rotation"]
-#: Weights of the penalty on shapes that come too near, 1/m2, one after the other; and what they keep beyond their
-#: margin, m, so that the little by which a penalty is broken does not break the margin.
+#: Increasing weights of the penalty on shapes that come too close, 1/m2; and the gap kept beyond the margin, m, so that
+#: the small violation that a penalty leaves does not violate the margin.
 STEEP, SLACK = (1e2, 1e4, 1e6, 1e8), 1e-6
 QUANTITIES = {"projected": "kg", "absolute": "kg", "base_rotation": "rad/s"}
 
 
 @dataclass(frozen=True)
 class Impactor:
-    """What strikes a frame: a body of ``mass`` along ``direction`` with ``speed``, that rebounds with ``restitution``.
+    """The striking body: its ``mass``, ``direction`` and ``speed``, and the ``restitution`` of its rebound.
 
     Args:
         direction: of the force on the robot, 3 numbers of any length.
-        axes: ``world``, or ``frame``: the direction turns with the struck frame, as when the hand faces its target.
+        axes: ``world``, or ``frame``: the direction rotates with the struck frame, as when the hand faces its target.
         speed: relative to the frame, m/s.
         mass: of the striking body along the direction (its own virtual mass), kg; infinite for a wall.
         restitution: 0 to 1.
@@ -62,11 +62,11 @@ class Impactor:
     restitution: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "direction", tuple(float(x) for x in unit(self.direction)))
+        object.__setattr__(self, "direction", tuple(float(x) for x in normalise(self.direction)))
         one_of(self.axes, ("world", "frame"), "axes", place="impactor")
-        checked(self, positive, "speed", place="impactor", unit="m/s")
-        checked(self, positive, "mass", place="impactor", unit="kg", infinite=True)
-        checked(self, number, "restitution", place="impactor", least=0.0, most=1.0)
+        check_fields(self, positive, "speed", place="impactor", unit="m/s")
+        check_fields(self, positive, "mass", place="impactor", unit="kg", infinite=True)
+        check_fields(self, number, "restitution", place="impactor", least=0.0, most=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,9 @@ class Optimum:
         joints: positions (n), rad or m.
         value: the quantity there, in ``unit``.
         unit: kg or rad/s.
-        gradient: of the quantity over the varied joints; zero inside the limits, outward at a limit or where shapes
-            would come nearer than their margin.
-        at_limit: for each joint, whether it stands at a limit of its range.
+        gradient: gradient of the quantity over the varied joints; zero inside the limits, outward at a limit or where
+            shapes would come closer than their margin.
+        at_limit: for each joint, whether it is at a limit of its range.
         starts: values that each search started from, in the order of ``found``.
         found: values where each search ended, best first.
         screened: least and greatest value of all screened configurations.
@@ -98,7 +98,9 @@ class Optimum:
 
 
 class ConfigurationObjective:
-    """A quantity of a collision over the joint positions, with its gradient, compiled; for configurations (..., n)."""
+    """A quantity of a collision as a function of the joint positions, with its gradient, compiled; for configurations
+    (..., n).
+    """
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class ConfigurationObjective:
             raise InputError(f"robot {robot.name!r} has no joints", place="configuration")
         robot.frame(frame)
         self.robot, self.frame, self.quantity = robot, frame, quantity
-        self._modes = JointModes.of(robot, locked, resistance)
+        self._modes = JointModes.from_options(robot, locked, resistance)
         self._base = np.concatenate([np.zeros(3), np.asarray(quaternion, dtype=np.float64)])
         self._mechanics = mechanics_of(robot)
         self._value, self._gradient = _kernels(robot, frame, quantity, impactor.axes)
@@ -128,19 +130,19 @@ class ConfigurationObjective:
         return QUANTITIES[self.quantity]
 
     @property
-    def squared(self) -> bool:
-        """Whether the merit is the quantity's square: a length has no gradient where it is zero, its square has."""
+    def is_squared(self) -> bool:
+        """Whether the merit is the square of the quantity: a norm has no gradient at zero, its square has."""
         return self.quantity == "base_rotation"
 
     def value(self, joints: npt.ArrayLike) -> Array:
         """The quantity (...) at configurations (..., n)."""
         merit = self._evaluate(self._value, joints)["merit"][..., 0]
-        return np.sqrt(merit) if self.squared else merit
+        return np.sqrt(merit) if self.is_squared else merit
 
     def value_and_gradient(self, joints: npt.ArrayLike) -> tuple[Array, Array]:
-        """The quantity (...) and its gradient (..., n); where a squared quantity is zero, a gradient of zero."""
+        """The quantity (...) and its gradient (..., n); zero gradient where a squared quantity is zero."""
         merit, slope = self.merit_and_gradient(joints)
-        if not self.squared:
+        if not self.is_squared:
             return merit, slope
         value = np.sqrt(merit)
         return value, np.divide(slope, 2.0 * value[..., None], out=np.zeros_like(slope), where=value[..., None] > 0.0)
@@ -150,7 +152,7 @@ class ConfigurationObjective:
         return self._evaluate(self._value, joints)["compliance"][..., 0]
 
     def merit_and_gradient(self, joints: npt.ArrayLike) -> tuple[Array, Array]:
-        """What searches work on: the quantity or its square (...), and the gradient (..., n)."""
+        """Objective of the searches: the quantity or its square (...), and the gradient (..., n)."""
         found = self._evaluate(self._gradient, joints)
         return found["merit"][..., 0], found["gradient"]
 
@@ -185,7 +187,7 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
         # Along a normal: p = (1 + e) v / (n.G n + 1 / m), as in collision.py.
         impulse = strength[0] / (compliance + strength[1])
         merit = ca.sumsqr(response.base[3:] * impulse)
-    inputs = x.named(direction=direction, strength=strength)
+    inputs = x.collect_inputs(direction=direction, strength=strength)
     outputs = {"merit": ca.densify(merit), "compliance": ca.densify(compliance)}
     value = Program(f"impact_{quantity}", inputs, outputs)
     # Only the merit is differentiated. The compliance is an output for _check_passive and needs no gradient.
@@ -196,8 +198,9 @@ def _kernels(robot: Robot, frame: str, quantity: str, axes: str) -> tuple[Kernel
 
 @dataclass(frozen=True, eq=False)
 class ConfigurationBounds:
-    """Ranges of the joints (n): ``lower`` and ``upper`` of what is searched, infinite where a joint turns freely;
-    ``first`` and ``last`` of what is screened, a full turn there."""
+    """Joint ranges (n): ``lower`` and ``upper`` of the search, infinite where a joint rotates freely; ``first`` and
+    ``last`` of the screening, a full revolution there.
+    """
 
     lower: Array
     upper: Array
@@ -208,7 +211,7 @@ class ConfigurationBounds:
 def configuration_bounds(
     robot: Robot, bounds: Mapping[str, tuple[float, float]] | None = None, vary: Sequence[str] | None = None
 ) -> ConfigurationBounds:
-    """The joint limits, narrowed by ``bounds``. A slide that varies needs both ends; others may go without end."""
+    """The joint limits, narrowed by ``bounds``. A varied prismatic joint needs both limits; others may be unlimited."""
     lower, upper = robot.lower_limits.copy(), robot.upper_limits.copy()
     for name, (low, high) in (bounds or {}).items():
         i = robot.joint_index(name)
@@ -217,7 +220,7 @@ def configuration_bounds(
         if not low <= high:
             raise InputError(f"of joint {name!r} go from {low:g} to {high:g}", place="bounds")
         if low < robot.lower_limits[i] or high > robot.upper_limits[i]:
-            raise InputError(f"of joint {name!r} go beyond its limits", place="bounds")
+            raise InputError(f"of joint {name!r} exceed its limits", place="bounds")
         lower[i], upper[i] = low, high
     first, last = lower.copy(), upper.copy()
     for i, joint in enumerate(robot.joints):
@@ -225,9 +228,9 @@ def configuration_bounds(
         if below and above:
             continue
         if joint.kind == "prismatic" and (vary is None or joint.name in vary):
-            raise InputError(f"slide {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
-        # A revolute joint with an open end is screened over one full turn from the end that it has; the search itself
-        # may go on beyond; _Space.wrapped brings a joint without any end back.
+            raise InputError(f"prismatic joint {joint.name!r} has no limits", place="bounds", hint="give bounds for it")
+        # A revolute joint with an open end is screened over one full revolution from its limit; the search itself may
+        # go beyond; _Space.wrap_angles brings a joint without limits back.
         first[i] = lower[i] if below else (upper[i] - 2.0 * np.pi if above else -np.pi)
         last[i] = first[i] + 2.0 * np.pi
     return ConfigurationBounds(lower, upper, first, last)
@@ -255,51 +258,51 @@ def optimise_configuration(
     """The configuration within the joint limits that minimises (or maximises) a quantity of a collision.
 
     Args:
-        quantity: ``projected`` or ``absolute`` virtual mass, or ``base_rotation``: the size of the jump
-            of the base's angular velocity.
+        quantity: ``projected`` or ``absolute`` virtual mass, or ``base_rotation``: the magnitude of the jump of the
+            base's angular velocity.
         start: positions of the joints that are not varied (and one more start of a search).
-        vary: names of the joints that may move; all when not given.
+        vary: names of the joints that may move; all by default.
         bounds: ranges of joints, rad or m, in place of their limits.
         quaternion: attitude of the base.
-        locked, resistance: what the joints do during the collision.
+        locked, resistance: modes of the joints during the collision.
         restarts: number of searches.
         samples: configurations screened beforehand.
         seed: of the screened configurations; the same seed gives the same result.
-        margin: least gap, m, between the robot's own collision shapes; None where they may overlap.
-        keep_out: further pairs of shapes that keep it, such as a link's and one fixed in the base's frame.
+        margin: smallest gap, m, between the robot's own collision shapes; None if they may overlap.
+        keep_out: further pairs of shapes with that gap, such as a link's and one fixed in the base's frame.
     """
-    whole(restarts, "restarts", least=1, most=samples)
-    whole(seed, "seed", least=0)
+    integer(restarts, "restarts", least=1, most=samples)
+    integer(seed, "seed", least=0)
     objective = ConfigurationObjective(
         robot, frame, impactor, quantity, quaternion=quaternion, locked=locked, resistance=resistance
     )
     space = _Space(robot, start, vary, configuration_bounds(robot, bounds, vary))
     sign = -1.0 if maximise else 1.0
-    places = space.screened(samples, seed)
+    places = space.sample_starts(samples, seed)
     apart = _apart(robot, margin, keep_out)
     if apart is not None:
-        places = places[apart.kept(space.full(places))]
+        places = places[apart.is_satisfied(space.full(places))]
         if not len(places):
             raise InputError(
                 f"none of {samples} configurations keeps all shapes {apart.margin:g} m apart", place="margin"
             )
     values = objective.value(space.full(places))
-    # A mass has its pole where the hand does not give way, a collision where both together do not.
+    # A mass has its pole where the hand does not yield, a collision where both together do not.
     _check_passive(objective, space.full(places), -1.0 / impactor.mass if quantity == "base_rotation" else 0.0)
     chosen = _starts(sign * values, min(restarts, len(values)))
     # Merits of order one: the search's test for a pole is an absolute number, and the penalty's weights are meant for
     # this scale.
-    scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.squared else 1)
+    scale = max(float(np.abs(values).max()), 1e-300) ** (2 if objective.is_squared else 1)
 
     def aim(part: Array) -> tuple[Array, Array]:
         merit, gradient = objective.merit_and_gradient(space.full(part))
         return sign * merit / scale, sign * gradient[..., space.free] / scale
 
-    done = _searched(aim, apart, space, places[chosen])
+    done = _minimise_from(aim, apart, space, places[chosen])
     points = done.points
     ends = objective.value(space.full(points))
     ranking = np.argsort(sign * ends, kind="stable")
-    winner = space.wrapped(space.full(points[ranking[0]]))
+    winner = space.wrap_angles(space.full(points[ranking[0]]))
     # Passive joints can only make the struck frame lighter than the whole robot moved as one mass, so n^T G11* n is at
     # least 1 / M; a winner below this has found the pole of a non-passive Eq. 10 and not an optimum.
     _check_passive(objective, winner, (1.0 - 1e-6) / robot.mass)
@@ -317,29 +320,29 @@ def optimise_configuration(
     )
 
 
-def _apart(robot: Robot, margin: float | None, keep_out: Sequence[Pair]) -> Apart | None:
+def _apart(robot: Robot, margin: float | None, keep_out: Sequence[Pair]) -> ClearanceConstraint | None:
     pairs = [*keep_out, *([] if margin is None else collision_pairs(robot))]
-    return Apart(robot, pairs, margin or 0.0) if pairs else None
+    return ClearanceConstraint(robot, pairs, margin or 0.0) if pairs else None
 
 
-def _searched(
-    aim: Callable[[Array], tuple[Array, Array]], apart: Apart | None, space: _Space, starts: Array
-) -> Searches:
+def _minimise_from(
+    aim: Callable[[Array], tuple[Array, Array]], apart: ClearanceConstraint | None, space: _Space, starts: Array
+) -> BoxedMinima:
     limits = space.bounds.lower[space.free], space.bounds.upper[space.free]
-    done = minimise_boxed(aim, starts, *limits)
+    done = minimise_in_box(aim, starts, *limits)
     if apart is None:
         return done
     # Continuation: each search starts where the one before ended. The steepest weight at once would make an
     # ill-conditioned valley along the edge of the margin, in which a quasi-Newton search crawls.
     for weight in STEEP:
-        done = minimise_boxed(partial(_fenced, aim, apart, space, weight), done.points, *limits)
-    # Where a search ended astray, it has found what it began with.
-    kept = apart.kept(space.full(done.points))[:, None]
+        done = minimise_in_box(partial(_add_gap_penalty, aim, apart, space, weight), done.points, *limits)
+    # A search that diverged keeps its starting point.
+    kept = apart.is_satisfied(space.full(done.points))[:, None]
     return replace(done, points=np.where(kept, done.points, starts))
 
 
-def _fenced(
-    aim: Callable[[Array], tuple[Array, Array]], apart: Apart, space: _Space, weight: float, part: Array
+def _add_gap_penalty(
+    aim: Callable[[Array], tuple[Array, Array]], apart: ClearanceConstraint, space: _Space, weight: float, part: Array
 ) -> tuple[Array, Array]:
     """The merit with a penalty on gaps below the margin."""
     merit, gradient = aim(part)
@@ -357,7 +360,7 @@ class _Space:
         given = robot.configuration(start or "zero") if named else start  # type: ignore[arg-type]
         self.given = array(given, "start", (robot.n,), hint=f"expected {robot.n} finite numbers")  # type: ignore[arg-type]
         names = robot.joint_names if vary is None else vary
-        some(names, "joint that may move", place="vary")
+        check_not_empty(names, "joint that may move", place="vary")
         unique(names, "joint", place="vary")
         self.free = np.array([robot.joint_index(name) for name in names], dtype=int)
         self.bounds = bounds
@@ -368,8 +371,8 @@ class _Space:
         joints[..., self.free] = part
         return joints
 
-    def screened(self, samples: int, seed: int) -> Array:
-        """Places spread over the ranges, and the start."""
+    def sample_starts(self, samples: int, seed: int) -> Array:
+        """Configurations spread over the ranges, and the start."""
         from scipy.stats import qmc
 
         low, high, first, last = (x[self.free] for x in vars(self.bounds).values())
@@ -378,8 +381,8 @@ class _Space:
         spread = sobol.random_base2(int(np.ceil(np.log2(samples))))
         return np.concatenate([first + (last - first) * spread, np.clip(self.given[self.free], low, high)[None]])
 
-    def wrapped(self, joints: Array) -> Array:
-        """A joint without limits may have gone round: the same configuration within half a turn."""
+    def wrap_angles(self, joints: Array) -> Array:
+        """Configuration with angles of unlimited joints wrapped to within half a revolution."""
         endless = np.zeros(joints.size, dtype=bool)
         endless[self.free] = (np.isinf(self.bounds.lower) & np.isinf(self.bounds.upper))[self.free]
         joints[endless] = np.remainder(joints[endless] + np.pi, 2.0 * np.pi) - np.pi
@@ -387,7 +390,9 @@ class _Space:
 
 
 def _starts(values: Array, restarts: int) -> npt.NDArray[np.int64]:
-    """Most from the best, some from all over: the deepest valley need not be where the best sample lies."""
+    """Starting points: most of them the best samples, some from everywhere, since the best sample need not be near the
+    optimum.
+    """
     order = np.argsort(values, kind="stable")
     best = max(1, (2 * restarts) // 3)
     rest = order[best :: max(1, (len(order) - best) // max(1, restarts - best))][: restarts - best]
@@ -395,7 +400,9 @@ def _starts(values: Array, restarts: int) -> npt.NDArray[np.int64]:
 
 
 def _check_passive(objective: ConfigurationObjective, joints: Array, least: float) -> None:
-    """Unequal resistances may put a pole into a search, where the hand gives way to no push, or comes towards it."""
+    """Raise an error if unequal resistances put a pole into a search, where the hand does not yield to a push or moves
+    against it.
+    """
     compliance = objective.compliance(joints)
     if not np.all(compliance > least):
         heavy = 1.0 / float(np.min(compliance)) if np.all(np.isfinite(compliance)) else np.nan

@@ -1,4 +1,4 @@
-"""The same collision in time: a stiff contact instead of a jump.
+"""The same collision in time: a stiff contact in place of a jump.
 
 Both systems move by their full nonlinear equations. Between their contact frames acts a wrench p that grows with the
 integral s of their relative twist (world axes, at the first one's contact point). Loading and unloading follow two
@@ -9,10 +9,10 @@ slopes, so that a contact of restitution e gives back e^2 of the energy put in::
 
 In unloading the bracket is the variable, from e^2 s1 on: as a difference it would lose all digits when e is small.
 
-K = omega^2 (S (G1* + G2*) S^T)^-1: with this stiffness all directions of the contact swing with one frequency omega and
-turn round together, as the algebraic law assumes. Along a normal that is any stiffness k = omega^2 m. As omega grows,
+K = omega^2 (S (G1* + G2*) S^T)^-1: with this stiffness all directions of the contact oscillate with one frequency omega
+and reverse together, as the algebraic law assumes. Along a normal that is any stiffness k = omega^2 m. As omega grows,
 velocities, impulse and joint reactions tend to those of :func:`spacearm.impact.collide`. The error falls as the
-contact's duration, 1 / omega: what is left is how far the systems move meanwhile.
+contact's duration, 1 / omega: it is due to the motion of the systems meanwhile.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import only_one, positive
+from spacearm.checks import check_exclusive, positive
 from spacearm.engine import Kernel
-from spacearm.engine.phase import Functions, make_stage, make_system, run_stage
+from spacearm.engine.phase import Functions, make_solver_phase, make_system, run_solver_phase
 from spacearm.engine.record import sample
 from spacearm.engine.signals import merge
-from spacearm.engine.solver import Options, Reason
+from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError
@@ -45,20 +45,20 @@ from spacearm.model.layout import Layout
 from spacearm.typing import Array
 
 RTOL, ATOL = 1e-11, 1e-13
-#: Steps after which loading or unloading is given up. One takes about ten, more if systems turn meanwhile.
+#: Steps after which loading or unloading is aborted. One takes about ten, more if systems rotate meanwhile.
 MAX_STEPS = 4000
-#: A radian of the contact's swing in units of time: the solver locates an event to 1e-13 of a unit.
+#: A radian of the contact's oscillation in units of time: the solver locates an event to 1e-13 of a unit.
 _RADIAN = 1024.0
 #: Units between samples.
 _SAMPLE = 0.1 * _RADIAN
 
-#: Contacts of one convergence study; each is a run.
+#: Largest number of contacts in one convergence study; each is a run.
 MOST_CONTACTS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class ContactRun:
-    """A finite-stiffness contact from touch to parting (or to rest, e = 0).
+    """A finite-stiffness contact from touch to separation (or to rest, e = 0).
 
     Attributes:
         time: s, of the recorded instants.
@@ -68,9 +68,9 @@ class ContactRun:
         impulse: integral of ``wrench`` (6).
         first, second: generalised velocities at the end (6 + n).
         first_reaction, second_reaction: integrals of the joints' reactions (n).
-        contact_work: work of the contact, J; with e < 1 the two slopes keep part of what was put in.
-        resistance_work: of all joints that are not locked, J. Where it is positive, Eq. 10 adds energy and the contact
-            is no more sound than the collision that it tends to (:attr:`Collision.sound`).
+        contact_work: work of the contact, J; with e < 1 the two slopes retain part of the energy put in.
+        resistance_work: work of all joints that are not locked, J. If it is positive, Eq. 10 adds energy, and the
+            contact is no more sound than the collision that it tends to (:attr:`Collision.sound`).
         energy_residual: kinetic energy at the end less that at touch and the work of contact and joints; relative.
         momentum_residual: change of the total momentum, relative.
     """
@@ -92,7 +92,7 @@ class ContactRun:
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """Finite-stiffness contacts beside the jump they tend to.
+    """Finite-stiffness contacts compared with the jump that they tend to.
 
     Attributes:
         frequency: omega of each contact, rad/s.
@@ -148,7 +148,7 @@ class _Pair:
         self.slip = slice(self.states, self.states + 6)
         quaternions = [at.quaternion.start for at in (self.first, self.second)]
         self.code = make_code(self.kernel.address(1), self.slip.stop, self.size, quaternion=quaternions)
-        # The event function is the contact's power with the sign turned, so that loading ends at a falling zero and
+        # The event function is the contact's power with the opposite sign, so that loading ends at a falling zero and
         # unloading at a rising one.
         known = self.kernel.program.event_inputs(self.code.nx)
         self.power = Kernel(Program("contact_power", known, {"power": -known["rate"][-1]}))
@@ -184,7 +184,7 @@ def simulate_contact(
         stiffness: instead of it, N/m, for kind ``normal``.
         kind, normal, restitution: as for :func:`~spacearm.impact.collide`.
     """
-    _without_friction(kind)
+    _refuse_friction(kind)
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
     if jump.impulse.ndim != 1:
         raise InputError("is one run in time, not a batch", place="contact", hint="give single states")
@@ -193,20 +193,20 @@ def simulate_contact(
     rows = selection(kind, normal)
     if not np.any(jump.closing):
         raise InputError(
-            "the systems do not move against each other", place="contact", hint="no collision: nothing to simulate"
+            "the systems do not approach each other", place="contact", hint="no collision: nothing to simulate"
         )
     matrix = omega**2 * rows.T @ mass @ rows
     return _Run(first, second, matrix, omega, float(restitution)).run()
 
 
-def _without_friction(kind: str) -> None:
+def _refuse_friction(kind: str) -> None:
     if kind == "friction":
-        raise InputError("has no friction law", place="contact", hint="a World with a Contact has: spacearm.simulate")
+        raise InputError("has no friction law", place="contact", hint="use a World with a Contact: spacearm.simulate")
 
 
 def _frequency(frequency: float | None, stiffness: float | None, kind: str, mass: Array) -> float:
     given = {"frequency": frequency, "stiffness": stiffness}
-    name = only_one(given, required=True, place="contact")
+    name = check_exclusive(given, required=True, place="contact")
     value = positive(given[str(name)], str(name), place="contact")
     if stiffness is None:
         return value
@@ -216,7 +216,7 @@ def _frequency(frequency: float | None, stiffness: float | None, kind: str, mass
 
 
 class _Branch(NamedTuple):
-    """Loading or unloading, sampled up to its very end."""
+    """Loading or unloading, sampled up to its end."""
 
     time: Array  # s, from its start
     y: Array  # see _Pair
@@ -230,8 +230,9 @@ class _Run:
     def __init__(
         self, first: FloatingSystem, second: FloatingSystem, stiffness: Array, omega: float, restitution: float
     ) -> None:
-        # Arms would lose their digits far from the origin: it goes to the contact, and nothing else changes.
-        self.first, self.second = (system.shifted(-first.contact_point) for system in (first, second))
+        # Lever arms would lose digits far from the origin: the origin is moved to the contact, and nothing else
+        # changes.
+        self.first, self.second = (system.translate(-first.contact_point) for system in (first, second))
         self.pair = _pair(first.robot, first.frame, second.robot, second.frame)
         self.stiffness, self.omega, self.e = stiffness, omega, restitution
         self.inputs = np.zeros(self.pair.kernel.n_in)
@@ -261,12 +262,12 @@ class _Run:
         return self._report(y, branches)
 
     def _branch(self, y: Array, stiffness: Array, omega: float, *, falling: bool) -> _Branch:
-        """Until the contact's power changes sign."""
+        """Integrate until the contact's power changes sign."""
         pair, unit = self.pair, 1.0 / (_RADIAN * omega)
         self.inputs[pair.kernel.inputs["stiffness"]] = stiffness.ravel()
         self.inputs[pair.kernel.inputs["unit"]] = unit
-        # A linear contact turns round after a quarter period. Four times that is patience enough: beyond it the systems
-        # rotate in a contact that is too soft to compare with a jump.
+        # A linear contact reverses after a quarter period. Four times that is ample: beyond it the systems rotate in a
+        # contact that is too soft to compare with a jump.
         end = 2.0 * np.pi * _RADIAN
         watched = Functions(pair.power.address(1), pair.power.n_in, [-1 if falling else 1], [True])
         system = make_system(pair.code, self.inputs, pair.size, merge([], end), functions=watched)
@@ -274,13 +275,13 @@ class _Run:
         # for them.
         scale = np.abs(y) + 1e-3 * np.abs(y[: pair.states]).max()
         options = Options(1, 0.0, RTOL, ATOL * np.maximum(scale, 1e-9), np.inf, MAX_STEPS, 1)
-        # The last sample is for the end, whenever it comes.
-        stage = make_stage(system, options, [*np.arange(0.0, end, _SAMPLE), np.inf], full=True)
-        if run_stage(stage, y) != Reason.TERMINAL_EVENT:
+        # The last sample is reserved for the end.
+        stage = make_solver_phase(system, options, [*np.arange(0.0, end, _SAMPLE), np.inf], full=True)
+        if run_solver_phase(stage, y) != EndReason.TERMINAL_EVENT:
             raise SimulationError(
-                "the contact does not come to an end",
+                "the contact does not end",
                 place="contact",
-                hint="it is so soft that the systems turn meanwhile: raise the frequency",
+                hint="it is so soft that the systems rotate meanwhile: raise the frequency",
             )
         sample(system, 0, float(stage.progress.now[0]), system.work.y, stage.record)
         count, slip = int(stage.record.counts[0]), pair.slip
@@ -343,11 +344,11 @@ def contact_convergence(
     normal: npt.ArrayLike | None = None,
     restitution: float = 0.0,
 ) -> Convergence:
-    """Contacts of growing frequency (rad/s) or (kind ``normal``) stiffness (N/m), how near they come to the jump."""
-    _without_friction(kind)
+    """Contacts of increasing frequency (rad/s) or (kind ``normal``) stiffness (N/m), compared with the jump."""
+    _refuse_friction(kind)
     jump = collide(first, second, kind=kind, normal=normal, restitution=restitution)
     mass = effective_mass(first, second, kind=kind, normal=normal)
-    only_one({"frequencies": frequencies, "stiffnesses": stiffnesses}, required=True, place="contact")
+    check_exclusive({"frequencies": frequencies, "stiffnesses": stiffnesses}, required=True, place="contact")
     if frequencies is None:
         frequencies = [_frequency(None, k, kind, mass) for k in stiffnesses or ()]
     omega = np.asarray(frequencies, dtype=np.float64)

@@ -1,6 +1,6 @@
-"""The extended generalized inertia tensor from MuJoCo's mass matrix and Jacobian, by dense algebra of another kind.
+"""The extended generalized inertia tensor from MuJoCo's mass matrix and Jacobian, as an independent check.
 
-All of H is inverted at once with the locked joints' rows struck out; neither H* nor the united body is used.
+All of H is inverted at once with the rows of locked joints removed; neither H* nor the united body is used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.model import Robot
-from spacearm.simulate.check.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.typing import Array
 
 
@@ -24,13 +24,13 @@ def tensor_by_mujoco(
     resistance: Resistance = 0.0,
 ) -> Array:
     """G* (6, 6), world axes, of one state; arguments as for :meth:`spacearm.impact.ImpactPoint.tensor`."""
-    modes = JointModes.of(robot, locked, resistance)
+    modes = JointModes.from_options(robot, locked, resistance)
     pose = np.asarray(base, dtype=np.float64)
-    twin = MujocoTwin(robot)
+    twin = MujocoModel(robot)
     twin.set_state(pose[:3], pose[3:], np.asarray(joints, dtype=np.float64), np.zeros(robot.dofs))
     matrix, jacobian = twin.mass_matrix(), twin.frame_jacobian(frame)
     push = jacobian.T.copy()
-    # Eq. 10: what would hold every joint still, were all held, is the joint part left by a rigid motion of the whole.
+    # Eq. 10: the torque that would hold every joint still is the joint part left by a rigid motion of the whole.
     rigid = np.linalg.solve(matrix[:6, :6], push[:6])
     held = push[6:] - matrix[6:, :6] @ rigid
     push[6:] -= (modes.resistance * (1.0 - modes.locked))[:, None] * held

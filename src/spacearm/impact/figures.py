@@ -1,4 +1,4 @@
-"""Figures of the study: maps over directions, mass ellipses on the configuration, contacts that stiffen."""
+"""Figures of the study: maps over directions, mass ellipses on the configuration, contacts of increasing stiffness."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, new_figure
+from spacearm.figures import COLOURS, add_curve, new_figure
 from spacearm.impact.contact import Convergence
 from spacearm.impact.virtual_mass import MassEllipsoid
 from spacearm.model import Robot
@@ -16,7 +16,7 @@ from spacearm.typing import Array
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-#: Length (m) of the largest mass on a drawing, relative to the drawing's size.
+#: Length (m) of the largest mass in a figure, relative to the size of the figure.
 ELLIPSE_SHARE = 0.35
 
 
@@ -30,17 +30,17 @@ def direction_curves(
     x: str = "direction θ",
     zero_line: bool = False,
 ) -> go.Figure:
-    """Curves over the direction in a plane; ``angles`` in rad, ``peaks`` (deg, value) get a mark."""
+    """Curves over the direction in a plane; ``angles`` in rad, ``peaks`` (deg, value) are marked."""
     figure = new_figure(x=x, x_unit="deg", y=y, y_unit=y_unit)
     degrees = np.degrees(angles)
     for i, (name, values) in enumerate(curves.items()):
         line = {"width": 2.5, "simplify": False}
         peak = (peaks or {}).get(name)
         label = name if peak is None else f"{name}: {peak[1]:.3g} {y_unit} at {peak[0]:.1f}°"
-        curve(figure, degrees, values, label, colour=i, dash=i, line=line, legendgroup=name)
+        add_curve(figure, degrees, values, label, colour=i, dash=i, line=line, legendgroup=name)
         if peak is not None:
             dot: dict[str, Any] = {"mode": "markers", "marker": {"size": 9}, "legendgroup": name, "showlegend": False}
-            curve(figure, [peak[0]], [peak[1]], label, colour=i, **dot)
+            add_curve(figure, [peak[0]], [peak[1]], label, colour=i, **dot)
     figure.update_xaxes(range=[degrees[0], degrees[-1]], dtick=30)
     if zero_line:
         figure.add_hline(y=0.0, line={"width": 1, "color": "rgba(127, 127, 127, 0.8)"})
@@ -81,13 +81,13 @@ def ellipses_on_configuration(
     figure.add_scatter(**_links(segments, 2, 7, 9))
     for i, (name, ellipse) in enumerate(ellipses.items()):
         shape = hand + scale * ellipse.surface()
-        curve(figure, shape[:, 0], shape[:, 1], name, colour=i, dash=i)
+        add_curve(figure, shape[:, 0], shape[:, 1], name, colour=i, dash=i)
         for k in range(2):
             reach = scale * ellipse.masses[k] * ellipse.axes[:, k]
             ends = np.array([hand - reach, hand + reach])
             text = f"{name}: {ellipse.masses[k]:.4g} kg"
             thin: dict[str, Any] = {"line": {"width": 1}, "showlegend": False, "hovertext": text, "hoverinfo": "text"}
-            curve(figure, ends[:, 0], ends[:, 1], name, colour=i, **thin)
+            add_curve(figure, ends[:, 0], ends[:, 1], name, colour=i, **thin)
     for name, place in (marks or {}).items():
         marker = {"symbol": "cross", "size": 11, "color": COLOURS[3]}
         figure.add_scatter(x=[place[0]], y=[place[1]], mode="markers", marker=marker, name=name)
@@ -128,12 +128,12 @@ def sphere_map(azimuth: Array, polar: Array, values: Array, *, unit: str) -> go.
 
 
 def convergence_curves(cases: Mapping[str, Convergence], colours: Mapping[str, int] | None = None) -> go.Figure:
-    """How far a finite-stiffness contact is from the jump, over its frequency; ``colours`` by name."""
+    """Deviation of a finite-stiffness contact from the jump, over its frequency; ``colours`` by name."""
     figure = new_figure(x="contact frequency ω", x_unit="rad/s", y="largest velocity error / largest jump")
     for i, (name, case) in enumerate(cases.items()):
         label = f"{name} (order {case.order:.2f})" if np.isfinite(case.order) else name
         style: dict[str, Any] = {"colour": (colours or {}).get(name, i), "dash": i, "mode": "lines+markers"}
-        curve(figure, case.frequency, case.error, label, marker={"size": 7}, **style)
+        add_curve(figure, case.frequency, case.error, label, marker={"size": 7}, **style)
     power = {"type": "log", "exponentformat": "power", "dtick": 1}
     figure.update_xaxes(**power)
     figure.update_yaxes(**power)

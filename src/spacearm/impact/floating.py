@@ -1,4 +1,4 @@
-"""One of the two systems that collide: a robot or a body, where it is, how it moves, what its joints do."""
+"""One of the two colliding systems: a robot or a body, its pose, its motion, and the modes of its joints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, positive, unit_vector
-from spacearm.engine.device import Device, as_given, cupy, is_device_array
+from spacearm.engine.device import Device, as_native_array, cupy, is_device_array
 from spacearm.errors import InputError
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
@@ -21,7 +21,7 @@ from spacearm.simulate.state import State
 from spacearm.typing import Array
 
 IDENTITY = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
-#: Name of the frame at which :func:`free_body` and :func:`ball` are struck.
+#: Name of the frame at which :func:`free_body` and :func:`solid_ball` are struck.
 CONTACT = "contact"
 
 
@@ -29,19 +29,20 @@ CONTACT = "contact"
 class FloatingSystem:
     """A free-floating system just before it is struck. Arrays may have leading batch dimensions that broadcast.
 
-    ``joints``, ``base`` and ``velocity`` may be arrays on a GPU (CuPy's, or anything with DLPack), which are not looked
-    through; what follows from them is there too. :func:`~spacearm.impact.effective_mass` takes such systems;
-    collisions are worked out on the processor.
+    ``joints``, ``base`` and ``velocity`` may be arrays on a GPU (CuPy's, or anything with DLPack), which are not
+    checked; derived quantities are there too. :func:`~spacearm.impact.effective_mass` takes such systems; collisions
+    are computed on the CPU.
 
     Attributes:
         robot: any robot; a single body is a robot without joints, see :func:`free_body`.
         frame: its contact frame; the contact point is this frame's origin.
         joints: positions (..., n) or the name of a configuration.
         base: pose of the base (..., 7): position in the world (m), quaternion (w, x, y, z).
-        velocity: generalised velocity (..., 6 + n), base part in BASE axes; nothing moves when left out.
+        velocity: generalised velocity (..., 6 + n), base part in BASE axes; at rest if omitted.
         locked: joints whose rate the impact does not change.
         resistance: mu of the others, 0 to 1.
-        held: whether the base is held from outside (by the ground, a stand, a docking port): its velocity stays.
+        held: whether an external support (the ground, a stand, a docking port) holds the base: its velocity does not
+            change.
         device: where batches run, "cpu" or "gpu"; with a GPU, NumPy arrays go there and come back.
     """
 
@@ -68,12 +69,14 @@ class FloatingSystem:
         on_gpu = any(map(is_device_array, given.values()))
         for name, value in given.items():  # all in one place
             object.__setattr__(self, name, cupy().asarray(value) if on_gpu else value)
-        object.__setattr__(self, "modes", JointModes.of(self.robot, self.locked, self.resistance))
+        object.__setattr__(self, "modes", JointModes.from_options(self.robot, self.locked, self.resistance))
         if self.held and np.any(self.modes.resistance):
-            raise InputError("joints resist, and the base is held", place="resistance", hint="Eq. 10 has a free base")
+            raise InputError(
+                "joints resist, and the base is held", place="resistance", hint="Eq. 10 assumes a free base"
+            )
 
     @classmethod
-    def at(
+    def from_state(
         cls,
         robot: Robot,
         frame: str,
@@ -89,7 +92,7 @@ class FloatingSystem:
         return cls(robot, frame, state.joints, base, state.velocity, locked, resistance, held)
 
     @property
-    def on_gpu(self) -> bool:
+    def is_on_gpu(self) -> bool:
         """Whether its arrays are on a GPU."""
         return is_device_array(self.joints)
 
@@ -100,25 +103,25 @@ class FloatingSystem:
 
     @cached_property
     def response(self) -> ImpulseResponse:
-        """What an impulse at the contact does."""
+        """Response to an impulse at the contact."""
         if self.held:
-            return self._held_response()
+            return self._fixed_base_response()
         return self.point.response(
             self.joints, base=self.base, locked=self.modes.locked, resistance=self.modes.resistance
         )
 
-    def _held_response(self) -> ImpulseResponse:
-        """Of the joints alone: rows of the base and of locked joints leave the equations of motion."""
-        xp: Any = cupy() if self.on_gpu else np
+    def _fixed_base_response(self) -> ImpulseResponse:
+        """Response of the joints alone: the equations of motion without rows of the base and of locked joints."""
+        xp: Any = cupy() if self.is_on_gpu else np
         free = np.concatenate([np.zeros((*self.modes.locked.shape[:-1], 6)), 1.0 - self.modes.locked], axis=-1)
         mass, jacobian = xp.asarray(self.point.mechanics.mass_matrix(self._q)), self._jacobian
         held = xp.asarray(np.eye(self.robot.dofs) * (1.0 - free)[..., None])
         free = xp.asarray(free)
-        # Rows and columns of what is held become the identity's: the matrix stays regular and of one shape for a batch
-        # with different joints locked.
+        # Rows and columns of held degrees of freedom become those of the identity: the matrix stays regular and of one
+        # shape for a batch with different locked joints.
         kept = free[..., :, None] * mass * free[..., None, :] + held
         moved = np.linalg.solve(kept, np.swapaxes(jacobian * free[..., None, :], -1, -2))
-        # What the held rows of M dv = J^T p lack is what locks and support bear.
+        # The residual of the held rows of M dv = J^T p is the load on locks and support.
         borne = (mass @ moved - np.swapaxes(jacobian, -1, -2)) * (1.0 - free)[..., :, None]
         return ImpulseResponse(jacobian @ moved, moved[..., :6, :], moved[..., 6:, :], borne[..., 6:, :])
 
@@ -127,7 +130,9 @@ class FloatingSystem:
         return self.point.mechanics.jacobian(self.frame, self._q, base=self.base)
 
     def support(self, impulse: Array, change: Array) -> Array:
-        """Impulse (..., 6) on a held base, base axes at its origin, where ``change`` is the jump of all velocities."""
+        """Impulse (..., 6) of the support on a held base, base axes at its origin; ``change`` is the jump of all
+        velocities.
+        """
         if not self.held:
             return np.zeros((*np.shape(change)[:-1], 6))
         # M change = J^T impulse + support: what the equation of momentum lacks in the base's rows is what the support
@@ -156,19 +161,19 @@ class FloatingSystem:
 
     def momentum(self, velocity: Array | None = None) -> Array:
         """Linear and angular momentum about the contact point (..., 6), world axes."""
-        here = self._at_the_contact
+        here = self._contact_centred_base
         nu = self._nu if velocity is None else velocity
         return self.point.mechanics.momentum(self._q, nu, base=here, about=np.zeros(3))
 
     @cached_property
     def lever(self) -> Array:
-        """From the contact point to the mass centre (..., 3), m, world axes."""
-        return self.point.mechanics.centre_of_mass(self._q, base=self._at_the_contact)
+        """Vector from the contact point to the mass centre (..., 3), m, world axes."""
+        return self.point.mechanics.centre_of_mass(self._q, base=self._contact_centred_base)
 
     @property
     def base_at_contact(self) -> tuple[Array, Array]:
         """Rotation matrix of the base, and from the contact point to its origin (..., 3), world axes, m."""
-        here = self._at_the_contact
+        here = self._contact_centred_base
         return rotation_matrices(here[..., 3:]), here[..., :3]
 
     @property
@@ -178,8 +183,8 @@ class FloatingSystem:
         return State(base[:3], base[3:], self._q, self._nu)
 
     @cached_property
-    def _at_the_contact(self) -> Array:
-        """Pose of the base with the contact point as origin: in far-away places the arms would lose their digits."""
+    def _contact_centred_base(self) -> Array:
+        """Pose of the base with the contact point as origin: at large coordinates the lever arms would lose digits."""
         pose: Any = self.base
         pose = pose.copy()
         pose[..., :3] = 0.0
@@ -190,15 +195,15 @@ class FloatingSystem:
         return moved
 
     def with_velocity(self, velocity: npt.ArrayLike) -> FloatingSystem:
-        """The same with another generalised velocity."""
+        """The same system with another generalised velocity."""
         return replace(self, velocity=velocity)
 
-    def meeting(self, other: FloatingSystem) -> FloatingSystem:
-        """The same, shifted (not turned) so that its contact frame's origin lies at the other's."""
-        return self.shifted(other.contact_point - self.contact_point)
+    def move_to_contact(self, other: FloatingSystem) -> FloatingSystem:
+        """The same system, translated (not rotated) so that its contact frame's origin coincides with the other's."""
+        return self.translate(other.contact_point - self.contact_point)
 
-    def shifted(self, shift: Array) -> FloatingSystem:
-        """The same, moved by a vector of the world (..., 3), m."""
+    def translate(self, shift: Array) -> FloatingSystem:
+        """The same system, translated by a vector in the world (..., 3), m."""
         base: Any = self.base
         lead = np.broadcast_shapes(base.shape[:-1], shift.shape[:-1])
         moved = np.broadcast_to(base, (*lead, 7)).copy()
@@ -215,10 +220,10 @@ class FloatingSystem:
 
 
 def _rows(value: Any, what: str, size: int) -> Array:
-    """Numbers (..., size); those on a GPU are not looked through."""
+    """Numbers (..., size); those on a GPU are not checked."""
     if not is_device_array(value):
         return array(value, what, (..., size))
-    given: Array = as_given(value)
+    given: Array = as_native_array(value)
     if given.dtype != np.float64 or given.shape[-1:] != (size,):
         raise InputError(f"is {given.dtype} {given.shape}", place=what, hint=f"expected float64 (..., {size})")
     return given
@@ -255,12 +260,12 @@ def free_body(
     return Robot(name, (Body(name, Inertia(mass, np.asarray(com), tensor)),), (), (Frame(CONTACT, name, place),))
 
 
-def ball(mass: float, radius: float = 0.05, *, name: str = "ball") -> Robot:
-    """A solid ball, struck in line with its centre: to a central hit it is the paper's mass point."""
+def solid_ball(mass: float, radius: float = 0.05, *, name: str = "ball") -> Robot:
+    """A solid ball, struck in line with its centre: equivalent to the paper's mass point in a central impact."""
     return free_body(mass, [0.4 * mass * positive(radius, "radius of the ball", unit="m") ** 2] * 3, name=name)
 
 
-def flying(
+def build_system(
     robot: Robot,
     frame: str,
     *,
@@ -280,10 +285,10 @@ def flying(
     angular = np.einsum("...ji,...j->...i", turn, array(angular_velocity, "angular velocity", (..., 3)))
     turning = np.zeros(robot.n) if rates is None else array(rates, "rates", (..., robot.n))
     return FloatingSystem(
-        robot, frame, joints, _joined(place, attitude), _joined(linear, angular, turning), locked, resistance
+        robot, frame, joints, _concatenate(place, attitude), _concatenate(linear, angular, turning), locked, resistance
     )
 
 
-def _joined(*parts: Array) -> Array:
+def _concatenate(*parts: Array) -> Array:
     lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
     return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)

@@ -1,8 +1,8 @@
-"""A hit with Coulomb friction: Routh's integration over the normal impulse, in space.
+"""An impact with Coulomb friction: Routh's integration over the normal impulse, in space.
 
 With the compliance C = S (G1* + G2*) S^T of the contact point (3 x 3) and the relative velocity w = v2 - v1, the normal
-impulse p on the first system takes the place of time. While surfaces slide along t (the direction of w_t), friction
-is mu t::
+impulse p on the first system takes the place of time. While surfaces slide along t (the direction of w_t), friction is
+mu t::
 
     dw/dp = -C (n + mu t)
 
@@ -18,8 +18,8 @@ The hit ends by a hypothesis of restitution, of the closing speed u = n . w::
                 restitution tends to as its stiffness grows, tangentially faster than along the normal
 
 For a hit that slides in one direction throughout, or not at all, all four are the same; for e = 0 always, and for e = 1
-the last two. After E. J. Routh, Dynamics of a System of Rigid Bodies (1905); W. J. Stronge, Impact Mechanics (2000);
-J. A. Batlle, J. Applied Mechanics 63 (1996).
+the last two. After E. J. Routh, Dynamics of a System of Rigid Bodies (1905); W. J. Stronge, Impact Mechanics (2000); J.
+A. Batlle, J. Applied Mechanics 63 (1996).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from spacearm.engine import Kernel
-from spacearm.engine.phase import Functions, make_stage, make_system, run_stage
+from spacearm.engine.phase import Functions, make_solver_phase, make_system, run_solver_phase
 from spacearm.engine.signals import merge
-from spacearm.engine.solver import Options, Reason
+from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import SimulationError
@@ -46,16 +46,17 @@ Hypothesis = Literal["newton", "poisson", "energetic", "contact"]
 HYPOTHESES: tuple[str, ...] = get_args(Hypothesis)
 #: Sliding has stopped where it is this slow, relative to the velocity before.
 STOPPED = 1e-14
-#: The direction of sliding stays where it turns this little, relative to the compliance.
+#: The direction of sliding counts as constant if it rotates this little, relative to the compliance.
 SETTLED = 1e-11
 _RTOL, _ATOL, _MAX_STEPS = 1e-12, 1e-15, 100_000
-#: Units of the solver's variable, which locates events to 1e-13 of one, in a hit as long as its compression.
+#: Units of the solver's variable, which locates events to 1e-13 of one, in an impact as long as its compression.
 _UNITS = 1024.0
 
 
-class Hit(NamedTuple):
-    """Impulse on the first system (3), relative velocity after (3), share of the normal impulse at which sliding stops
-    (NaN where it never does)."""
+class FrictionalHit(NamedTuple):
+    """Impulse on the first system (3), relative velocity after (3), fraction of the normal impulse at which sliding
+    stops (NaN if it never does).
+    """
 
     impulse: Array
     after: Array
@@ -63,11 +64,11 @@ class Hit(NamedTuple):
 
 
 class Sliding(NamedTuple):
-    """What surfaces did in hits with friction.
+    """Sliding of surfaces in impacts with friction.
 
     Args:
         before, after: velocity (..., 3) of the second surface along the first, m/s, world axes.
-        stopped: share of the normal impulse (...) at which sliding stopped, NaN where it never did.
+        stopped: fraction of the normal impulse (...) at which sliding stopped, NaN if it never did.
     """
 
     before: Array
@@ -76,37 +77,38 @@ class Sliding(NamedTuple):
 
     @property
     def words(self) -> Array:
-        """``slides`` throughout, ``sticks`` in the end, or ``slides anew`` after it stopped."""
+        """``slides`` throughout, ``sticks`` at the end, or ``slides anew`` after it stopped."""
         still = np.linalg.norm(self.after, axis=-1) <= 1e-9 * np.linalg.norm(self.before, axis=-1)
         return np.where(np.isnan(self.stopped), "slides", np.where(still, "sticks", "slides anew"))
 
 
 class _Point(NamedTuple):
-    """A place on the way: relative velocity, impulse, and the integral of u (or of u / (1 + chi u)) dp."""
+    """A point of the integration: relative velocity, impulse, and the integral of u (or of u / (1 + chi u)) dp."""
 
     velocity: Array
     impulse: Array
     work: float
 
 
-class _Turning(NamedTuple):
-    """Sliding whose direction turns: kernel of the rates, and of what ends it."""
+class _CurvedSliding(NamedTuple):
+    """Sliding in a changing direction: kernels of the rates and of the events that end it."""
 
     rates: Kernel
     watched: Kernel
 
 
 @lru_cache(maxsize=1)
-def _turning() -> _Turning:
-    """In the variable sigma, d sigma = dp / (s (1 + chi u)), s = |w_t|: nothing is divided by a speed that vanishes.
+def _compile_curved_sliding() -> _CurvedSliding:
+    """Kernels in the variable sigma, d sigma = dp / (s (1 + chi u)), s = |w_t|, which avoids division by a vanishing
+    speed.
 
     The state is (ln s, direction of sliding, u, impulse along the tangents and the normal, work).
     """
     state, c, numbers, until = (ca.SX.sym(*x) for x in (("state", 7), ("c", 3, 3), ("numbers", 3), ("until", 4)))
     (log_s, angle, u), (mu, chi, unit) = ca.vertsplit(state[:3]), ca.vertsplit(numbers)
     s, slow = ca.exp(log_s), 1.0 + chi * u
-    # Polar coordinates of the slip: s and its angle separate how fast the surfaces slide from where to. The rate of the
-    # angle has 1/s in Cartesian form; the variable sigma takes it out.
+    # Polar coordinates of the slip: s and its angle separate the sliding speed from its direction. The rate of the
+    # angle has 1/s in Cartesian form; the variable sigma removes it.
     push = ca.vertcat(mu * ca.cos(angle), mu * ca.sin(angle), 1.0)
     pull = c @ push
     along = ca.cos(angle) * pull[0] + ca.sin(angle) * pull[1]
@@ -121,24 +123,25 @@ def _turning() -> _Turning:
     inputs = {"state": state, "compliance": c, "numbers": numbers, "until": until}
     rates = Program("turning_slip", inputs, {"rate": rate, "ends": ends})
     known = rates.event_inputs(7)
-    return _Turning(Kernel(rates), Kernel(Program("turning_slip_ends", known, {"ends": known["ends"]})))
+    return _CurvedSliding(Kernel(rates), Kernel(Program("turning_slip_ends", known, {"ends": known["ends"]})))
 
 
 def frictional_hit(
     compliance: Array, velocity: Array, normal: Array, restitution: float, friction: float, hypothesis: str
-) -> Hit:
-    """One hit; ``velocity`` closes along ``normal``."""
+) -> FrictionalHit:
+    """One impact; ``velocity`` closes along ``normal``."""
     # In units in which the velocity and the compliance along the normal are one; the normal is the third axis.
     speed, ease = float(np.linalg.norm(velocity)), float(normal @ compliance @ normal)
     axes = np.vstack([np.linalg.svd(normal[None])[2][1:], normal])
     c, w = axes @ compliance @ axes.T / ease, axes @ velocity / speed
-    course = _Course(c, w, restitution, friction, hypothesis)
+    course = _HitIntegration(c, w, restitution, friction, hypothesis)
     impulse, after = course.end.impulse @ axes, course.end.velocity @ axes
-    return Hit(impulse * speed / ease, after * speed, course.stopped)
+    return FrictionalHit(impulse * speed / ease, after * speed, course.stopped)
 
 
-class _Course:
-    """The way from touch to parting: sliding while the direction turns, sliding straight on, and what follows on that.
+class _HitIntegration:
+    """Integration from touch to separation: sliding while the direction changes, straight sliding, and the motion after
+    it.
 
     Axes are two tangents and the normal.
     """
@@ -152,13 +155,15 @@ class _Course:
         self.end, over = self._slide(_Point(w, np.zeros(3), 0.0))
         if not over:
             before = self.end.impulse[2]
-            self.end, over = self._straight(self.end, np.append(self._held(), 1.0))
+            self.end, over = self._slide_straight(self.end, np.append(self._sticking_friction(), 1.0))
             self.stopped = float(before / self.end.impulse[2])
         if not (over and np.isfinite(self.end.impulse).all()):
-            raise SimulationError("the hit does not come to an end", place="contact")
+            raise SimulationError("the impact does not end", place="contact")
 
-    def _until(self) -> Array:
-        """Numbers a of what is left, a . (u, p, work, 1): of compression, then of the hit; positive until the end."""
+    def _end_condition(self) -> Array:
+        """Coefficients a of the remaining quantity, a . (u, p, work, 1): of compression, then of the impact; positive
+        until the end.
+        """
         if self.turned is None:
             return np.array([1.0, 0.0, 0.0, 0.0])
         if self.e == 0.0 or self.hypothesis == "newton":
@@ -168,20 +173,20 @@ class _Course:
         kept = 0.0 if self.hypothesis == "contact" else (1.0 - self.e**2) * self.turned.work
         return np.array([0.0, 0.0, 1.0, -kept])
 
-    def _left(self, at: _Point) -> float:
-        return float(self._until() @ [at.velocity[2], at.impulse[2], at.work, 1.0])
+    def _end_value(self, at: _Point) -> float:
+        return float(self._end_condition() @ [at.velocity[2], at.impulse[2], at.work, 1.0])
 
     def _slide(self, point: _Point) -> tuple[_Point, bool]:
-        """Until sliding stops or the hit is over, and which."""
+        """Slide until sliding stops or the impact is over, and report which."""
         # At most two parts: compression and restitution, each ended by its own event.
         for _ in range(2):
-            if self._straightens(point):
+            if self._slides_straight(point):
                 break
-            point, reached = self._turn(point)
+            point, reached = self._slide_curved(point)
             if not reached:
                 break
             ended, self.turned = self.turned is not None, self.turned or point
-            if ended or self._left(point) <= 0.0 or self.e == 0.0:
+            if ended or self._end_value(point) <= 0.0 or self.e == 0.0:
                 return point, True
         slip = float(np.hypot(*point.velocity[:2]))
         if slip <= 2.0 * STOPPED:
@@ -190,92 +195,97 @@ class _Course:
         # Along a settled direction slip falls linearly with p and stops after slip / braking; it never does where the
         # coupling through C_tn speeds it up.
         braking = float(point.velocity[:2] @ (self.c @ push)[:2]) / slip
-        return self._straight(point, push, slip / braking if braking > 0.0 else np.inf)
+        return self._slide_straight(point, push, slip / braking if braking > 0.0 else np.inf)
 
-    def _across(self, direction: Array) -> float:
-        """How fast a direction of sliding turns, for a unit of normal impulse and of slip."""
+    def _direction_rate(self, direction: Array) -> float:
+        """Rate of change of the sliding direction, per unit of normal impulse and of slip."""
         pull = self.c[:2] @ np.append(self.mu * direction, 1.0)
         return float(direction[0] * pull[1] - direction[1] * pull[0])
 
-    def _straightens(self, at: _Point) -> bool:
-        """Whether it does not slide, or not in a direction that turns."""
+    def _slides_straight(self, at: _Point) -> bool:
+        """Whether it does not slide, or slides in a constant direction."""
         slip = float(np.hypot(*at.velocity[:2]))
         if slip <= 2.0 * STOPPED:
             return True
-        return abs(self._across(at.velocity[:2] / slip)) <= 2.0 * SETTLED * float(np.linalg.norm(self.c[:2]))
+        return abs(self._direction_rate(at.velocity[:2] / slip)) <= 2.0 * SETTLED * float(np.linalg.norm(self.c[:2]))
 
-    def _turn(self, start: _Point) -> tuple[_Point, bool]:
-        """Until what :meth:`_until` asks for, until sliding stops or its direction stays; whether the first."""
+    def _slide_curved(self, start: _Point) -> tuple[_Point, bool]:
+        """Slide until the condition of :meth:`_end_condition`, until sliding stops or its direction is constant;
+        whether the first.
+        """
         ensure_loops()
-        code, ends = _turning()
+        code, ends = _compile_curved_sliding()
         slip, u = np.hypot(*start.velocity[:2]), start.velocity[2]
         # A unit of sigma about 1/1024 of the compression: the solver locates events to an absolute share of a unit.
         unit = min(1.0, self.closing / slip) / (1.0 + self.chi * self.closing) / _UNITS
         inp, places = np.zeros(code.n_in), code.inputs
-        inp[places["compliance"]], inp[places["until"]] = self.c.ravel(), self._until()
+        inp[places["compliance"]], inp[places["until"]] = self.c.ravel(), self._end_condition()
         inp[places["numbers"]] = self.mu, self.chi, unit
         watched = Functions(ends.address(1), ends.n_in, [-1] * 3, [True] * 3)
         system = make_system(make_code(code.address(1), 7, 7), inp, code.n_out, merge([], 1e15), functions=watched)
-        stage = make_stage(system, Options(1, 0.0, _RTOL, np.full(7, _ATOL), np.inf, _MAX_STEPS, 1))
+        stage = make_solver_phase(system, Options(1, 0.0, _RTOL, np.full(7, _ATOL), np.inf, _MAX_STEPS, 1))
         angle = np.arctan2(start.velocity[1], start.velocity[0])
-        if run_stage(stage, np.array([np.log(slip), angle, u, *start.impulse, start.work])) != Reason.TERMINAL_EVENT:
-            raise SimulationError("the hit does not come to an end", place="contact")
+        if (
+            run_solver_phase(stage, np.array([np.log(slip), angle, u, *start.impulse, start.work]))
+            != EndReason.TERMINAL_EVENT
+        ):
+            raise SimulationError("the impact does not end", place="contact")
         log_s, angle, u, *impulse, work = system.work.y
         slip = np.exp(log_s) * np.array([np.cos(angle), np.sin(angle)])
         return _Point(np.append(slip, u), np.array(impulse), float(work)), stage.record.log[0, 2] == 0.0
 
-    def _straight(self, start: _Point, push: Array, most: float = np.inf) -> tuple[_Point, bool]:
-        """On with a push that stays, for so much normal impulse or until the hit is over, and which."""
+    def _slide_straight(self, start: _Point, push: Array, most: float = np.inf) -> tuple[_Point, bool]:
+        """Continue with a constant push for this normal impulse or until the impact is over, and report which."""
         pull = self.c @ push
         u, fall = float(start.velocity[2]), float(pull[2])
 
-        def after(p: float) -> _Point:
+        def point_after(p: float) -> _Point:
             middle = u - 0.5 * fall * p
             if self.chi and abs(fall * p) > 1e-7 * abs(u):  # else the midpoint has all digits
-                work = (self._stored(u) - self._stored(u - fall * p)) / fall
+                work = (self._velocity_integral(u) - self._velocity_integral(u - fall * p)) / fall
             else:
                 work = p * middle / (1.0 + self.chi * middle)
             return _Point(start.velocity - p * pull, start.impulse + p * push, start.work + work)
 
         # Compression may end inside this straight part; its impulse and work are needed by the hypotheses.
         if self.turned is None and fall > 0.0 and u / fall <= most:
-            self.turned = after(u / fall)
+            self.turned = point_after(u / fall)
         rest = np.inf if self.turned is None else self._rest(start, u, fall)
         over = bool(rest <= most)
-        return after(rest if over else most), over
+        return point_after(rest if over else most), over
 
-    def _held(self) -> Array:
-        """Friction (2) on the first surface for a unit of normal impulse, where nothing slides."""
+    def _sticking_friction(self) -> Array:
+        """Friction (2) on the first surface per unit of normal impulse, when nothing slides."""
         tt, tn = self.c[:2, :2], self.c[:2, 2]
         f = np.linalg.solve(tt, -tn)
         if np.linalg.norm(f) > self.mu:
 
-            def along(bend: float) -> Array:
+            def friction_at(bend: float) -> Array:
                 return np.asarray(np.linalg.solve(self.mu * tt + bend * np.eye(2), -tn), dtype=np.float64)
 
             # Bracket of the root: |along(0)| > 1 since sticking needs more than mu, and for bend = 2 |C_tn| the
             # solution is shorter than |C_tn| / bend = 1/2 because C_tt is positive definite.
             most = 2.0 * float(np.linalg.norm(tn))
-            bend = brentq(lambda x: float(np.linalg.norm(along(x))) - 1.0, 0.0, most, xtol=1e-300, rtol=1e-15)
-            f = self.mu * along(bend)
+            bend = brentq(lambda x: float(np.linalg.norm(friction_at(x))) - 1.0, 0.0, most, xtol=1e-300, rtol=1e-15)
+            f = self.mu * friction_at(bend)
         return np.asarray(f, dtype=np.float64)
 
-    def _stored(self, u: float) -> float:
+    def _velocity_integral(self, u: float) -> float:
         """The integral of u / (1 + chi u) du."""
         # 1 + chi u > 0 on every true path; rounding at a small e may touch -1, where the logarithm ends.
         x = max(self.chi * u, np.nextafter(-1.0, 0.0))
         return float((x - np.log1p(x)) / self.chi**2)
 
     def _rest(self, start: _Point, u: float, fall: float) -> float:
-        """Normal impulse that is left on a straight way; infinite where it leads to no end."""
-        left = self._left(start)
+        """Remaining normal impulse on a straight path; infinite if it does not end."""
+        left = self._end_value(start)
         if self.e == 0.0 or self.hypothesis == "newton":
             return left / fall if fall > 0.0 else np.inf
         if self.hypothesis == "poisson":
             return left
         if self.chi and fall != 0.0:
-            # 1 + chi u' = exp(z): u' itself cannot be told from -1 / chi where e is small.
-            whole = self.chi**2 * (self._stored(u) + fall * start.work)
+            # 1 + chi u' = exp(z): u' itself cannot be distinguished from -1 / chi where e is small.
+            whole = self.chi**2 * (self._velocity_integral(u) + fall * start.work)
             if whole < 0.0 or (fall < 0.0 < u):
                 return np.inf
             z = brentq(lambda z: np.expm1(z) - z - whole, -2.0 - whole, 0.0, xtol=1e-300, rtol=1e-15)

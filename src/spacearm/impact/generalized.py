@@ -1,4 +1,4 @@
-"""Symbolic programs of a robot that is struck at a frame: what one wrench, or one impulse, does to it.
+"""Symbolic programs of a robot struck at a frame: response to a wrench or an impulse.
 
 All are linear in the wrench (force, moment; world axes, at the frame's origin), so the same numbers serve forces with
 accelerations and impulses with velocity jumps. Notation after Yoshida et al. (1992), with H split into base and arm::
@@ -40,15 +40,15 @@ class Symbols:
         self.inertia = ca.SX.sym("inertia", 10 * tree.bodies)
         self.rotor = ca.SX.sym("rotor", tree.rotors)
 
-    def named(self, **more: SX) -> dict[str, SX]:
+    def collect_inputs(self, **more: SX) -> dict[str, SX]:
         names = ("joints", "quaternion", "locked", "resistance", "inertia", "rotor")
         every = {name: getattr(self, name) for name in names} | more
         return {name: symbol for name, symbol in every.items() if symbol.numel()}
 
 
 @dataclass(frozen=True)
-class Response:
-    """What ``k`` wrenches (columns) do: one column for each.
+class WrenchResponse:
+    """Response to ``k`` wrenches (columns): one column for each.
 
     ``twist`` (6) of the struck frame, world axes; ``base`` (6), base axes; ``rates`` (n); ``reaction`` (n), the torques
     of locked and resisting joints.
@@ -62,7 +62,7 @@ class Response:
 
 @dataclass(frozen=True)
 class GeneralizedBlocks:
-    """The blocks that every response is made of."""
+    """The blocks of which every response consists."""
 
     jacobian: SX
     base_inertia: SX
@@ -70,29 +70,29 @@ class GeneralizedBlocks:
     arm_inertia: SX  # H*
     arm_jacobian: SX  # J*
 
-    def response(self, wrenches: SX, locked: SX, resistance: SX) -> Response:
+    def response(self, wrenches: SX, locked: SX, resistance: SX) -> WrenchResponse:
         """Response to the columns of ``wrenches``."""
         n = self.carried.shape[1]
-        # First the robot as one rigid body (all joints locked), then what the joints add on top.
+        # First the robot as one rigid body (all joints locked), then the contribution of the joints.
         push = self.jacobian[:, :6].T @ wrenches
         united = solve_symmetric(self.base_inertia, push)
         if n == 0:
             none = ca.SX(0, wrenches.shape[1])
-            return Response(self.jacobian @ united, united, none, none)
+            return WrenchResponse(self.jacobian @ united, united, none, none)
         free = 1 - locked
-        felt = self.arm_jacobian.T @ wrenches
+        applied = self.arm_jacobian.T @ wrenches
         # Rows and columns of locked joints become those of the identity.
         matrix = self.arm_inertia * (free @ free.T) + ca.diag(locked)
-        rates = solve_symmetric(matrix, _scale(free * (1 - resistance), felt))
-        # Reaction of a locked joint: what is missing in its row of H* qdd = J*^T w. Of a resisting one: Eq. 10.
-        held = _scale(locked, self.arm_inertia @ rates - felt) - _scale(free * resistance, felt)
-        # Momentum: what the joints gain, the base loses by H_b^-1 H_bm. This row needs no second solve.
+        rates = solve_symmetric(matrix, _scale(free * (1 - resistance), applied))
+        # Reaction of a locked joint: the residual of its row of H* qdd = J*^T w. Of a resisting one: Eq. 10.
+        held = _scale(locked, self.arm_inertia @ rates - applied) - _scale(free * resistance, applied)
+        # Momentum: the base loses what the joints gain, by H_b^-1 H_bm. This row needs no second solve.
         base = united - self.carried @ rates
         twist = self.jacobian[:, :6] @ united + self.arm_jacobian @ rates
-        return Response(twist, base, rates, held)
+        return WrenchResponse(twist, base, rates, held)
 
     def resisting_torque(self, wrench: SX, resistance: SX) -> SX:
-        """Eq. 10: the torque with which every joint answers the wrench."""
+        """Eq. 10: the torque with which every joint resists the wrench."""
         return -resistance * (self.arm_jacobian.T @ wrench)
 
 
@@ -123,7 +123,7 @@ def tensor_program(robot: Robot, frame: str) -> Program:
     outputs = {"tensor": result.twist, "base": result.base}
     if tree.n:
         outputs |= {"rates": result.rates, "reaction": result.reaction}
-    return Program("impact_tensor", x.named(), {name: ca.densify(value) for name, value in outputs.items()})
+    return Program("impact_tensor", x.collect_inputs(), {name: ca.densify(value) for name, value in outputs.items()})
 
 
 def direction_program(robot: Robot, frame: str) -> Program:
@@ -134,12 +134,12 @@ def direction_program(robot: Robot, frame: str) -> Program:
     blocks = generalized_blocks(tree, x.joints, x.quaternion, x.inertia, x.rotor, frame)
     result = blocks.response(ca.vertcat(direction, ca.SX.zeros(3)), x.locked, x.resistance)
     outputs = {"twist": ca.densify(result.twist), "base": ca.densify(result.base)}
-    return Program("impact_direction", x.named(direction=direction), outputs)
+    return Program("impact_direction", x.collect_inputs(direction=direction), outputs)
 
 
 @dataclass(frozen=True)
 class ForcedMotion:
-    """A robot under a wrench at a moving point, as a run in time needs it."""
+    """A robot under a wrench at a moving point, for a run in time."""
 
     inputs: dict[str, SX]
     origin: SX  # of the frame, world
@@ -151,7 +151,7 @@ class ForcedMotion:
 def forced_motion(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: SX) -> ForcedMotion:
     """Full nonlinear motion of a robot under a wrench (world axes) at a frame's origin.
 
-    Locked joints keep their rate; the others resist by Eq. 10. Springs, dampers and dry friction are left out: they
+    Locked joints keep their rate; the others resist by Eq. 10. Springs, dampers and dry friction are neglected: they
     are finite forces, and an impact is over before they matter.
     """
     tree = Tree(robot)
@@ -175,7 +175,7 @@ def forced_motion(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, s
     blocks = generalized_blocks(tree, joints, quaternion, symbols["inertia"], symbols["rotor"], frame)
     force = ca.SX.zeros(dofs)
     if n:
-        # Locked joints do not resist on top of being held.
+        # Locked joints do not resist in addition.
         resisting = blocks.resisting_torque(wrench_at_origin, symbols["resistance"] * (1 - symbols["locked"]))
         force = ca.vertcat(ca.SX.zeros(6), resisting)
     wrenches: list[Spatial | None] = [None] * tree.bodies

@@ -1,12 +1,12 @@
-"""How fast to grasp: joint rates before a grasp so that it leaves the base still.
+"""Grasp velocity: joint rates before a grasp that leave the base at rest after it.
 
 A grasp is linear in the velocities before it, so what the base does afterwards is an affine function of the joint
 rates; the rates nearest to the planned ones that make it vanish follow from one least-squares solve.
 
 The affine function is found by probing: one batch of n + 1 collisions, with zero rates and with each unit rate, gives
-offset and matrix exactly, whatever the kind of grasp and the modes of the joints. Rates are in rad/s or m/s; the base's
-velocity after the grasp is in base axes. One instant and one configuration: whether a path can reach it with these
-rates is not looked at here.
+offset and matrix exactly, for any kind of grasp and any modes of the joints. Rates are in rad/s or m/s; the base's
+velocity after the grasp is in base axes. This concerns one instant and one configuration: whether a path can reach it
+with these rates is not checked.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ RANK = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class GraspVelocity:
-    """Rates before a grasp that leave the base still, as far as that is possible.
+    """Rates before a grasp that leave the base at rest, as far as possible.
 
     Attributes:
         rates: joint rates before the grasp (n), rad/s or m/s.
         velocity: generalised velocity before it (6 + n), base part in base axes.
-        approach: twist of the hand relative to the target before the grasp (6), world axes: what is left to close with.
-        base: the base's velocity after the grasp, or its jump (``measure``), of the components asked for, base axes.
+        approach: twist of the hand relative to the target before the grasp (6), world axes: the remaining closing
+            velocity.
+        base: velocity of the base after the grasp, or its jump (``measure``), for the requested components, base axes.
         residual: its largest entry.
-        solvable: whether it vanishes, to rounding.
-        rank: how many independent conditions the rates can serve.
+        solvable: whether it is zero, to rounding.
+        rank: number of independent conditions that the rates can satisfy.
         freedom: orthonormal directions (n, k) in which the rates may change without moving the base after the grasp.
         collision: the grasp with these rates.
     """
@@ -66,12 +67,12 @@ def grasp_velocity(
     floating: bool = True,
     kind: Kind = "grasp",
 ) -> GraspVelocity:
-    """Joint rates of ``first`` with which its plastic grasp of ``second`` leaves its base still.
+    """Joint rates of ``first`` with which its plastic grasp of ``second`` leaves its base at rest.
 
     Args:
-        first: the grasping robot; its own rates are the planned ones, which the solution stays nearest to.
-        second: the target, at the contact (:meth:`FloatingSystem.meeting`).
-        still: which of the base's velocities: angular, linear or all six.
+        first: the grasping robot; the solution stays as close as possible to its own rates, the planned ones.
+        second: the target, at the contact (:meth:`FloatingSystem.move_to_contact`).
+        still: which velocities of the base: angular, linear or all six.
         measure: ``after``: they are zero after the grasp; ``jump``: the grasp does not change them.
         floating: the base moves by reaction before the grasp, so that the robot's momentum is that of ``first``
             whatever the rates (no external force). If false, the base's velocity before the grasp is kept as given.
@@ -89,25 +90,25 @@ def grasp_velocity(
     probes = np.concatenate([np.zeros((1, robot.n)), np.eye(robot.n)])
     base_of = _reaction(first, floating)
 
-    def with_rates(rates: Array) -> Array:
+    def full_velocity(rates: Array) -> Array:
         return np.concatenate([base_of(rates), rates], axis=-1)
 
-    def disturbed(velocity: npt.ArrayLike) -> tuple[Array, Collision]:
+    def evaluate_grasp(velocity: npt.ArrayLike) -> tuple[Array, Collision]:
         hit = collide(first.with_velocity(velocity), second, kind=kind, restitution=0.0)
         moved = hit.first.after if measure == "after" else hit.first.change
         return moved[..., ROWS[still]], hit
 
-    table, _ = disturbed(with_rates(probes))
+    table, _ = evaluate_grasp(full_velocity(probes))
     offset, matrix = table[0], (table[1:] - table[0]).T
     scale = float(np.abs(matrix).max()) or 1.0
     _, values, right = np.linalg.svd(matrix)
     rank = int(np.sum(values > RANK * scale))
     wish = planned[6:]
-    # Minimum-norm correction of the planned rates. Where the conditions cannot all be met, the pseudoinverse leaves the
-    # least residual, which is reported.
+    # Minimum-norm correction of the planned rates. If the conditions cannot all be met, the pseudoinverse leaves the
+    # smallest residual, which is reported.
     rates = wish - np.linalg.pinv(matrix, rcond=RANK) @ (matrix @ wish + offset)
-    velocity = with_rates(rates)
-    base, hit = disturbed(velocity)
+    velocity = full_velocity(rates)
+    base, hit = evaluate_grasp(velocity)
     size = float(np.abs(base).max())
     reference = float(np.abs(offset).max() + scale * np.abs(rates).max())
     approach = hit.first.twist_before - hit.second.twist_before

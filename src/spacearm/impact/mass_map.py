@@ -25,7 +25,7 @@ from spacearm.impact.virtual_mass import (
     virtual_mass,
 )
 from spacearm.result import Figure
-from spacearm.study import Findings, Noted, dataset, row
+from spacearm.study import Findings, NotedValue, dataset, row
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -43,23 +43,23 @@ class CaseMap(Findings):
     polar: Array | None
     normal: Array | None
 
-    peak = row("kg", of=lambda c: Noted(c.ellipsoid.masses[0], f"of {c.system.robot.mass:.6g} kg in all"))
+    peak = row("kg", of=lambda c: NotedValue(c.ellipsoid.masses[0], f"of {c.system.robot.mass:.6g} kg in all"))
     peak_direction = row(of=lambda c: c.direction(0))
     minimum = row("kg", of=lambda c: c.ellipsoid.masses[-1])
     minimum_direction = row(of=lambda c: c.direction(-1))
     axes = row("kg", "semi-axes of the mass ellipsoid", of="ellipsoid.masses")
 
-    def direction(self, k: int) -> Noted:
-        """Of an axis of the ellipsoid: degrees in the plane, or a unit vector."""
+    def direction(self, k: int) -> NotedValue:
+        """Direction of an axis of the ellipsoid: degrees in the plane, or a unit vector."""
         axis = self.ellipsoid.axes[:, range(len(self.ellipsoid.masses))[k]]
         if self.normal is None:
-            return Noted(axis if axis[np.argmax(np.abs(axis))] > 0 else -axis)
+            return NotedValue(axis if axis[np.argmax(np.abs(axis))] > 0 else -axis)
         x, y = plane_basis(self.normal).T @ axis
-        return Noted(float(np.round(np.degrees(np.arctan2(y, x)), 9) % 180.0), "", "deg")
+        return NotedValue(float(np.round(np.degrees(np.arctan2(y, x)), 9) % 180.0), "", "deg")
 
     @property
     def asymmetry(self) -> float:
-        """Largest difference of the tensor to its transpose, relative."""
+        """Largest difference between the tensor and its transpose, relative."""
         return float(np.abs(self.tensor - self.tensor.T).max() / np.abs(self.tensor).max())
 
     def keeps_to_the_plane(self) -> bool:
@@ -129,7 +129,7 @@ def map_figures(point: ImpactPoint, maps: dict[str, CaseMap]) -> list[Figure]:
         text = f"Absolute virtual mass over all directions (world axes), case {name!r}."
         figures.append(Figure(f"map-{i + 1}", plot, text))
         joints = np.asarray(case.system.joints)
-        # The drawing is in the base's frame: turn the ellipsoid into it.
+        # The figure is in the base's frame: rotate the ellipsoid into it.
         tensor = point.tensor(joints, locked=case.system.modes.locked, resistance=case.system.modes.resistance)
         hand = point.mechanics.frame_pose(point.frame, joints)[0]
         plot = ellipsoid_on_configuration(skeleton(point.robot, point.frame, joints), hand, mass_ellipsoid(tensor))

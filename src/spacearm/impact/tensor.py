@@ -4,9 +4,9 @@ Yoshida, Kurazume, Sashida, Umetani (1992), Eqs. 8 to 16, with the joint resista
 
     G* = J* H*^-1 (E - mu) J*^T + R_h M^-1 R_h^T
 
-G* takes a wrench at the frame to the frame's acceleration, or an impulse to its velocity jump. For one ``mu`` for all
-joints, G* is symmetric; for unequal ones it is not, against the paper's Eq. 16. Locked joints (constraints) leave it
-symmetric.
+G* maps a wrench at the frame to the frame's acceleration, or an impulse to its velocity jump. With the same ``mu`` for
+all joints, G* is symmetric; with unequal ones it is not, contrary to the paper's Eq. 16. Locked joints (constraints)
+leave it symmetric.
 
 Frames: wrench and twist in world axes at the frame's origin, force (N) before moment (N m); the base's part in base
 axes at its origin. Leading dimensions (...) of configurations, base poses, joint modes and inertias broadcast, so that
@@ -24,21 +24,22 @@ import numpy.typing as npt
 
 from spacearm.checks import numbers
 from spacearm.engine import Kernel, Mechanics, mechanics_of
-from spacearm.engine.device import Device, Precision, as_given, cupy, is_device_array
+from spacearm.engine.device import Device, Precision, as_native_array, cupy, is_device_array
 from spacearm.errors import InputError
 from spacearm.impact.generalized import direction_program, tensor_program
-from spacearm.impact.joint_modes import JointModes, Locked, Resistance, unit
+from spacearm.impact.joint_modes import JointModes, Locked, Resistance, normalise
 from spacearm.mechanics import Program
 from spacearm.model import Robot
 from spacearm.typing import Array
 
-#: A base whose inertia is more lopsided than this cannot be turned over in double precision: a point mass, a line.
+#: Largest ratio of principal inertias of a base that can be inverted in double precision: excludes a point mass, a
+#: line.
 SINGULAR = 1e14
 
 
 @dataclass(frozen=True, eq=False)
 class ImpulseResponse:
-    """What an impulse (force, moment; world axes, at the frame's origin) does, as matrices (..., rows, 6).
+    """Response to an impulse (force, moment; world axes, at the frame's origin), as matrices (..., rows, 6).
 
     Attributes:
         tensor: G*, to the jump of the frame's twist (world axes, at its origin).
@@ -59,7 +60,7 @@ class ImpulseResponse:
 
 
 class Conditions(TypedDict, total=False):
-    """How a robot is when it is struck; every key may be left out.
+    """State of a robot when it is struck; every key is optional.
 
     Attributes:
         base: pose of the base (..., 7): position, quaternion (w, x, y, z); without it base axes are world axes.
@@ -82,7 +83,7 @@ class ImpactPoint:
     Args:
         robot: any robot; a single body is a robot without joints.
         frame: the struck frame, or a body's name.
-        device: where batches run, "cpu" or "gpu"; arrays on a GPU are worked on there in any case.
+        device: where batches run, "cpu" or "gpu"; arrays on a GPU are processed there in any case.
         precision: "float32", on the GPU only: single precision.
     """
 
@@ -100,7 +101,7 @@ class ImpactPoint:
 
     @cached_property
     def _tensor(self) -> Kernel:
-        # The same expressions with fewer outputs: what G* alone does not need is not compiled.
+        # The same expressions with fewer outputs: only what G* needs is compiled.
         program = self._response.program
         return Kernel(Program("impact_tensor_alone", program.inputs, {"tensor": program.outputs["tensor"]}))
 
@@ -116,27 +117,27 @@ class ImpactPoint:
         resistance: Resistance = 0.0,
         inertia: npt.ArrayLike | None = None,
     ) -> dict[str, npt.ArrayLike | None]:
-        modes = JointModes.of(self.robot, locked, resistance)
+        modes = JointModes.from_options(self.robot, locked, resistance)
         return {
             "joints": self.configuration(joints),
-            "base": as_given(base),
+            "base": as_native_array(base),
             "locked": modes.locked,
             "resistance": modes.resistance,
-            "inertia": as_given(inertia),
+            "inertia": as_native_array(inertia),
         }
 
     def configuration(self, joints: npt.ArrayLike | str | None) -> Array:
         """Joint positions (..., n) from numbers, the name of a configuration, or None (all zero)."""
         if joints is None or isinstance(joints, str):
             return self.robot.configuration(joints or "zero")
-        return as_given(joints) if is_device_array(joints) else numbers(joints, "joints")
+        return as_native_array(joints) if is_device_array(joints) else numbers(joints, "joints")
 
     def tensor(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> Array:
         """G* (..., 6, 6), world axes."""
         return self.mechanics.evaluate(self._tensor, **self._inputs(joints, **given))["tensor"]
 
     def response(self, joints: npt.ArrayLike | str | None = None, **given: Unpack[Conditions]) -> ImpulseResponse:
-        """Everything that an impulse at the frame does."""
+        """The complete response to an impulse at the frame."""
         found = self.mechanics.evaluate(self._response, **self._inputs(joints, **given))
         none = found["tensor"][..., :0, :]
         return ImpulseResponse(found["tensor"], found["base"], found.get("rates", none), found.get("reaction", none))
@@ -149,14 +150,14 @@ class ImpactPoint:
         At one configuration that is G11* n for all directions at once; for many configurations each is solved for its
         direction alone. Leading shapes broadcast.
         """
-        n = unit(direction)
+        n = normalise(direction)
         inputs = self._inputs(joints, **given)
         # One tensor, any number of directions: a 3 x 3 product each, against a solve each in the other branch.
         if inputs["inertia"] is None and all(value is None or np.ndim(value) <= 1 for value in inputs.values()):
             block: Any = self.tensor(joints, **given)[:3, :3]
             there = is_device_array(n) or is_device_array(block)
             n, block = (cupy().asarray(n), cupy().asarray(block)) if there else (n, block)
-            # Not by BLAS: its threads gain nothing on three columns and lose much on a busy machine.
+            # Not by BLAS: its threads bring nothing for three columns and cost much on a busy machine.
             found: Array = np.einsum("...j,ij->...i", n, block)
             return found
         return self.mechanics.evaluate(self._direction, direction=n, **inputs)["twist"][..., :3]
@@ -182,7 +183,7 @@ def extended_inertia_tensor(
 
 
 def _check_base(robot: Robot) -> None:
-    """The united body must have inertia in every direction, or nothing resists its turning."""
+    """Raise an error if the united body lacks inertia about an axis, so that nothing resists its rotation."""
     # With joints, a body without inertia of its own may still be carried by others; a singular matrix then shows as an
     # infinite compliance, which collisions refuse.
     if robot.n:
@@ -193,5 +194,5 @@ def _check_base(robot: Robot) -> None:
         raise InputError(
             "has no inertia about some axis",
             place=f"body {robot.bodies[0].name!r}",
-            hint="give a point mass a size, for example that of a small ball: a central hit does not depend on it",
+            hint="give a point mass a size, for example that of a small ball: a central impact does not depend on it",
         )

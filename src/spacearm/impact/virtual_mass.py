@@ -1,4 +1,4 @@
-"""Virtual masses: how heavy a robot feels to a force at a frame, for any direction.
+"""Virtual masses: the apparent mass of a robot for a force at a frame, for any direction.
 
 For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida et al. (1992), Eqs. 17 to 19::
 
@@ -6,8 +6,8 @@ For a unit force along n the frame's origin accelerates with a = G11* n. Yoshida
     absolute    m_a = |f| / |a|     = 1 / |G11* n|      (printed as 1 / (k^T G11* k), which is not |f| / |a|)
     angle       psi between n and a
 
-Drawn as a polar curve over n, the absolute virtual mass is an ellipse (in space an ellipsoid) with semi-axes
-1 / sigma_i, sigma_i the singular values of G11*: the *mass ellipsoid*. The projected one is not, but its root is.
+Plotted as a polar curve over n, the absolute virtual mass is an ellipse (in space an ellipsoid) with semi-axes 1 /
+sigma_i, sigma_i the singular values of G11*: the *mass ellipsoid*. The projected one is not, but its root is.
 
 Directions (..., 3) are unit vectors in world axes; masses are in kg. Singular values and not eigenvalues, because with
 unequal joint resistances G11* is not symmetric: force axes and acceleration axes are then two sets. Only forces are
@@ -24,11 +24,11 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, numbers, whole
+from spacearm.checks import array, integer, numbers
 from spacearm.engine import Kernel
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.device import cupy, is_device_array, to_cupy
 from spacearm.errors import InputError
-from spacearm.impact.joint_modes import unit
+from spacearm.impact.joint_modes import normalise
 from spacearm.mechanics import Program
 from spacearm.typing import Array
 
@@ -40,8 +40,8 @@ class VirtualMass:
     Attributes:
         direction: unit vectors of the force, world axes.
         acceleration: of the frame's origin under a unit force, 1/kg.
-        projected: m_p, kg. Negative where a force pulls the frame towards itself, which only unequal joint
-            resistances can bring about: the law of Eq. 10 is then not passive.
+        projected: m_p, kg. Negative where a force pulls the frame towards itself, which only unequal joint resistances
+            can cause: the law of Eq. 10 is then not passive.
         absolute: m_a, kg.
         angle: psi, rad, 0 to pi.
     """
@@ -53,8 +53,10 @@ class VirtualMass:
     angle: Array
 
     def signed_angle(self, normal: npt.ArrayLike) -> Array:
-        """psi with a sign, positive for a turn from force to acceleration about ``normal``; for maps in a plane."""
-        turn = (np.cross(self.direction, self.acceleration) * _beside(self.angle, unit(normal, "normal"))).sum(axis=-1)
+        """psi with a sign, positive for a rotation from force to acceleration about ``normal``; for maps in a plane."""
+        turn = (
+            np.cross(self.direction, self.acceleration) * _copy_to_device(self.angle, normalise(normal, "normal"))
+        ).sum(axis=-1)
         return np.where(turn < 0.0, -self.angle, self.angle)
 
 
@@ -63,9 +65,9 @@ def virtual_mass(acceleration: npt.ArrayLike, direction: npt.ArrayLike) -> Virtu
 
     Accelerations come from :meth:`spacearm.impact.ImpactPoint.acceleration`, or as ``direction @ G11.T``.
     """
-    n = unit(direction)
+    n = normalise(direction)
     there = is_device_array(acceleration)
-    a: Array = on_device(cupy(), acceleration) if there else np.asarray(acceleration, dtype=np.float64)
+    a: Array = to_cupy(cupy(), acceleration) if there else np.asarray(acceleration, dtype=np.float64)
     found = _masses()({"direction": n, "acceleration": a})
     projected, absolute, angle = (found[name][..., 0] for name in ("projected", "absolute", "angle"))
     return VirtualMass(np.broadcast_to(n, (*projected.shape, 3)), a, projected, absolute, angle)
@@ -101,7 +103,7 @@ class MassEllipsoid:
     acceleration_axes: Array
 
     def surface(self, count: int = 181) -> Array:
-        """Points (count, 3) of the ellipse in a plane: m_a n over a full turn. Only for a single ellipse (k = 2)."""
+        """Points (count, 3) of the ellipse in a plane: m_a n over a revolution. Only for a single ellipse (k = 2)."""
         if self.masses.shape != (2,):
             raise InputError("has no single curve", place="mass ellipsoid", hint="expected one ellipse of a plane")
         turn = np.linspace(0.0, 2.0 * np.pi, count)
@@ -116,29 +118,29 @@ def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -
     In a plane that is the section of the ellipsoid by the plane: the force lies in it, the acceleration need not.
     """
     there = is_device_array(tensor)
-    given: Any = on_device(cupy(), tensor) if there else numbers(tensor, "tensor")
+    given: Any = to_cupy(cupy(), tensor) if there else numbers(tensor, "tensor")
     block = given[..., :3, :3] if there else array(given[..., :3, :3], "tensor", (..., 3, 3))
-    basis = _beside(block, np.eye(3) if normal is None else plane_basis(normal))
+    basis = _copy_to_device(block, np.eye(3) if normal is None else plane_basis(normal))
     left, values, right = np.linalg.svd(block @ basis, full_matrices=False)
     # Smallest compliance first: the heaviest direction.
     axes = np.swapaxes(right, -1, -2)[..., ::-1]
     return MassEllipsoid(1.0 / values[..., ::-1], basis @ axes, left[..., ::-1])
 
 
-def _beside(value: Any, constant: Array) -> Array:
-    """A constant where a value is: on the GPU, or here."""
+def _copy_to_device(value: Any, constant: Array) -> Array:
+    """A constant on the device of a value: on the GPU, or on the CPU."""
     there: Array = cupy().asarray(constant) if is_device_array(value) else constant
     return there
 
 
 def plane_basis(normal: npt.ArrayLike) -> Array:
     """Two orthonormal vectors in columns (3, 2) of the plane across ``normal``; for z they are x and y."""
-    n = unit(normal, "normal")
+    n = normalise(normal, "normal")
     if n.ndim != 1:
         raise InputError(f"has shape {n.shape}", place="normal", hint="expected one vector")
     # The coordinate axis after the one that the normal is nearest to: x for z, y for x, z for y.
     start = np.eye(3)[(int(np.argmax(np.abs(n))) + 1) % 3]
-    first = unit(start - (start @ n) * n)
+    first = normalise(start - (start @ n) * n)
     return np.stack([first, np.cross(n, first)], axis=-1)
 
 
@@ -147,14 +149,14 @@ def circle(count: int = 721, normal: npt.ArrayLike = (0.0, 0.0, 1.0), *, half: b
 
     Masses repeat after 180 deg. About z, the angle is counted from x towards y.
     """
-    whole(count, "number of directions", least=2)
+    integer(count, "number of directions", least=2)
     angles = np.linspace(0.0, np.pi if half else 2.0 * np.pi, count)
     return angles, np.stack([np.cos(angles), np.sin(angles)], axis=-1) @ plane_basis(normal).T
 
 
 def sphere(rows: int = 91, columns: int = 181) -> tuple[Array, Array, Array]:
-    """Polar angles from z (rows), azimuths (columns), rad, and directions (rows, columns, 3): a grid for drawing."""
-    whole(min(rows, columns), "number of directions", least=2)
+    """Polar angles from z (rows), azimuths (columns), rad, and directions (rows, columns, 3): a grid for plotting."""
+    integer(min(rows, columns), "number of directions", least=2)
     polar, azimuth = np.linspace(0.0, np.pi, rows), np.linspace(0.0, 2.0 * np.pi, columns)
     z, ring = np.cos(polar)[:, None], np.sin(polar)[:, None]
     directions = np.stack([ring * np.cos(azimuth), ring * np.sin(azimuth), z + 0.0 * azimuth], axis=-1)
@@ -163,7 +165,7 @@ def sphere(rows: int = 91, columns: int = 181) -> tuple[Array, Array, Array]:
 
 def even_sphere(count: int) -> Array:
     """Directions (count, 3) spread evenly over the sphere (a Fibonacci spiral): for statistics over all directions."""
-    whole(count, "number of directions", least=2)
+    integer(count, "number of directions", least=2)
     index = np.arange(count) + 0.5
     z = 1.0 - 2.0 * index / count
     # Equal steps of z are equal areas (Archimedes); a golden-angle azimuth keeps neighbours from lining up.

@@ -1,7 +1,7 @@
 """Measurements: files, records, sensors; which readings count (:mod:`spacearm.measure.clean`).
 
-A measurement is a view of a run, of a laboratory's or of a simulated one: a :class:`Record` of named channels, each
-with its times, unit and deviation, and of what was commanded meanwhile.
+A measurement is a view of a run, real or simulated: a :class:`Record` of named channels, each with its times, unit and
+standard deviation, and of the commands.
 """
 
 from spacearm.measure.files import Column, read_record

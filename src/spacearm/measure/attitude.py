@@ -1,4 +1,4 @@
-"""Attitudes as they are measured: one angle in the plane, three Euler angles, or quaternions."""
+"""Measured attitudes: one angle in the plane, three Euler angles, or quaternions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ def to_quaternions(values: Array, file: str | None = None) -> Array:
         zero = np.zeros_like(half)
         return np.stack([np.cos(half), zero, zero, np.sin(half)], axis=1)
     if rows.shape[1] == 3:
-        return _from_euler(rows)
-    return _normalised(rows, file)
+        return _euler_to_quaternions(rows)
+    return _normalise(rows, file)
 
 
-def _from_euler(angles: Array) -> Array:
+def _euler_to_quaternions(angles: Array) -> Array:
     from scipy.spatial.transform import Rotation
 
     found = np.full((angles.shape[0], 4), np.nan)
     whole = np.isfinite(angles).all(axis=1)
+    # SciPy has the scalar last; upper case: intrinsic rotations.
     found[whole] = _one_branch(np.roll(Rotation.from_euler("ZYX", angles[whole]).as_quat(), 1, axis=1))
     return found
 
 
-def _normalised(quaternions: Array, file: str | None) -> Array:
+def _normalise(quaternions: Array, file: str | None) -> Array:
     norms = np.linalg.norm(quaternions, axis=1)
     whole = np.isfinite(norms)
+    # One percent: rounded files pass, columns in wrong order or angles in degrees do not.
     worst = int(np.argmax(np.where(whole, np.abs(norms - 1.0), 0.0)))
     if abs(norms[worst] - 1.0) > 1e-2:
         raise InputError(

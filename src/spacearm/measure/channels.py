@@ -1,4 +1,4 @@
-"""Names of what is measured: a channel is a quantity of a record, with the same name wherever it is used."""
+"""Names of measured quantities: a channel is a quantity of a record, with the same name everywhere."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SIZES: Mapping[str, tuple[int | None, str]] = {
     "joint_acceleration": (None, "rad/s2"),
     "torque": (None, "N m"),
 }
-#: What a robot in orbit may carry: laser ranging, star tracker, navigation filter, gyro, accelerometers, and joints'.
+#: Sensors of a robot in orbit: laser ranging, star tracker, navigation filter, gyro, accelerometers, and joint sensors.
 CHANNELS: Mapping[str, Quantity] = MappingProxyType(
     {name: Quantity(size, unit, BY_CHANNEL[name].typical) for name, (size, unit) in _SIZES.items()}
 )
 TYPICAL_NOISE: Mapping[str, float] = MappingProxyType({name: channel.noise for name, channel in CHANNELS.items()})
-#: What a robot in orbit is weighed with.
+#: Channels for the identification of inertia in orbit.
 MOMENTUM_CHANNELS = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")

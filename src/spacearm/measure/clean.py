@@ -1,9 +1,9 @@
-"""One rule for readings that cannot be right, values for gaps, and noise from the scatter of readings.
+"""Outliers by one rule, values for gaps, and the noise of readings from their scatter.
 
-A row of readings is a smooth path with noise: its divided differences of fourth order are small, as small as most of
-them near by (E. T. Whittaker 1922; the path of least such differences is a smoothing spline). A reading is judged by
-the path through all others, never by one that it bends itself: the deleted residual over its deviation is the
-likelihood ratio of a single shift. Where a model predicts the readings, its residuals are judged in the same way.
+Readings are a smooth path with noise: their divided differences of fourth order are small, as small as most of those
+nearby (E. T. Whittaker 1922; the path of least such differences is a smoothing spline). A reading is compared with the
+path through all others, never with one that it influences itself: the deleted residual over its deviation is the
+likelihood ratio of a single shift. If a model predicts the readings, its residuals are tested in the same way.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.loops import compiled
+from spacearm.engine.loops import compile_loop
 from spacearm.errors import InputError
 from spacearm.typing import Array
 
 Mask = npt.NDArray[np.bool_]
 
-#: A reading further than this from what all others predict, in standard deviations, is an outlier.
+#: A reading farther than this from the prediction by all others, in standard deviations, is an outlier.
 FAR = 6.0
-#: Largest share of a row's readings that outliers may be, and how many may be in any case.
+#: Largest fraction of a row's readings that may be outliers, and a number that is always permitted.
 MOST, FEW = 0.15, 3
-#: Within how many samples only the farthest goes at once, and how often readings are judged anew.
+#: Number of samples within which only the farthest is removed at once, and number of repeated tests.
 NEAR, PASSES = 4, 40
-#: The differences of how many readings show how rough a path is.
+#: Number of readings whose differences determine the roughness of a path.
 AROUND = 121
 #: In variances of a reading: what a difference may have by noise alone, and the least that is the path's own.
 NOISE, SMOOTH = 1.8, 0.005
 ORDER = 4
-#: Fewer readings show nothing.
+#: Fewer readings are insufficient.
 ENOUGH = 2 * ORDER + 1
 #: Differences of more deviations than this are not noise's: an outlier, or a step of the path.
 STEP = 4.0
 
 
 def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
-    """Which readings (T, rows) are outliers: further than ``FAR`` deviations from what the others predict.
+    """Outliers among readings (T, rows): farther than ``FAR`` deviations from the prediction by the others.
 
-    The farthest of a neighbourhood goes first: it moves what is predicted of its neighbours, which may turn out to be
-    good once it is gone. One that was taken out for a neighbour's fault comes back. Where outliers are many of one row,
-    or follow each other more than by chance, the prediction is wrong and not the readings: then there are none.
+    The farthest of a neighbourhood is removed first: it shifts the prediction of its neighbours, which may prove to
+    be good without it. A reading removed because of a neighbour returns. If outliers are a large part of a row, or
+    cluster more than by chance, the prediction is wrong and not the readings: then there are none.
 
     Args:
         deviations: given which readings (T, rows) count, by how many deviations each differs from what they predict of
@@ -56,10 +56,12 @@ def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
             break
         away = deviations(kept)
         size = np.where(kept, away, 0.0)
+        # One outlier in an instant spoils all channels of that instant: compare the worst of each sample.
         most = size.max(axis=1)
         around = np.pad(most, NEAR)
         peak = np.max([around[k : k + most.size] for k in range(2 * NEAR + 1)], axis=0)
         first = (size > FAR) & (size == most[:, None]) & (most == peak)[:, None]
+        # Both ways in one pass: new outliers are removed, old ones that now fit return.
         change = np.where(bad, away <= FAR, first)
         if not change.any():
             break
@@ -67,18 +69,19 @@ def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
         # Some of them may come back, but not half: with so many the prediction is wrong, and judging goes no further.
         if np.any(bad.sum(axis=0) > 2.0 * _most_outliers(present)):
             break
-    return bad if _scattered(bad, present) else np.zeros_like(bad)
+    return bad if _is_random(bad, present) else np.zeros_like(bad)
 
 
 def _most_outliers(present: Mask) -> Array:
-    """How many readings of each row (rows,) may be outliers."""
+    """Largest number of outliers in each row (rows,)."""
     most: Array = np.maximum(MOST * present.sum(axis=0), float(FEW))
     return most
 
 
-def _scattered(bad: Mask, present: Mask) -> bool:
-    """Whether bad readings (T, rows) are few in every row, and follow each other no more than by chance."""
+def _is_random(bad: Mask, present: Mask) -> bool:
+    """Whether bad readings (T, rows) are few in every row, and cluster no more than by chance."""
     count, whole = bad.sum(axis=0), np.maximum(present.sum(axis=0), 1)
+    # Expected pairs of neighbours if outliers were spread at random, with a margin of four Poisson deviations.
     together, chance = np.sum(bad[1:] & bad[:-1], axis=0), count**2 / whole
     few = count <= _most_outliers(present)
     return bool(np.all(few & (together <= chance + 4.0 * np.sqrt(chance) + 3.0)))
@@ -86,20 +89,21 @@ def _scattered(bad: Mask, present: Mask) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Of each reading by all others: its value, the standard deviation of that, and the one of a reading."""
+    """Prediction of each reading by all others: its value, its standard deviation, and that of a reading."""
 
     value: Array
     spread: Array
     sigma: float
 
     def deviations(self, row: Array) -> Array:
-        """By how many deviations readings differ from it; none where there is no reading."""
+        """Distance of readings from the prediction in standard deviations; zero where there is no reading."""
         off = np.nan_to_num(np.abs(row - self.value)) / np.hypot(self.spread, self.sigma)
+        # Where most readings are off by more than one deviation, the stated noise is too small: scale by the median.
         return off / max(1.0, 1.4826 * float(np.median(off[np.isfinite(row)])))
 
 
 def find_present(row: Array, name: str, place: str, moves: bool) -> Mask:
-    """Which readings are there: at least one; of what moves the model, enough to fill the gaps."""
+    """Mask of readings that are not missing; an error if there is none or, for inputs, too few to fill the gaps."""
     there = np.isfinite(row)
     bad = np.flatnonzero(np.isinf(row) if there.any() else ~there)
     if bad.size:
@@ -112,7 +116,7 @@ def find_present(row: Array, name: str, place: str, moves: bool) -> Mask:
 
 
 def row_outliers(time: Array, row: Array, sigma: float) -> Mask:
-    """Which readings of a row (T,) are outliers beside their neighbours.
+    """Outliers among the readings of a row (T,), compared with their neighbours.
 
     ``sigma`` (0: unknown) is the readings' standard deviation; where they usually are farther off, that counts.
     """
@@ -127,7 +131,7 @@ def row_outliers(time: Array, row: Array, sigma: float) -> Mask:
 
 
 def fill_gaps(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
-    """The row with values where readings are missing, and how many times as uncertain as a reading each one is."""
+    """The row with values for missing readings, and the uncertainty of each relative to a reading's."""
     gone = np.isnan(row)
     if not gone.any():
         return row, np.ones(row.size)
@@ -136,12 +140,14 @@ def fill_gaps(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
 
 
 def predict_by_neighbours(time: Array, row: Array, sigma: float) -> Prediction:
-    """Every reading (T,) of a row as all others predict it; NaN where one is missing."""
+    """Prediction of every reading (T,) of a row by all others; NaN for missing ones."""
     from scipy.linalg import cho_solve_banded, cholesky_banded
     from scipy.ndimage import median_filter
 
     there = np.isfinite(row)
     present, sizes = _differences(time[there])
+    # Local size of the fourth differences; 1.4826 turns a median of magnitudes into a standard deviation. A median, so
+    # that outliers do not count.
     rough = 1.4826 * median_filter(np.abs(np.sum(present * _windows(row[there]), axis=1)), AROUND, mode="reflect")
     sigma = max(sigma or float(np.median(rough)), 1e-12 * float(np.nanmax(np.abs(row))), 1e-300)
     # the variance of a difference that is not noise; over gaps differences are larger, as divided ones are alike
@@ -153,22 +159,26 @@ def predict_by_neighbours(time: Array, row: Array, sigma: float) -> Prediction:
     for i in range(ORDER + 1):
         for j in range(i + 1):
             band[i - j, j : j + own.size] += weights[:, i] * weights[:, j] / own
+    # Measured samples add their information (in units of 1 / sigma^2); missing ones add none.
     band[0] += there
+    # Banded: the cost is linear in the number of samples.
     lower = cholesky_banded(band, lower=True)
     path = cho_solve_banded((lower, True), np.where(there, row, 0.0))
     variance = _variances(np.ascontiguousarray(lower))
+    # 1 - leverage: the residual over it is the deleted residual, without solving anew for each sample.
     rest = np.where(there, np.maximum(1.0 - variance, 1e-9), 1.0)
     value = np.where(there, np.nan_to_num(row) - (np.nan_to_num(row) - path) / rest, path)
     return Prediction(value, sigma * np.sqrt(variance / rest), sigma)
 
 
 def noise_from_scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequence[float] = ()) -> tuple[float, float]:
-    """Variance of white noise on smooth paths (T, k), all alike, and of how many independent squares that is the mean.
+    """Variance of white noise on smooth paths (T, k) with the same noise, and the number of independent squares in that
+    mean.
 
-    It is the mean square of the fourth differences. Where one of more than ``STEP`` deviations shares a reading, none
-    counts; nor do paths whose readings are all the same. What bends within five samples counts as noise. 0 of 0 where
-    nothing is left. ``freedom``: of one path whose k numbers have noise in so many directions alone; ``edges``: times,
-    in order, at which paths may bend at once, left out unless most of the readings would go.
+    It is the mean square of the fourth differences. Differences near one of more than ``STEP`` deviations do not count,
+    nor do paths whose readings are all equal. Curvature within five samples counts as noise. 0 of 0 if nothing is left.
+    ``freedom``: for one path whose k numbers have noise in this many directions only; ``edges``: times, in order, at
+    which paths may have kinks, excluded unless most of the readings would be lost.
     """
     from scipy.ndimage import maximum_filter1d
     from scipy.stats import chi2
@@ -180,11 +190,14 @@ def noise_from_scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequen
     weights, _ = _differences(time[there])
     squares = np.einsum("tkw,tw->tk", _windows(rows[there]), weights) ** 2
     n = freedom or 1
+    # Entries of a quaternion are four numbers with noise in three directions: their squares are summed first.
     if freedom:
         squares = np.sum(squares, axis=1, keepdims=True) / n
+    # Median of a chi-square variable, corrected to its mean: robust against steps and outliers.
     usual = np.median(squares, axis=0) / chi2.ppf(0.5, n) * n
     usual[usual == 0.0] = np.inf  # most readings repeat, as those of a coarse encoder do
     most = chi2.isf(chi2.sf(STEP**2, 1), n) / n
+    # A step spoils all differences that contain it: its neighbours within the window are excluded too.
     good = maximum_filter1d(np.max(squares / usual, axis=1), 2 * ORDER + 1) <= most
     first, last = time[there][:-ORDER], time[there][ORDER:]
     whole = good & (np.searchsorted(edges, first, "left") == np.searchsorted(edges, last, "right"))
@@ -204,6 +217,7 @@ def _windows(row: Array) -> Array:
 
 def _differences(time: Array) -> tuple[Array, Array]:
     """Weights (T - 4, 5) of differences that leave noise its size, and the sizes of the divided ones."""
+    # In units of the median step, so that products of gaps neither overflow nor vanish.
     t = _windows(time) / float(np.median(np.diff(time)))
     gaps = t[:, :, None] - t[:, None, :] + np.eye(ORDER + 1)
     weights = 1.0 / np.prod(gaps, axis=2)
@@ -211,11 +225,12 @@ def _differences(time: Array) -> tuple[Array, Array]:
     return weights / sizes[:, None], sizes
 
 
-@compiled
+@compile_loop
 def _variances(lower: Array) -> Array:
     """The diagonal of the inverse of L L^T, L given by its diagonals (K. Takahashi et al. 1973)."""
     order, count = lower.shape[0] - 1, lower.shape[1]
     found, near = np.zeros(count), np.zeros((order, order))
+    # From the last column backwards: only a band of the inverse is needed to get its diagonal.
     for j in range(count - 1, -1, -1):
         column = np.zeros(order)
         for i in range(min(order, count - 1 - j)):

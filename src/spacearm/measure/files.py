@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.measure.formats import read_columns
 from spacearm.measure.record import Record, rising_times
 from spacearm.measure.units import to_si
@@ -17,20 +17,20 @@ from spacearm.typing import Array
 
 #: A step of time longer than this many times the median step is a gap.
 GAP = 1.5
-#: Nothing that a sensor reads is larger than this in SI units; the largest are positions in the solar system, 1e13 m.
+#: No sensor reading is larger than this in SI units; the largest are positions in the solar system, 1e13 m.
 LARGEST = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Where a quantity stands in a file.
+    """Column of a quantity in a file.
 
     Args:
         name: the column's name in the file; ``rate[2]`` is the third column of a 2-D variable. Several names are the
             entries of a quantity, in order.
-        unit: the unit of the numbers as written; where left out the one that the file states, else SI.
+        unit: unit of the numbers in the file; if omitted, the unit that the file states, else SI.
         expects: SI unit that it must have once converted, one or one for each name; empty when any will do.
-        unwrap: undo jumps of a full turn (only for angles).
+        unwrap: remove jumps of a full revolution (only for angles).
         offset: added after conversion, SI (a known bias with its sign changed).
     """
 
@@ -77,16 +77,16 @@ def read_record(
     Args:
         columns: quantity to column; a plain text is a column that is in SI units already.
         time: the column of times.
-        missing: rows with NaN or an empty cell are an error, left out (their number is kept in ``dropped``), or kept
-            as they are; a row without a time is left out then.
-        gaps: missing stretches of time are an error, or kept.
+        missing: rows with NaN or an empty cell are an error, dropped (their number is kept in ``dropped``), or kept; a
+            row without a time is then dropped.
+        gaps: gaps in time are an error, or kept.
         largest_step: longest step (s) that is no gap; 1.5 median steps when not given.
-        name: of the record; the file's where left out.
+        name: of the record; the file's if omitted.
 
     Raises:
         InputError: with file and place: missing column, unequal lengths, time going back, a gap, NaN, a wrong unit.
     """
-    with at(file=path):
+    with error_context(file=path):
         times, values, units, dropped = _read(Path(path), columns, time, missing)
         if gaps == "reject":
             _refuse_gaps(times, largest_step)
@@ -96,7 +96,7 @@ def read_record(
 
 def read_times(path: str | Path, time: Column | str = "time") -> Array:
     """The times (T,) of a file, s; rows without one are left out."""
-    with at(file=path):
+    with error_context(file=path):
         times, _, _, _ = _read(Path(path), {}, time, "drop")
         return rising_times(times)
 
@@ -106,6 +106,7 @@ def _read(
 ) -> tuple[Array, dict[str, Array], dict[str, str], int]:
     """Times, values and units of each quantity, and how many rows were left out."""
     given = {key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}
+    # Times must be in seconds once converted, whatever the caller states.
     (clock,) = (Column(time, expects="s") if isinstance(time, str) else replace(time, expects="s")).each()
     plan = {"time": clock}
     for key, column in given.items():
@@ -124,6 +125,7 @@ def _read(
                 place=_place(key, single),
                 hint="expected equal lengths",
             )
+        # A damaged file may hold 1e308: overflow is found below by its size, with a place.
         with np.errstate(over="ignore"):
             values[key] = raw[single.name] * units[key][0] + single.offset
     judged = [values["time"]] if missing == "keep" else values.values()
@@ -132,15 +134,17 @@ def _read(
         _refuse_missing(plan, values)
     for key, single in plan.items():
         values[key] = kept = np.ascontiguousarray(values[key][good])
+        # NaN is the one mark of a missing reading from here on.
         kept[np.isinf(kept)] = np.nan
         read = np.isfinite(kept)
         if np.any(np.abs(kept[read]) > LARGEST):
             most = kept[read][np.argmax(np.abs(kept[read]))]
             raise InputError(
-                f"is {most:.3g} in SI units, larger than anything that is measured",
+                f"is {most:.3g} in SI units, larger than any measurable quantity",
                 place=_place(key, single),
                 hint="the unit is wrong, or the file is damaged",
             )
+        # Across gaps too: the nearest branch is the best guess.
         if single.unwrap:
             kept[read] = np.unwrap(kept[read])
     found, si = {}, {}
@@ -155,12 +159,13 @@ def _refuse_missing(plan: Mapping[str, _Single], values: Mapping[str, Array]) ->
     bad = ~np.isfinite(list(values.values()))
     if bad.any():
         row = int(np.flatnonzero(bad.any(axis=0))[0])
+        # Quantities before time: a missing value is more often the cause than a missing time.
         quantities = [*(key for key in plan if key != "time"), "time"]
         where = next(key for key in quantities if not np.isfinite(values[key][row]))
         raise InputError(
             f"sample {row} of {where!r} is not a finite number ({int(bad.any(axis=0).sum())} such rows)",
             place=_place(where, plan[where]),
-            hint="missing='drop' leaves such rows out",
+            hint="missing='drop' drops such rows",
         )
 
 

@@ -10,16 +10,16 @@ from typing import TextIO
 
 import numpy as np
 
-from spacearm.errors import InputError, did_you_mean, quoted
-from spacearm.guarded import Crashed, Guarded, TooSlow
+from spacearm.errors import InputError, did_you_mean, quote_text
 from spacearm.typing import Array
+from spacearm.worker_process import WorkerCrash, WorkerProcess, WorkerTimeout
 
 Columns = dict[str, Array]
 #: Column to the unit that the file states for it.
 Units = dict[str, str]
 
 TEXT = (".csv", ".txt", ".tsv")
-#: Formats whose C libraries a damaged file can crash: they are read in a process of their own, with limits.
+#: Formats whose C libraries a damaged file can crash: they are read in a separate process, with limits.
 GUARDED = {
     ".parquet": "parquet",
     ".nc": "netcdf",
@@ -33,7 +33,7 @@ GUARDED = {
 SECONDS, BYTES_PER_SECOND = 15.0, 20e6
 #: Memory for one: so many bytes, and so many times its size.
 BYTES, TIMES_SIZE = 1 << 30, 20
-SERVICE = Guarded(Path(__file__).with_name("table_worker.py"))
+SERVICE = WorkerProcess(Path(__file__).with_name("table_worker.py"))
 #: Longest line of a text file, characters.
 LINE = 1 << 20
 
@@ -58,24 +58,42 @@ def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
         raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None
 
 
+def read_numbers(path: Path) -> Array:
+    """All numbers (N,) of a text file that has nothing else, line by line; errors name no file."""
+    if path.suffix.lower() not in TEXT:
+        hint = "expected one of " + ", ".join(TEXT) + ", or the names of columns"
+        raise InputError(f"a file ending in {path.suffix!r} is no list of numbers", place="name", hint=hint)
+    if not path.is_file():
+        raise InputError("is not a file" if path.exists() else "there is no such file", place="name")
+    values = array("d")
+    try:
+        with path.open(encoding="utf-8-sig", newline=None) as file:
+            for number, line in _lines(file):
+                values.extend(_number(cell, number, "all") for cell in line.replace(",", " ").replace(";", " ").split())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None
+    return np.frombuffer(values, dtype=np.float64).copy() if values else np.zeros(0)
+
+
 def _read_guarded(path: Path, kind: str, names: list[str]) -> tuple[Columns, Units]:
     """The named columns of a file of this ``kind`` and their units, whatever it does to its library.
 
-    One process (:mod:`spacearm.measure.table_worker`) serves a whole session: see :mod:`spacearm.guarded`.
+    One process (:mod:`spacearm.measure.table_worker`) serves a whole session: see :mod:`spacearm.worker_process`.
     """
     size = path.stat().st_size
     request = {"file": str(path.absolute()), "kind": kind, "names": names}
+    # Limits grow with the file: a damaged header cannot ask for more than its size justifies.
     seconds, memory = SECONDS + size / BYTES_PER_SECOND, int(BYTES + TIMES_SIZE * size)
     try:
         answer, columns = SERVICE.ask(request, seconds=seconds, memory=memory)
     except OSError as error:
         why = f"no process could be started for it: {error.strerror}"
         raise InputError(f"cannot be read: {why}", place="header") from None
-    except TooSlow as fault:
+    except WorkerTimeout as fault:
         raise InputError(
             "takes too long to read", place=fault.place, hint="the file is damaged, or must be split"
         ) from None
-    except Crashed as fault:
+    except WorkerCrash as fault:
         raise InputError(
             f"cannot be read: the library that reads it crashed ({fault})",
             place=fault.place or "header",
@@ -95,13 +113,14 @@ def _csv(path: Path, names: list[str]) -> Columns:
         number, line = next(lines, (1, ""))
         if not line:
             raise InputError("has no header", place="line 1", hint="expected a line with the column names")
+        # The most frequent candidate in the header; decimal commas do not occur in names.
         separator = max("\t;,", key=line.count)
         header = [word.strip() for word in _cells(line, separator, number)]
         for name in names:
             if name not in header:
                 raise InputError("there is no such column", place=f"column {name!r}", hint=did_you_mean(name, header))
             if header.count(name) > 1:
-                raise InputError("stands twice in the header", place=f"column {name!r}")
+                raise InputError("occurs twice in the header", place=f"column {name!r}")
         places = {name: header.index(name) for name in names}
         for number, line in lines:
             cells = _cells(line, separator, number)
@@ -145,4 +164,4 @@ def _number(cell: str, line: int, name: str) -> float:
             return float(cell) if cell else np.nan
     except ValueError:
         pass
-    raise InputError(f"{quoted(cell)} is not a number", place=f"line {line}, column {name!r}")
+    raise InputError(f"{quote_text(cell)} is not a number", place=f"line {line}, column {name!r}")

@@ -1,4 +1,4 @@
-"""A record: readings of named channels over time, with units and deviations, and what was commanded meanwhile."""
+"""A record: readings of named channels over time, with units and standard deviations, and the commands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spacearm.checks import one_of, positive
 from spacearm.errors import InputError, did_you_mean
 from spacearm.measure.units import to_si
 from spacearm.simulate import Signal
+from spacearm.text_format import format_unit, html_table
 from spacearm.typing import Array
-from spacearm.words import html_table, unit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,7 +24,7 @@ MOST_SHIFTS = 20_001
 
 
 class Shift(NamedTuple):
-    """By how many seconds a channel came late, and the standard deviation of that number."""
+    """Delay of a channel in seconds, and its standard deviation."""
 
     seconds: float
     std: float
@@ -38,10 +38,10 @@ class Channel:
         times: (T,) s, rising; need not be regular.
         values: (T,) or (T, k), SI; NaN where a reading is missing.
         unit: SI unit.
-        sigma: standard deviation of a reading: one number, one for each of the k entries, or one for each reading;
-            NaN where it is not known.
-        spread: standard deviation of a constant bias that nobody knows; 0: there is none.
-        mount: point of the base at which it was measured (base frame, m); None where that does not matter.
+        sigma: standard deviation of a reading: one number, one for each of the k entries, or one for each reading; NaN
+            where it is not known.
+        spread: standard deviation of an unknown constant bias; 0: none.
+        mount: point of the base at which it was measured (base frame, m); None if irrelevant.
     """
 
     times: Array
@@ -79,7 +79,7 @@ class Channel:
         return replace(self, times=self.times[rows], values=self.values[rows], sigma=own)
 
     def resample(self, times: Array, method: Literal["linear", "spline"] = "linear") -> Channel:
-        """Readings at other times, NaN outside those that there are.
+        """Readings at other times, NaN outside the measured times.
 
         ``linear``: between the neighbours, NaN where one is missing, with the deviation that theirs leave. ``spline``:
         a cubic one through all readings that are there, with the deviation of the nearest.
@@ -96,6 +96,7 @@ class Channel:
             low = np.where(share == 1.0, 0.0, rows[right - 1] * (1.0 - share))
             high = np.where(share == 0.0, 0.0, rows[right] * share)
             found = np.where(inside, low + high, np.nan)
+            # Independent errors of the two neighbours, weighted as the readings are.
             low = np.where(share == 1.0, 0.0, sigma[right - 1] * (1.0 - share))
             high = np.where(share == 0.0, 0.0, sigma[right] * share)
             doubt = np.where(inside, np.hypot(low, high), np.nan)
@@ -109,7 +110,7 @@ class Channel:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Channels by name, each with times of its own, and what was commanded as signals of the same clock.
+    """Channels by name, each with its own times, and commands as signals of the same clock.
 
     Args:
         name: shown in results.
@@ -157,7 +158,14 @@ class Record:
 
     def _repr_html_(self) -> str:
         rows = [
-            (name, unit(own.unit), own.times.size, own.step, float(np.nanmin(own.values)), float(np.nanmax(own.values)))
+            (
+                name,
+                format_unit(own.unit),
+                own.times.size,
+                own.step,
+                float(np.nanmin(own.values)),
+                float(np.nanmax(own.values)),
+            )
             for name, own in self.channels.items()
         ]
         head = ("channel", "unit", "samples", "every, s", "smallest", "largest")
@@ -221,7 +229,7 @@ class Record:
         return replace(self, channels={name: self.channel(name) for name in names})
 
     def merge(self, other: Record) -> Record:
-        """With the channels and commands of another record of the same clock."""
+        """The record with the channels and commands of another record of the same clock."""
         for name in other.channels:
             if name in self.channels:
                 raise InputError(f"{name!r} is in both records", place=other.place, hint="expected different names")
@@ -241,7 +249,7 @@ class Record:
         return replace(self, channels=found)
 
     def join(self, later: Record) -> Record:
-        """These readings and those of a later part, which has the same channels; commands change where it begins."""
+        """The record continued by a later part, which has the same channels; commands change where it begins."""
         if self.channels.keys() != later.channels.keys():
             other = ", ".join(sorted(self.channels.keys() ^ later.channels.keys()))
             raise InputError(f"has other channels: {other}", place=later.place, hint=f"expected those of {self.name!r}")
@@ -255,6 +263,7 @@ class Record:
                 raise InputError(f"{name!r} has another unit or size", place=later.place)
             each = [np.broadcast_to(c.sigma, c.values.shape) for c in (own, new)]
             same = np.shape(own.sigma) == np.shape(new.sigma) and np.array_equal(own.sigma, new.sigma, equal_nan=True)
+            # One number for all is kept as one; else each reading has its own.
             sigma = own.sigma if same and np.shape(own.sigma) != own.values.shape else np.concatenate(each)
             times, values = np.concatenate([own.times, new.times]), np.concatenate([own.values, new.values])
             found[name] = replace(own, times=times, values=values, sigma=sigma)
@@ -270,22 +279,22 @@ class Record:
         return replace(self, channels={name: own.resample(clock, method) for name, own in self.channels.items()})
 
     def shift(self, names: Iterable[str], seconds: float) -> Record:
-        """With the times of these channels later by so many seconds."""
+        """The record with the times of these channels shifted by this many seconds."""
         changed = {name: replace(self.channel(name), times=self.channel(name).times + seconds) for name in names}
         return replace(self, channels={**self.channels, **changed})
 
     def align(
         self, name: str, reference: str, *, others: Iterable[str] = (), longest: float | None = None
     ) -> tuple[Record, Shift]:
-        """The record with the times of a channel moved to where it fits the reference best, and the shift found.
+        """The record with a channel shifted to fit the reference best, and the shift found.
 
-        Both measure the same motion, each with a factor and an offset of its own: two angles, two rates. The shift is
-        the one of largest correlation, refined by least squares; its deviation is what the residuals leave.
+        Both measure the same motion, each with its own factor and offset: two angles, two rates. The shift maximises
+        the correlation, refined by least squares; its deviation follows from the residuals.
 
         Args:
             name: the channel that is late, or early (a shift below zero).
             others: further channels of the same clock, which move along.
-            longest: s, how far it may be off; a quarter of what both have in common unless given.
+            longest: s, largest shift; a quarter of the common time by default.
         """
         late, true = self.channel(name), self.channel(reference)
         found = find_shift(late, true, longest, place=f"{self.place}: {name!r} on {reference!r}")
@@ -322,7 +331,7 @@ class Record:
 
     @classmethod
     def from_xarray(cls, data: xr.Dataset, name: str = "") -> Record:
-        """From :meth:`to_xarray`, or from any data set whose variables have a time of seconds, durations or dates.
+        """A record from :meth:`to_xarray`, or from any data set whose variables have a time: seconds, durations, dates.
 
         A variable's time is the coordinate of its first dimension; its unit is its attribute ``units``, which must be
         SI. Deviations are ``<channel>.sigma`` where they are there.
@@ -337,6 +346,7 @@ class Record:
             times, unit = data.coords[clock].values, str(variable.attrs.get("units", ""))
             if to_si(unit, repr(key)) != (1.0, unit):
                 raise InputError(f"is in {unit!r}", place=repr(str(key)), hint="expected an SI unit")
+            # Durations and dates of xarray: seconds, dates from the first one on.
             if times.dtype.kind == "m":
                 times = times / np.timedelta64(1, "s")
             elif times.dtype.kind == "M":
@@ -371,7 +381,7 @@ def rising_times(times: npt.ArrayLike, source: str = "") -> Array:
 
 
 def find_shift(late: Channel, true: Channel, longest: float | None = None, *, place: str = "") -> Shift:
-    """By how much later a channel shows the motion of another; see :meth:`Record.align`."""
+    """Delay of a channel relative to another of the same motion; see :meth:`Record.align`."""
     if late.values.shape[1:] != true.values.shape[1:]:
         raise InputError("both have different sizes", place=place, hint="expected the same quantity")
     shared = min(late.times[-1], true.times[-1]) - max(late.times[0], true.times[0])
@@ -397,6 +407,7 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
             matrix = np.stack([shown[there], np.ones(int(there.sum()))], axis=1)
             fit, *_ = np.linalg.lstsq(matrix, values[there, k], rcond=None)
             residuals.append(values[there, k] - matrix @ fit)
+            # Variable projection: factor and offset are eliminated, so that only the shift remains.
             slope = -fit[0] * rate  # with factor and offset fitted anew
             slopes.append(slope - matrix @ np.linalg.lstsq(matrix, slope, rcond=None)[0])
             count += 2
@@ -404,19 +415,22 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
             raise InputError("too few readings are in common", place=place, hint="expected four or more")
         return np.concatenate(residuals), np.concatenate(slopes), count
 
+    # A scan first: the misfit of an oscillation has a minimum in every period.
     tries = np.linspace(-reach, reach, min(2 * int(np.ceil(reach / step)) + 1, MOST_SHIFTS))
     best = float(min(tries, key=lambda shift: float(np.sum(misfit(shift)[0] ** 2))))
     for _ in range(20):
         residual, slope, _ = misfit(best)
         power = float(slope @ slope)
         if not power > 0.0:
-            raise InputError("nothing moves: no shift shows", place=place)
+            raise InputError("nothing moves, so that no shift can be found", place=place)
+        # At most a sample in each step: beyond that the linearisation of the curve is not valid.
         change = float(np.clip(-(slope @ residual) / power, -step, step))
         best = float(np.clip(best + change, -reach, reach))
         if abs(change) < 1e-9 * step:
             break
+    # A minimum at the edge of the range is no minimum.
     if abs(best) >= reach - 0.5 * step:
-        hint = "a larger 'longest', or another pair of channels"
+        hint = "use a larger 'longest', or another pair of channels"
         raise InputError(f"fits best at the largest shift that is allowed, {reach:g} s", place=place, hint=hint)
     residual, slope, count = misfit(best)
     freedom = max(residual.size - count - 1, 1)
@@ -444,6 +458,7 @@ def splice(first: Signal, second: Signal, time: float) -> Signal:
     for start in starts:
         own = second if start >= time else first
         piece = int(np.searchsorted(own.breaks[1:-1], start, side="right"))
+        # Taylor shift: the same polynomial, in the time since the new start of the piece.
         moved = np.polynomial.Polynomial(own.coefficients[:, piece])(
             np.polynomial.Polynomial([start - own.breaks[piece], 1.0])
         )

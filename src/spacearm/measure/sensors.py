@@ -1,27 +1,24 @@
-"""What sensors read of a run: the expressions that laws read, on recorded states, with their errors, as a record."""
+"""Sensor readings of a run: the expressions that laws read, on recorded states, with their errors, as a record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import known, some, unique
+from spacearm.checks import check_name, check_not_empty, unique
 from spacearm.engine.noise import ONCE, channel_key, moment, normal
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.measure.channels import BY_CHANNEL, MOMENTUM_CHANNELS
 from spacearm.measure.record import Channel, Record, splice
-from spacearm.mechanics.motion import LoadFrame
-from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import MountedSensor, Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Run, Signal, constant
 from spacearm.simulate.loads import thrust_wrench
-from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.readings import Moments, read_moments
 from spacearm.simulate.run.run import Track
 from spacearm.simulate.run.segment import Segment
 from spacearm.simulate.signals import as_signal
@@ -39,16 +36,16 @@ def make_sensors(
 ) -> tuple[Sensor, ...]:
     """A sensor for each of these channels, all with the same period (s) and mounting point (base frame, m).
 
-    ``noise``, ``bias`` and ``spread`` are by channel. Noise is that of typical sensors unless given, and zero for a
+    ``noise``, ``bias`` and ``spread`` are by channel. Noise is that of typical sensors by default, and zero for a
     channel that it leaves out. Velocities are in world axes.
     """
     errors: dict[str, Mapping[str, npt.ArrayLike]] = {"bias": bias or {}, "spread": spread or {}}
-    with at("sensors"):
-        some(channels, "measured channel", hint="expected some of " + ", ".join(BY_CHANNEL))
+    with error_context("sensors"):
+        check_not_empty(channels, "measured channel", hint="expected some of " + ", ".join(BY_CHANNEL))
         if noise is not None:
             errors["noise"] = noise
         for name in (*channels, *(name for given in errors.values() for name in given)):
-            known(name, BY_CHANNEL, "channel")
+            check_name(name, BY_CHANNEL, "channel")
         unique(list(channels), "channel")
     found = []
     for name in channels:
@@ -64,74 +61,36 @@ def make_sensors(
     return tuple(found)
 
 
-class Moments(NamedTuple):
-    """A robot at some moments.
-
-    States (T, 13 + 2 n), accelerations (T, 6 + n), efforts of the drives (T, n), wrenches (T, L, 6) on loaded frames.
-    What is None was not recorded, and no sensor can read it.
-    """
-
-    states: Array
-    acceleration: Array | None = None
-    effort: Array | None = None
-    wrenches: Array | None = None
-    loads: tuple[LoadFrame, ...] = ()
-
-
-def read_moments(
-    robot: Robot, sensors: Sequence[Sensor], moments: Moments, errors: Sequence[Array] | None = None
-) -> list[Array]:
-    """What each sensor reads (T, entries) at these moments with these errors (T, size); with none unless given."""
-    felt = moments.loads if moments.wrenches is not None else ()
-    plant = Plant(robot, robot_parameters(robot), felt=felt)
-    n, count = robot.n, moments.states.shape[0]
-    given: list[tuple[Any, Array]] = [(plant.state, moments.states)]
-    for name, size, values in (("acceleration", 6 + n, moments.acceleration), ("effort", n, moments.effort)):
-        if values is not None:
-            plant.motion[name] = ca.SX.sym(name, size)
-            given.append((plant.motion[name], values))
-    if felt and moments.wrenches is not None:
-        given += [(symbol, moments.wrenches[:, k]) for k, symbol in enumerate(plant.felt.values())]
-    expressions = []
-    for k, sensor in enumerate(sensors):
-        with at(sensor.place):
-            error = ca.SX.zeros(sensor.size(robot))
-            if errors is not None:
-                error = ca.SX.sym("error", sensor.size(robot))
-                given.append((error, errors[k]))
-            expressions.append(ca.densify(sensor.measured(plant, error)))
-    function = ca.Function("readings", [symbol for symbol, _ in given], expressions)
-    found = function.call([ca.DM(np.ascontiguousarray(values.T)) for _, values in given])
-    return [np.array(values.full().T).reshape(count, -1) for values in found]
-
-
 def record_run(
     run: Run, sensors: Sequence[Sensor], *, system: str = "", seed: int | None = None, name: str = ""
 ) -> Record:
-    """What these sensors read of a run. A channel is called as the quantity, or as its sensor where several measure it.
+    """Record of these sensors for a run. A channel has the name of its quantity, or of its sensor if several measure
+    it.
 
     Args:
-        system: whose sensors they are, where several systems took part.
+        system: system of the sensors, if several took part.
         seed: of noise and of unknown biases: those of a law of this seed that reads the same sensors. None: none are
             drawn, and the record still holds the deviations.
-        name: of the record; the system's where left out.
+        name: of the record; the system's if omitted.
 
     States between samples are those of the cubic that has the recorded rates at both ends. A reading that comes late
-    shows the start until something else arrives. Commands are the paths of driven joints and the levels of thrusters;
-    a run from a file has none.
+    shows the start until something else arrives. Commands are the paths of driven joints and the levels of thrusters; a
+    run from a file has none.
     """
-    track = run.of(system) if system else run.track
+    track = run.last_track(system) if system else run.track
     keys = [sensor.channel for sensor in sensors]
     unique([sensor.name for sensor in sensors], "sensor")
     begin, end = float(track.times[0]), float(track.times[-1])
     channels = {}
     for sensor in sensors:
         times = track.times[np.append(np.diff(track.times) > 0.0, True)]  # of two at a change, the later sample
+        # 1e-9: a duration of whole periods has its last reading in spite of rounding.
         if sensor.period is not None:
             times = begin + sensor.period * np.arange(int((end - begin) / sensor.period + 1e-9) + 1)
-        with at(sensor.place):
+        with error_context(sensor.place):
             if times.size < 2:
                 raise InputError(f"reads once in {end - begin:g} s", hint="expected a shorter period")
+            # A late reading shows an earlier state; before the start there is none but the first.
             values = _read(track, sensor, np.maximum(times - sensor.delay, begin), system, seed)
         units = " or ".join(dict.fromkeys(sensor.entries(track.robot).values()))
         label = sensor.channel if keys.count(sensor.channel) == 1 else sensor.name
@@ -143,7 +102,7 @@ def record_run(
 
 
 def _commands(run: Run, track: Track) -> dict[str, Signal]:
-    """What the phases of a run commanded of a robot: paths of driven joints, levels of thrusters.
+    """Commands of the phases of a run to a robot: paths of driven joints, levels of thrusters.
 
     A joint that is not driven in a phase stays where it was; a thruster that does not fire is at zero.
     """
@@ -156,16 +115,18 @@ def _commands(run: Run, track: Track) -> dict[str, Signal]:
             for label, path in phase.driven.items():
                 joint = label.rpartition("/")[2]
                 if joint in track.robot.joint_names and label in (joint, f"{track.name}/{joint}"):
-                    now[joint] = as_signal(path, joint).shifted(begin)
+                    now[joint] = as_signal(path, joint).shift(begin)
             for load in phase.loads:
                 if load.source and load.source in [part.name for part in track.robot.thrusters]:
                     full = thrust_wrench(track.robot, load.source)
+                    # All entries have the same level: the largest is divided with the least rounding.
                     k = int(np.argmax(np.abs(full)))
-                    level = load.wrench[k].shifted(begin) * float(1.0 / full[k])
+                    level = load.wrench[k].shift(begin) * float(1.0 / full[k])
                     now[load.source] = level if load.source not in now else now[load.source] + level
             for name in dict.fromkeys([*found, *now]):
                 thruster = name not in track.robot.joint_names
                 before = found.get(name, constant(0.0) if thruster else None)
+                # Without a command a joint keeps its last position: its path goes on as a constant.
                 here = now.get(name, constant(0.0 if thruster or before is None else float(before(begin))))
                 found[name] = here if before is None or begin <= 0.0 else splice(before, here, begin)
     return found
@@ -179,6 +140,7 @@ def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | N
     for k in range(size):
         if seed is None:
             break
+        # The same keys as in laws: a law and a record of the same seed see the same noise.
         key = channel_key(system, sensor.name, k)
         error[:, k] += each["spread"][k] * normal(seed, 0, ONCE, key)
         if each["noise"][k]:
@@ -188,7 +150,7 @@ def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | N
 
 
 def _deviation(robot: Robot, sensor: Sensor) -> Array:
-    """Standard deviation of a reading: one, or one for each entry; of a quaternion, that of its small turns, one."""
+    """Standard deviation of a reading: one, or one for each entry; for a quaternion, that of small rotations, one."""
     noise = np.asarray(sensor.noise, dtype=np.float64)
     whole = not noise.ndim or sensor.size(robot) == len(sensor.entries(robot))
     return noise if whole else np.asarray(np.sqrt(np.mean(noise**2)))
@@ -202,6 +164,7 @@ def _moments(track: Track, times: Array) -> Moments:
     right = np.minimum(left + 1, t.size - 1)
     width = np.where(right > left, t[right] - t[left], 1.0)
     s = np.where(right > left, (times - t[left]) / width, 0.0)[:, None]
+    # State derivatives are recorded with the samples: a Hermite cubic is of fourth order without any fit.
     slope = track.outputs[:, : model.nx]
     states = (
         (1 + 2 * s) * (1 - s) ** 2 * y[left]
@@ -210,12 +173,14 @@ def _moments(track: Track, times: Array) -> Moments:
     )
     states[:, QUATERNION] /= np.linalg.norm(states[:, QUATERNION], axis=1, keepdims=True)
     places, reaction = model.kernel.inputs, model.code.reaction
+    # Reactions of driven and locked joints are efforts of their drives; those of sticking joints are friction.
     held = (track.inputs[:, places["mode"]] > 0.0) & ~track.stuck
     efforts = track.inputs[:, places["force"]] + np.where(
         held, track.outputs[:, reaction : reaction + track.robot.dofs], 0.0
     )
     wrenches = track.inputs[left][:, places["wrench"]].reshape(times.size, -1, 6) if model.loads else None
     change = slope[:, layout.velocity]
+    # Linear: the derivative of the cubic's slope would jump at samples.
     acceleration = (1 - s) * change[left] + s * change[right]
     return Moments(states, acceleration, efforts[left][:, 6:], wrenches, tuple(model.loads))
 

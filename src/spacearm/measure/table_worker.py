@@ -1,12 +1,12 @@
-"""Tables read in a process of their own: MATLAB, NetCDF, HDF5, Parquet and NumPy files.
+"""Tables read in a separate process: MATLAB, NetCDF, HDF5, Parquet and NumPy files.
 
-The libraries behind these formats may crash, loop or ask for all the memory there is when a file is damaged.
+The libraries of these formats may crash, loop or exhaust the memory when a file is damaged.
 :mod:`spacearm.measure.formats` runs this module as a script, by its path and not by its name: importing the package
 ``spacearm.measure`` takes longer than reading a table.
 
 A request names the ``file``, its ``kind`` and the ``names`` of its columns; the answer is ``error``, ``place`` and
 ``hint``, or ``names``, ``units`` where the file states them, and the columns as little-endian doubles. See
-:mod:`spacearm.guarded`.
+:mod:`spacearm.worker_process`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError, clipped, did_you_mean
-from spacearm.guarded import Desk, serve
+from spacearm.errors import InputError, clip_text, did_you_mean
+from spacearm.worker_process import WorkerReplies, serve
 
 Values = npt.NDArray[np.float64]
 
@@ -32,19 +32,19 @@ KINDS = {
 }
 
 
-class Table:
+class GuardedTable:
     """A table that is read: where to say what is read now, and how large a column may be."""
 
-    def __init__(self, desk: Desk, most: int) -> None:
+    def __init__(self, desk: WorkerReplies, most: int) -> None:
         self.desk = desk
         self.most = most  # bytes that one column may have
         self.units: dict[str, str] = {}  # that the file states, by variable
 
-    def at(self, place: str) -> None:
-        self.desk.at(place)
+    def report_place(self, place: str) -> None:
+        self.desk.report_place(place)
 
     def check_size(self, shape: Iterable[int], itemsize: int = 8) -> None:
-        """Refuse what a damaged header declares before anybody makes room for it."""
+        """Reject sizes declared by a damaged header before memory is allocated."""
         sizes = [int(size) for size in shape]
         if min(sizes, default=0) < 0 or math.prod(sizes) * max(itemsize, 8) > self.most:
             raise InputError(
@@ -53,30 +53,31 @@ class Table:
             )
 
 
-def read(table: Table, kind: str, file: str, names: list[str]) -> dict[str, Values]:
+def read(table: GuardedTable, kind: str, file: str, names: list[str]) -> dict[str, Values]:
     """The named columns, one axis each."""
-    table.at("header")
+    table.report_place("header")
     readers = {"matlab": _matlab, "netcdf": _netcdf, "hdf5": _hdf5, "parquet": _parquet, "numpy": _numpy}
     columns = readers[kind](table, file, names)
     for name, values in columns.items():
-        table.at(f"column {name!r}")
+        table.report_place(f"column {name!r}")
         if values.ndim != 1:
             raise InputError(f"has shape {values.shape}", hint="expected one axis")
     return columns
 
 
-def _columns(table: Table, names: list[str], known: list[str], get: Callable[[str], Any]) -> dict[str, Values]:
+def _columns(table: GuardedTable, names: list[str], known: list[str], get: Callable[[str], Any]) -> dict[str, Values]:
     """Each name's values; ``rate[2]`` is the third column of ``rate``, counted from 0."""
     found = {}
     for name in names:
-        table.at(f"column {name!r}")
+        table.report_place(f"column {name!r}")
         stem, bracket, rest = name.partition("[")
+        # Few digits only: int() of a long text takes quadratic time.
         index = rest[:-1] if bracket and rest.endswith("]") and rest[:-1].isdecimal() and len(rest) < 10 else ""
         variable = name if name in known or not index else stem
         if variable not in known:
             raise InputError("there is no such column", hint=did_you_mean(name, known))
         if known.count(variable) > 1:
-            raise InputError("stands twice in the file", hint="expected different names")
+            raise InputError("occurs twice in the file", hint="expected different names")
         values = _numbers(get(variable))
         if variable != name:
             if values.ndim != 2 or not int(index) < values.shape[1]:
@@ -99,10 +100,11 @@ def _numbers(values: Any) -> Values:
     return np.asarray(array, dtype=np.float64)
 
 
-def _matlab(table: Table, file: str, names: list[str]) -> dict[str, Values]:
+def _matlab(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:
     from scipy.io import loadmat, whosmat
     from scipy.io.matlab import matfile_version
 
+    # The header decides, not the ending.
     if matfile_version(file)[0] == 2:  # since MATLAB 7.3 HDF5, with the axes reversed
         return _hdf5(table, file, names, matlab=True)
     declared = [(name, shape) for name, shape, _ in whosmat(file)]
@@ -115,31 +117,33 @@ def _matlab(table: Table, file: str, names: list[str]) -> dict[str, Values]:
     return _columns(table, names, [name for name, _ in declared], get)
 
 
-def _hdf5(table: Table, file: str, names: list[str], matlab: bool = False) -> dict[str, Values]:
+def _hdf5(table: GuardedTable, file: str, names: list[str], matlab: bool = False) -> dict[str, Values]:
     import h5py  # type: ignore[import-untyped,unused-ignore]
 
     with h5py.File(file, "r") as content:
         # netCDF4 marks dimensions without values, and renames variables that are called like a dimension
         stored = {key.removeprefix("_nc4_non_coord_"): key for key in content if not _only_dimension(content, key)}
+        # Only paths that were asked for: a file may hold thousands of groups.
         nested = {path for name in names for path in (name, name.partition("[")[0]) if "/" in path}
         stored |= {path: path for path in nested if _in_groups(content, path)}
 
         def get(variable: str) -> Any:
             key = stored[variable]
+            # Checked before the item is opened: opening would follow the link.
             if isinstance(content.get(key, getlink=True), h5py.ExternalLink):
-                raise InputError("stands in another file", hint="expected a file that holds its own values")
+                raise InputError("is stored in another file", hint="expected a file that holds its own values")
             item = content[key]
             if not isinstance(item, h5py.Dataset) or item.shape is None:
                 raise InputError("holds no values", hint="expected an array of numbers")
             if item.external is not None or item.is_virtual:
-                raise InputError("stands in another file", hint="expected a file that holds its own values")
+                raise InputError("is stored in another file", hint="expected a file that holds its own values")
             table.check_size(item.shape, item.dtype.itemsize)
             if matlab:
                 if item.attrs.get("MATLAB_class") == b"char":
                     raise InputError("holds text", hint="expected real numbers")
                 return np.squeeze(item[()].T)
             _note_unit(table, variable, item.attrs.get("units", item.attrs.get("unit")))
-            return _unpacked(item[()], item.attrs)
+            return _unpack_values(item[()], item.attrs)
 
         return _columns(table, names, list(stored), get)
 
@@ -159,21 +163,23 @@ def _in_groups(content: Any, path: str) -> bool:
 def _only_dimension(content: Any, key: str) -> bool:
     import h5py
 
+    # Links are not followed: a file must not make another file be read.
     item = content[key] if isinstance(content.get(key, getlink=True), h5py.HardLink) else None
     title = item.attrs.get("NAME", b"") if isinstance(item, h5py.Dataset) else b""
     return isinstance(title, bytes) and title.startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
-def _note_unit(table: Table, variable: str, stated: Any) -> None:
+def _note_unit(table: GuardedTable, variable: str, stated: Any) -> None:
     """Keep the unit that a file states; of a calendar ("seconds since 2000-01-01") that of its count."""
     text = stated.decode("utf-8", "replace") if isinstance(stated, bytes) else stated
     if isinstance(text, str) and text.strip():
         table.units[variable] = _printable(text.partition(" since ")[0].strip())
 
 
-def _unpacked(stored: Any, attributes: Any) -> Values:
+def _unpack_values(stored: Any, attributes: Any) -> Values:
     """Missing values as NaN, then scale and offset: the CF conventions for packed data."""
     raw = _numbers(stored)
+    # Fill values are compared before scaling, as the convention defines them.
     values = raw.copy()
     for key in ("_FillValue", "missing_value"):
         if key in attributes:
@@ -188,7 +194,7 @@ def _unpacked(stored: Any, attributes: Any) -> Values:
     return values
 
 
-def _netcdf(table: Table, file: str, names: list[str]) -> dict[str, Values]:
+def _netcdf(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:
     """NetCDF 4 is HDF5; the classic format has a library of its own."""
     with open(file, "rb") as content:
         if content.read(3) != b"CDF":
@@ -201,12 +207,12 @@ def _netcdf(table: Table, file: str, names: list[str]) -> dict[str, Values]:
         def get(variable: str) -> Any:
             item = classic.variables[variable]
             _note_unit(table, variable, getattr(item, "units", None))
-            return _unpacked(np.array(item.data), item._attributes)
+            return _unpack_values(np.array(item.data), item._attributes)
 
         return _columns(table, names, list(classic.variables), get)
 
 
-def _numpy(table: Table, file: str, names: list[str]) -> dict[str, Values]:
+def _numpy(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:
     import zipfile
 
     from numpy.lib import format as header
@@ -216,6 +222,7 @@ def _numpy(table: Table, file: str, names: list[str]) -> dict[str, Values]:
 
         def get(variable: str) -> Any:
             with content.open(f"{variable}.npy") as entry:
+                # The header alone first: shape and type are judged before any data are unpacked.
                 version = header.read_magic(entry)
                 read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
                 shape, _, kind = read(entry)
@@ -228,7 +235,7 @@ def _numpy(table: Table, file: str, names: list[str]) -> dict[str, Values]:
         return _columns(table, names, stored, get)
 
 
-def _parquet(table: Table, file: str, names: list[str]) -> dict[str, Values]:
+def _parquet(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:
     import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
     from pyarrow import parquet, types
 
@@ -240,7 +247,8 @@ def _parquet(table: Table, file: str, names: list[str]) -> dict[str, Values]:
             kind = schema.field(variable).type
             _note_unit(table, variable, (schema.field(variable).metadata or {}).get(b"units"))
             if not (types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)):
-                raise InputError(f"holds {clipped(kind)}", hint="expected numbers")
+                raise InputError(f"holds {clip_text(kind)}", hint="expected numbers")
+            # One column at a time: the rest of a wide table is never decoded.
             column = content.read([variable], use_threads=False)[variable]
             return column.cast(pyarrow.float64()).to_numpy()
 
@@ -248,12 +256,12 @@ def _parquet(table: Table, file: str, names: list[str]) -> dict[str, Values]:
 
 
 def _printable(text: object) -> str:
-    return clipped("".join(c if c.isprintable() else "?" for c in str(text)), 200)
+    return clip_text("".join(c if c.isprintable() else "?" for c in str(text)), 200)
 
 
-def answer(desk: Desk, request: dict[str, Any], _: list[bytes]) -> None:
-    """Read one table and send it, or say why not. Whatever a library raises on a damaged file has this one meaning."""
-    table, kind = Table(desk, int(request["memory"])), str(request["kind"])
+def answer(desk: WorkerReplies, request: dict[str, Any], _: list[bytes]) -> None:
+    """Read one table and send it, or the reason why not. Any exception of a library means a damaged file."""
+    table, kind = GuardedTable(desk, int(request["memory"])), str(request["kind"])
     try:
         columns = read(table, kind, str(request["file"]), [str(name) for name in request["names"]])
         content = [np.ascontiguousarray(values, dtype="<f8").tobytes() for values in columns.values()]

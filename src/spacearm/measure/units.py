@@ -1,4 +1,4 @@
-"""Units as they are written, and their factors to SI; degrees where radians are meant."""
+"""Spellings of units, and their factors to SI; degrees where radians are meant."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ UNITS = {unit: (factor, si) for si, known in _FACTORS.items() for unit, factor i
 
 def to_si(unit: str, place: str = "") -> tuple[float, str]:
     """Factor to SI and the SI unit of ``unit``; an unknown one is an error that names the nearest."""
+    # Common typographic spellings; words of file formats follow.
     plain = unit.strip().replace("°", "deg").replace("²", "2").replace("^2", "2").replace("µ", "u").replace("·", " ")
     plain = _WORDS.get(plain, plain)
     if plain not in UNITS:
@@ -70,7 +71,7 @@ DEGREES, NEAR = 180.0 / np.pi, 0.1
 
 
 def ask_about_degrees(changes: Array, expected: Array, names: tuple[str, str], place: str) -> None:
-    """Refuse ``changes`` that are 57 times what is ``expected`` of them, or the 57th part; NaN counts nowhere.
+    """Reject ``changes`` that are 57 times the ``expected`` ones, or the 57th part; NaN is ignored.
 
     ``names``: of both, for the question.
     """

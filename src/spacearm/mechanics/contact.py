@@ -67,7 +67,7 @@ def damping_number(restitution: float) -> float:
 
 
 @dataclass(frozen=True)
-class Law:
+class ContactLaw:
     """Symbols of a contact law's numbers."""
 
     stiffness: SX  # N/m, or N/m^1.5 for Hertz
@@ -85,7 +85,7 @@ class Law:
         deep = ca.fmax(depth, 0)
         return self.stiffness * deep * (ca.sqrt(deep + 1e-300) if self.hertz else 1)
 
-    def stored(self, depth: SX) -> SX:
+    def spring_energy(self, depth: SX) -> SX:
         """Energy in the normal spring, J."""
         return self.elastic(depth) * ca.fmax(depth, 0) / (2.5 if self.hertz else 2.0)
 
@@ -117,7 +117,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Forces:
+class ContactForces:
     """What acts at a touch, and what its memory does.
 
     Memory: state, chi, time at which it settles (s), with friction s or u (3).
@@ -135,7 +135,7 @@ class Forces:
     stored: SX  # elastic energy, J
 
 
-def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces:
+def contact_forces(law: ContactLaw, touch: Touch, velocity: SX, time: SX, memory: SX) -> ContactForces:
     """At a touch whose second body moves at ``velocity`` relative to the first there."""
     state, chi, until = memory[0], memory[1], memory[2]
     depth, normal = -touch.gap, touch.normal
@@ -143,12 +143,12 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
     closed = state > 0.5
     # Never a pull: surfaces that part faster than the spring follows carry nothing.
     size = ca.if_else(closed, ca.fmax(law.normal(depth, closing, chi), 0), 0)
-    stored = ca.if_else(closed, law.stored(depth), 0)
+    stored = ca.if_else(closed, law.spring_energy(depth), 0)
     slip = velocity + normal * closing
     fresh, end = law.chi(closing), time + law.duration(closing)
     if law.friction is None or law.tangential is None:
         nothing = ca.SX.zeros(3)
-        return Forces(size, nothing, slip, ca.SX.zeros(3), ca.vertcat(STUCK, fresh, end), *(None,) * 4, stored)
+        return ContactForces(size, nothing, slip, ca.SX.zeros(3), ca.vertcat(STUCK, fresh, end), *(None,) * 4, stored)
     stiff, bound = law.tangential, law.friction * size
     # The normal turns with the bodies: what of the stored displacement lies along it now is no tangential spring.
     s = memory[3:6] - normal * ca.dot(normal, memory[3:6])
@@ -171,7 +171,7 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
     at_touch = ca.if_else(fast, slip / speed, 0)
     # While it slips the spring is stretched by R: its energy is 1/2 k_t R^2, and the ledger needs it.
     spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * ca.dot(s, s))
-    return Forces(
+    return ContactForces(
         size,
         tangential,
         slip,
@@ -186,7 +186,7 @@ def forces(law: Law, touch: Touch, velocity: SX, time: SX, memory: SX) -> Forces
 
 
 @dataclass(frozen=True)
-class Torsion:
+class ContactTorsion:
     """Moment of friction about the normal, and what its memory does. Memory: state, twist or sense of the spin."""
 
     moment: SX  # on the second body, N m
@@ -199,7 +199,9 @@ class Torsion:
     stored: SX  # elastic energy, J
 
 
-def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, memory: SX) -> Torsion:
+def contact_torsion(
+    law: ContactLaw, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, memory: SX
+) -> ContactTorsion:
     """Where the second body turns at ``spin`` about the normal against the first; ``size`` is the normal force."""
     assert law.friction is not None
     assert law.tangential is not None
@@ -218,7 +220,7 @@ def torsion(law: Law, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, me
     fast = ca.logic_and(ca.fabs(spin) > growth, fresh >= 0)
     sense = ca.if_else(spin >= 0, 1, -1)
     spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * s * s)
-    return Torsion(
+    return ContactTorsion(
         -ca.if_else(closed, ca.if_else(slipping, bound * s, pull), 0),
         ca.vertcat(0, ca.if_else(ca.logic_and(closed, ca.logic_not(slipping)), spin, 0)),
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), ca.if_else(fast, sense, 0)),

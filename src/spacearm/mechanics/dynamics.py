@@ -25,7 +25,7 @@ import casadi as ca
 import numpy as np
 
 from spacearm.mechanics.linear import solve_symmetric
-from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scaled, spatial
+from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scale_spatial, spatial
 from spacearm.mechanics.sweep import InertialWrenches, inertial_wrenches
 from spacearm.mechanics.tree import Placement, Tree, TreeJoint
 
@@ -48,7 +48,7 @@ def joint_wrenches(
 
     ``wrenches`` act on the bodies, in body axes, and lessen what the joints must give.
     """
-    total = net(needed.body, wrenches)
+    total = net_wrenches(needed.body, wrenches)
     joint: list[Spatial] = [None] * tree.n  # type: ignore[list-item]
     effort: list[SX] = [None] * tree.n
     for i in reversed(range(tree.n)):
@@ -56,17 +56,19 @@ def joint_wrenches(
         effort[i] = dot(subspace, total[i + 1])
         # The rotor sits on the parent, so its reaction reaches the parent but does no work on this joint's axis: it is
         # added after the projection above. Its share of the joint's own equation is in needed.effort.
-        joint[i] = _plus(total[i + 1], needed.carrier[i])
-        total[parent] = total[parent].plus(place.force_up(joint[i]))
-    return JointWrenches(joint, ca.vertcat(total[0].stacked(), *effort) + needed.effort)
+        joint[i] = _add_wrench(total[i + 1], needed.carrier[i])
+        total[parent] = total[parent].plus(place.wrench_to_parent(joint[i]))
+    return JointWrenches(joint, ca.vertcat(total[0].stack(), *effort) + needed.effort)
 
 
-def net(body: list[Spatial], wrenches: list[Spatial | None]) -> list[Spatial]:
+def net_wrenches(body: list[Spatial], wrenches: list[Spatial | None]) -> list[Spatial]:
     """Inertial wrenches of the bodies, less the wrenches that act on them."""
-    return [own if push is None else own.plus(scaled(push, -1)) for own, push in zip(body, wrenches, strict=True)]
+    return [
+        own if push is None else own.plus(scale_spatial(push, -1)) for own, push in zip(body, wrenches, strict=True)
+    ]
 
 
-def _plus(wrench: Spatial, other: Spatial | None) -> Spatial:
+def _add_wrench(wrench: Spatial, other: Spatial | None) -> Spatial:
     return wrench if other is None else wrench.plus(other)
 
 
@@ -99,20 +101,20 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
             force = force.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
         result[6 + i, 6 + i] = diagonal
-        composite[joint.parent] = composite[joint.parent].plus(place.inertia_up(own))
+        composite[joint.parent] = composite[joint.parent].plus(place.inertia_to_parent(own))
         k = i
         while True:
             # Up the chain of ancestors only: joints of other branches leave zeros in H.
-            force = placements[k].force_up(force)
+            force = placements[k].wrench_to_parent(force)
             parent = tree.joints[k].parent
             if parent == 0:
                 break
             k = parent - 1
             result[6 + i, 6 + k] = result[6 + k, 6 + i] = dot(tree.joints[k].subspace, force)
-        column = force.stacked()
+        column = force.stack()
         result[:6, 6 + i] = column
         result[6 + i, :6] = column.T
-    result[:6, :6] = composite[0].stacked()
+    result[:6, :6] = composite[0].stack()
     return ca.densify(result)
 
 
@@ -162,21 +164,21 @@ class Articulated:
         for i in reversed(range(n)):
             joint, place = tree.joints[i], self.placements[i]
             short[i] -= dot(joint.subspace, load[i + 1])
-            passed = load[i + 1].plus(scaled(self.column[i], short[i] * self.inverse[i]))
+            passed = load[i + 1].plus(scale_spatial(self.column[i], short[i] * self.inverse[i]))
             if self._lets_through(i):
                 # Along its axis a free joint passes on what acts there.
                 passed = _set(passed, joint, force[6 + i])
-            passed = _plus(passed, carrier[i])
-            load[joint.parent] = load[joint.parent].plus(place.force_up(passed))
-        base = self._base(force[:6] - load[0].stacked())
+            passed = _add_wrench(passed, carrier[i])
+            load[joint.parent] = load[joint.parent].plus(place.wrench_to_parent(passed))
+        base = self._base(force[:6] - load[0].stack())
         # Forward: accelerations from the base outwards, each joint relative to its parent.
         rise = [spatial(base.acceleration)]
         acceleration, reaction = [base.acceleration], [base.reaction]
         for i, (joint, place) in enumerate(zip(tree.joints, self.placements, strict=True)):
-            from_parent = place.twist_down(rise[joint.parent])
+            from_parent = place.twist_to_child(rise[joint.parent])
             if self._lets_through(i):
                 # The body's acceleration along the axis does not depend on the parent's there.
-                across = _set(scaled(self.column[i], self.inverse[i]), joint, 0)
+                across = _set(scale_spatial(self.column[i], self.inverse[i]), joint, 0)
                 along = short[i] * self.inverse[i] - dot(across, from_parent)
                 acceleration.append(along - dot(joint.subspace, from_parent))
                 reaction.append(ca.SX(0))
@@ -188,7 +190,7 @@ class Articulated:
             own = left * self.inverse[i]
             acceleration.append(own)
             reaction.append(-self.masks[6 + i].driven * left)
-            rise.append(from_parent.plus(scaled(joint.subspace, own)))
+            rise.append(from_parent.plus(scale_spatial(joint.subspace, own)))
         return Hybrid(ca.vertcat(*acceleration), ca.vertcat(*reaction))
 
     def _lets_through(self, i: int) -> bool:
@@ -221,7 +223,7 @@ def _set(vector: Spatial, joint: TreeJoint, value: SX) -> Spatial:
     return Spatial(*parts)
 
 
-def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, rotor: SX) -> Articulated:
+def articulate_inertias(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, rotor: SX) -> Articulated:
     """Articulated-body inertias, by a backward sweep; ``mode`` (6 + n) is 0 where free and 1 where driven."""
     masks = [_Masks(mode[i] > 0.5, mode[i] <= 0.5) for i in range(6 + tree.n)]
     total = [rigid_inertia(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
@@ -245,17 +247,17 @@ def articulated(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, 
         if tree.short and joint.rotor is None and len(along) == 1:
             # A free joint lets nothing through along its axis: written as zero, not left to a difference.
             own = own.with_column(
-                int(along[0]), joint.joint.kind == "revolute", scaled(u, driven * joint.axis[along[0]])
+                int(along[0]), joint.joint.kind == "revolute", scale_spatial(u, driven * joint.axis[along[0]])
             )
-        total[joint.parent] = total[joint.parent].plus(place.inertia_up(own))
-    base = total[0].stacked()
+        total[joint.parent] = total[joint.parent].plus(place.inertia_to_parent(own))
+    base = total[0].stack()
     # Columns that hold only inertia parameters do not change with the state: see Articulated.order.
     same = {symbol.element_hash() for symbol in ca.symvar(ca.vertcat(inertia, rotor))}
     moves = [any(symbol.element_hash() not in same for symbol in ca.symvar(base[:, k])) for k in range(6)]
     return Articulated(tree, placements, masks, column, inverse, base, sorted(range(6), key=moves.__getitem__))
 
 
-def driven_part(mode: SX, values: SX) -> SX:
+def select_driven(mode: SX, values: SX) -> SX:
     """The values (6 + n) of driven degrees of freedom, 0 for the others."""
     return ca.vertcat(*(ca.if_else(mode[i] > 0.5, values[i], 0) for i in range(values.numel())))
 
@@ -280,12 +282,12 @@ def hybrid_dynamics(
     the free ones give way to them.
     """
     placements = tree.placements(q)
-    given = driven_part(mode, drive)
+    given = select_driven(mode, drive)
     needed = inertial_wrenches(tree, placements, velocity, given, inertia, rotor)
-    inertias = articulated(tree, placements, mode, inertia, rotor)
+    inertias = articulate_inertias(tree, placements, mode, inertia, rotor)
     # Superposition: the equations are linear in acceleration, so the answer is the given motion plus the response of
     # the free degrees of freedom to what that motion lacks.
-    response = inertias.respond(force - needed.effort, net(needed.body, wrenches), needed.carrier)
+    response = inertias.respond(force - needed.effort, net_wrenches(needed.body, wrenches), needed.carrier)
     return Hybrid(given + response.acceleration, response.reaction)
 
 
@@ -306,14 +308,14 @@ def free_problem(tree: Tree, velocity: SX, force: SX) -> FreeProblem:
     (linear, angular), base = spatial(velocity[:6]), tree.base
     inner, push, origin = angular, force, ca.SX.zeros(3)
     if base is not None:
-        inner, origin = base.down(angular), base.origin()
-        push = ca.vertcat(base.force_down(spatial(force[:6])).stacked(), force[6:])
+        inner, origin = base.to_child(angular), base.origin()
+        push = ca.vertcat(base.wrench_to_child(spatial(force[:6])).stack(), force[6:])
     # The velocity's components are in rotating axes: their time derivative is the acceleration of the point in space
     # less w x v.
     turning = ca.cross(angular, linear + ca.cross(angular, origin))
 
     def back(found: SX) -> SX:
-        own = spatial(found[:6]) if base is None else base.twist_up(spatial(found[:6]))
+        own = spatial(found[:6]) if base is None else base.twist_to_parent(spatial(found[:6]))
         return ca.vertcat(own.linear - turning, own.angular, found[6:])
 
     return FreeProblem(ca.vertcat(ca.SX.zeros(3), inner, velocity[6:]), push, back)

@@ -87,8 +87,8 @@ def wrench_on_body(
         inward = rotation_matrix(quaternion).T
         force, moment = inward @ force, inward @ moment
         if tree.base is not None:
-            force, moment = tree.base.down(force), tree.base.down(moment)
+            force, moment = tree.base.to_child(force), tree.base.to_child(moment)
         # Down the chain from world to body axes, vector by vector: cheaper than the product of the rotations.
         for i in tree.path(tree.robot.body_index(frame.body)):
-            force, moment = placements[i].down(force), placements[i].down(moment)
+            force, moment = placements[i].to_child(force), placements[i].to_child(moment)
     return Spatial(force, moment + ca.cross(constant(own.translation), force))

@@ -22,7 +22,7 @@ import casadi as ca
 import numpy as np
 
 from spacearm import checks
-from spacearm.errors import InputError, quoted
+from spacearm.errors import InputError, quote_text
 from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.program import Program
@@ -68,8 +68,8 @@ class LawProgram:
     """A law's program and what its numbers are.
 
     Inputs: ``state``, ``time``, ``reference``, ``memory``, ``model`` (numbers of the plant), and of a law with sensors
-    ``noise`` and ``felt`` (wrenches). Outputs: ``action``, ``memory`` (of a continuous law, its rate), ``level`` (of
-    each actuator, as it acts),
+    ``noise`` and ``wrench_frames`` (wrenches). Outputs: ``action``, ``memory`` (of a continuous law, its rate),
+    ``level`` (of each actuator, as it acts),
     ``margin`` (of each level to its limits: below zero it is saturated; then of each event), and ``reading`` of a law
     with sensors.
     """
@@ -82,8 +82,10 @@ class LawProgram:
     events: tuple[str, ...]
     memory: Array  # at the first tick
     readings: tuple[tuple[str, str], ...] = ()  # name and unit
-    drawn: tuple[tuple[str, int, bool], ...] = ()  # of each random number: its owner, which, whether drawn once
-    felt: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``felt``
+    random_numbers: tuple[
+        tuple[str, int, bool], ...
+    ] = ()  # of each random number: its owner, which, whether drawn once
+    wrench_frames: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``wrench_frames``
     expected: tuple[str, ...] = ()  # degrees of freedom whose acceleration it knows
     reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
     momentary: tuple[int, ...] = ()  # entries of the memory that begin anew after a pause
@@ -110,7 +112,7 @@ def shortest_pulse(plant: Plant, thruster: str) -> int:
     return max(1, math.ceil(plant.robot.thruster(thruster).minimum_pulse / plant.period - 1e-9))
 
 
-def opposed(first: Thruster, second: Thruster) -> bool:
+def are_opposed(first: Thruster, second: Thruster) -> bool:
     """Whether two thrusters push against each other along one line."""
     apart = np.cross(first.position - second.position, first.direction)
     against = float(first.direction @ second.direction) < -1.0 + 1e-9
@@ -136,9 +138,11 @@ class _Assembly:
             given = getattr(self.commands, kind)
             known = [part.name for part in robot.thrusters] if kind == "thrusters" else robot.dof_names
             for name, value in given.items():
-                checks.known(name, known, "thruster" if kind == "thrusters" else "degree of freedom", of=robot.name)
+                checks.check_name(
+                    name, known, "thruster" if kind == "thrusters" else "degree of freedom", of=robot.name
+                )
                 if not isinstance(value, int | float | ca.SX) or ca.SX(value).numel() != 1:
-                    raise InputError(f"the command of {name!r} is {quoted(value)}", hint="expected one expression")
+                    raise InputError(f"the command of {name!r} is {quote_text(value)}", hint="expected one expression")
                 self.levels[name] = ca.SX(value)
                 self.units.append(self._unit(kind, name))
         if not self.levels:
@@ -153,7 +157,7 @@ class _Assembly:
 
     def quantise(self, resolution: Mapping[str, float]) -> None:
         for name, step in resolution.items():
-            checks.known(name, self.levels, "command", of="the law")
+            checks.check_name(name, self.levels, "command", of="the law")
             self.levels[name] = step * ca.floor(self.levels[name] / step + 0.5)
 
     def delay(self, periods: int) -> None:
@@ -220,7 +224,7 @@ class _Assembly:
         for name in names:
             on = asked[name]
             for other in names:
-                if opposed(self.robot.thruster(name), self.robot.thruster(other)):
+                if are_opposed(self.robot.thruster(name), self.robot.thruster(other)):
                     # Who has begun a pulse ends it first; two that are asked for at once give nothing.
                     on = ca.logic_and(on, ca.logic_not(ca.logic_or(asked[other], begun[other])))
             on = ca.logic_or(on, begun[name])
@@ -246,7 +250,9 @@ class _Assembly:
             self.values += ca.vertsplit(wrench)
 
 
-def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknown: Mapping[str, SX]) -> Commands:
+def combine_commands(
+    plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknown: Mapping[str, SX]
+) -> Commands:
     """Commands of several laws as one: each with its prefix, and of how many ticks it acts at the first only.
 
     What a slower law commands is held between its ticks. ``unknown`` has a symbol for the force or the acceleration of
@@ -265,7 +271,7 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
         expected |= own.expected if count is None else {}
         if count is not None:
             memory[f"{prefix}tick"] = ca.if_else(count >= every - 1, 0, count + 1)
-        for name, value in _stepped(own_plant, own, every).items():
+        for name, value in _next_memory(own_plant, own, every).items():
             old = plant.memory_symbols.get(prefix + name)
             kept = value if count is None or old is None else ca.if_else(count == 0, value, old)
             memory[prefix + name] = kept
@@ -287,10 +293,10 @@ def together(plant: Plant, commands: Sequence[tuple[str, int, Commands]], unknow
                 now = memory[f"{prefix}read {name}"] = ca.if_else(count == 0, value, held)
             readings[prefix + name, unit] = now
     whole = Commands(**sums, memory=memory, rates=rates, events=events, readings=readings, expected=expected)
-    return _solved(whole, unknown)
+    return _eliminate_commands(whole, unknown)
 
 
-def _solved(commands: Commands, unknown: Mapping[str, SX]) -> Commands:
+def _eliminate_commands(commands: Commands, unknown: Mapping[str, SX]) -> Commands:
     """Commands without the symbols of one another's forces and accelerations, in which they are linear."""
     asked = {**commands.forces, **commands.accelerations, **commands.expected}
     names = [name for name in asked if name in unknown]
@@ -309,13 +315,13 @@ def _solved(commands: Commands, unknown: Mapping[str, SX]) -> Commands:
     return Commands(*({name: next(solved) for name in part} for part in parts))
 
 
-def _stepped(plant: Plant, commands: Commands, every: int = 1) -> dict[str, SX]:
+def _next_memory(plant: Plant, commands: Commands, every: int = 1) -> dict[str, SX]:
     """Memory at the next tick; none of a continuous law."""
     symbols, found, period = plant.memory_symbols, dict(commands.memory), plant.period
     if period is None:
         return found
     for name, rate in commands.rates.items():
-        checks.known(plant.prefix + name, symbols, "memory", of="the law")
+        checks.check_name(plant.prefix + name, symbols, "memory", of="the law")
         if name in found:
             raise InputError(f"memory {name!r} has a next value and a rate", place="law", hint="expected one of them")
         found[name] = symbols[plant.prefix + name] + every * period * rate
@@ -351,9 +357,9 @@ def law_program(
         raise InputError(
             f"a continuous law has no next tick for its memory {name!r}", place="law", hint="give its rate: rates={...}"
         )
-    new = commands.rates if continuous else {**_stepped(plant, commands), **work.memory}
+    new = commands.rates if continuous else {**_next_memory(plant, commands), **work.memory}
     for name, value in new.items():
-        checks.known(name, symbols, "memory", of="the law")
+        checks.check_name(name, symbols, "memory", of="the law")
         if ca.SX(value).numel() not in (1, symbols[name].numel()):
             raise InputError(
                 f"memory {name!r} becomes {ca.SX(value).numel()} numbers",
@@ -374,14 +380,16 @@ def law_program(
         "level": ca.vertcat(*work.levels.values()),
         "margin": ca.vertcat(ca.SX(0, 1), *work.margins.values(), *map(ca.SX, commands.events.values())),
     }
-    drawn, felt = (ca.vertcat(ca.SX(0, 1), *table.values()) for table in (plant.drawn, plant.felt))
-    for name, symbol in (("noise", drawn), ("felt", felt)):
+    drawn, wrenches = (
+        ca.vertcat(ca.SX(0, 1), *table.values()) for table in (plant.random_symbols, plant.measured_wrenches)
+    )
+    for name, symbol in (("noise", drawn), ("wrench", wrenches)):
         if symbol.numel():
             inputs[name] = symbol
     if commands.readings:
         outputs["reading"] = ca.vertcat(*commands.readings.values())
     # A symbol of another plant would be compiled as an input that nobody fills.
-    unknown = [s.name() for s in ca.symvar(ca.vertcat(*outputs.values())) if not _within(s, inputs)]
+    unknown = [s.name() for s in ca.symvar(ca.vertcat(*outputs.values())) if not _depends_on(s, inputs)]
     if unknown:
         raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")
     program = Program("law", inputs, {name: ca.densify(value) for name, value in outputs.items()})
@@ -396,8 +404,8 @@ def law_program(
         tuple(commands.events),
         np.concatenate(starts),
         tuple(commands.readings),
-        tuple(plant.drawn),
-        tuple(plant.felt),
+        tuple(plant.random_symbols),
+        tuple(plant.measured_wrenches),
         tuple(commands.expected),
         bool(plant.reacts),
         tuple(np.flatnonzero(np.concatenate(owned)).tolist()),
@@ -409,5 +417,5 @@ def _like(symbol: SX, value: Any) -> SX:
     return ca.densify(ca.SX(value) + ca.SX.zeros(symbol.numel()))
 
 
-def _within(symbol: SX, inputs: Mapping[str, SX]) -> bool:
+def _depends_on(symbol: SX, inputs: Mapping[str, SX]) -> bool:
     return bool(ca.depends_on(ca.vertcat(*inputs.values()), symbol))

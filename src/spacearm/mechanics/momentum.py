@@ -19,7 +19,7 @@ def momentum(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> Spatial
         joint, place, subtree = tree.joints[i], placements[i], own[i + 1]
         if joint.rotor is not None:
             subtree = subtree.plus(Spatial(ca.SX.zeros(3), joint.subspace.angular * motion.rotor_momentum[i]))
-        own[joint.parent] = own[joint.parent].plus(place.force_up(subtree))
+        own[joint.parent] = own[joint.parent].plus(place.wrench_to_parent(subtree))
     return own[0]
 
 
@@ -37,7 +37,7 @@ def centre_of_mass(tree: Tree, q: SX, inertia: SX) -> tuple[SX, SX]:
     for i in reversed(range(tree.n)):
         parent, place = tree.joints[i].parent, placements[i]
         mass[parent] = mass[parent] + mass[i + 1]
-        first[parent] = first[parent] + place.up(first[i + 1]) + place.origin() * mass[i + 1]
+        first[parent] = first[parent] + place.to_parent(first[i + 1]) + place.origin() * mass[i + 1]
     return mass[0], first[0] / mass[0]
 
 

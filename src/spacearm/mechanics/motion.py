@@ -21,24 +21,24 @@ from spacearm import checks
 from spacearm.mechanics.dynamics import (
     FreeProblem,
     Hybrid,
-    articulated,
-    driven_part,
+    articulate_inertias,
     free_problem,
     hybrid_dynamics,
     joint_wrenches,
-    net,
+    net_wrenches,
+    select_driven,
 )
 from spacearm.mechanics.kinematics import wrench_on_body
-from spacearm.mechanics.program import Program, chosen_entries
+from spacearm.mechanics.program import Program, select_entries
 from spacearm.mechanics.spatial import (
     SX,
     Spatial,
-    carried_along,
     dot,
     quaternion_rate,
     rotation_matrix,
-    scaled,
+    scale_spatial,
     spatial,
+    wrench_rate,
 )
 from spacearm.mechanics.sweep import inertial_wrenches, velocities
 from spacearm.mechanics.tree import Tree
@@ -50,12 +50,12 @@ from spacearm.model.layout import QUATERNION, Layout
 class LoadFrame:
     """A frame that a wrench acts on during a run, given in ``world`` or ``frame`` axes.
 
-    ``by`` names the force element that exerts it; empty for what is given in time.
+    ``element`` names the force element that exerts it; empty for what is given in time.
     """
 
     frame: str
     axes: str = "world"
-    by: str = ""
+    element: str = ""
 
     def __post_init__(self) -> None:
         checks.one_of(self.axes, ("world", "frame"), "axes of a load")
@@ -95,7 +95,7 @@ class _Motion:
     @property
     def inertia(self) -> SX:
         """In the frames of the tree."""
-        return self.tree.sparse(self.inputs[self.tree.reframed or "inertia"])
+        return self.tree.sparse(self.inputs[self.tree.inertia_name or "inertia"])
 
     def pose_rate(self) -> SX:
         """Time derivative of position, quaternion and joints."""
@@ -156,8 +156,8 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False) -> _
         "damping": symbol("damping", dofs),
         "coupling": symbol("coupling", 4 * len(robot.couplings)),
     }
-    if tree.reframed:
-        inputs[tree.reframed] = symbol(tree.reframed, 10 * tree.bodies)
+    if tree.inertia_name:
+        inputs[tree.inertia_name] = symbol(tree.inertia_name, 10 * tree.bodies)
     state = inputs["state"]
     quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     force, damper, coupling_power = with_passive(robot, q, velocity, inputs, inputs["force"] + inputs["friction"])
@@ -238,12 +238,12 @@ def motion_program(
         outputs["power"] = motion.power(hybrid.reaction)
     outputs["reaction"] = hybrid.reaction
     dense = {name: ca.densify(value) for name, value in outputs.items()}
-    return Program("motion", motion.inputs, dense, derived=reframed_inertia(motion.tree, motion.inputs))
+    return Program("motion", motion.inputs, dense, derived=reframe_inertia(motion.tree, motion.inputs))
 
 
-def reframed_inertia(tree: Tree, inputs: Mapping[str, SX]) -> dict[str, SX]:
+def reframe_inertia(tree: Tree, inputs: Mapping[str, SX]) -> dict[str, SX]:
     """The derived input of a program that sees the bodies in other frames than their own."""
-    return {tree.reframed: tree.inertia(inputs["inertia"])} if tree.reframed in inputs else {}
+    return {tree.inertia_name: tree.inertia(inputs["inertia"])} if tree.inertia_name in inputs else {}
 
 
 def motion_tangent(
@@ -261,16 +261,16 @@ def motion_tangent(
     found = motion.hybrid(problem).acceleration
     points, seeds = [], {}
     for name, which in wrt.items():
-        checks.known(name, x, "input", of="the motion program")
-        point = chosen_entries(x[name], name, which)
+        checks.check_name(name, x, "input", of="the motion program")
+        point = select_entries(x[name], name, which)
         seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
         points.append(point)
     at, along = ca.vertcat(*points), ca.vertcat(*seeds.values())
-    derived = reframed_inertia(tree, x)
+    derived = reframe_inertia(tree, x)
     d_derived = [ca.jtimes(expression, at, along) for expression in derived.values()]
     at = ca.vertcat(at, *(x[name] for name in derived))
     along = ca.vertcat(along, *d_derived)
-    d_given = driven_part(motion.mode, ca.jtimes(motion.drive, at, along))
+    d_given = select_driven(motion.mode, ca.jtimes(motion.drive, at, along))
     # A symbol in place of the acceleration: differentiating with it held leaves out the derivative of forward dynamics
     # itself, which is the expensive one.
     held = ca.SX.sym("acceleration", 6 + tree.n)
@@ -286,13 +286,13 @@ def motion_tangent(
     needed = inertial_wrenches(tree, placements, problem.velocity, held, motion.inertia, x["rotor"])
     # Wrenches through the joints at the actual motion: they change direction where a joint position changes.
     through = _wrenches(value(_flat(joint_wrenches(tree, placements, needed, motion.wrenches).joint)))
-    d_body = _wrenches(change(_flat(net(needed.body, motion.wrenches))))
+    d_body = _wrenches(change(_flat(net_wrenches(needed.body, motion.wrenches))))
     d_carrier = _wrenches(change(_flat([own or _NOTHING for own in needed.carrier])))
     d_joints = ca.jtimes(motion.joints, at, along)
     for i, joint in enumerate(tree.joints):
         # What goes through a joint turns or shifts with it, on its way to the parent.
-        d_carrier[i] = d_carrier[i].plus(scaled(carried_along(through[i], joint.subspace), d_joints[i]))
-    inertias = articulated(tree, placements, motion.mode, motion.inertia, x["rotor"])
+        d_carrier[i] = d_carrier[i].plus(scale_spatial(wrench_rate(through[i], joint.subspace), d_joints[i]))
+    inertias = articulate_inertias(tree, placements, motion.mode, motion.inertia, x["rotor"])
     # H da = d(force) - d(demand): the articulated inertias of the point solve for the change, as they did for the
     # motion.
     response = inertias.respond(change(problem.force - needed.effort), d_body, [*d_carrier])
@@ -306,7 +306,7 @@ _NOTHING = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
 
 
 def _flat(wrenches: Sequence[Spatial]) -> SX:
-    return ca.vertcat(*(own.stacked() for own in wrenches))
+    return ca.vertcat(*(own.stack() for own in wrenches))
 
 
 def _wrenches(flat: SX) -> list[Spatial]:

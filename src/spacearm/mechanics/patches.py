@@ -63,7 +63,7 @@ def _clip(value: SX, low: SX | float, high: SX | float) -> SX:
     return ca.fmin(ca.fmax(value, low), high)
 
 
-def _over(value: SX, least: float) -> SX:
+def _clip_low(value: SX, least: float) -> SX:
     """The value, or ``least`` where it is smaller than that: what can be divided by."""
     return ca.if_else(ca.fabs(value) < least, least, value)
 
@@ -121,7 +121,7 @@ class _Nearest:
         self.square = ca.if_else(closer, square, self.square)
 
 
-def _to_box(point: SX, half: Array) -> SX:
+def _clip_to_box(point: SX, half: Array) -> SX:
     return ca.vertcat(*(_clip(point[i], -half[i], half[i]) for i in range(3)))
 
 
@@ -134,7 +134,7 @@ def _nearest_of_boxes(a: Array, b: Array, rotation: SX, offset: SX) -> _Nearest:
     found: _Nearest | None = None
     for corner in _corners(a):
         local = rotation.T @ (ca.SX(corner) - offset)
-        pair = ca.SX(corner), offset + rotation @ _to_box(local, b)
+        pair = ca.SX(corner), offset + rotation @ _clip_to_box(local, b)
         if found is None:
             found = _Nearest(*pair)
         else:
@@ -142,7 +142,7 @@ def _nearest_of_boxes(a: Array, b: Array, rotation: SX, offset: SX) -> _Nearest:
     assert found is not None
     for corner in _corners(b):
         point = offset + rotation @ ca.SX(corner)
-        found.add(_to_box(point, a), point)
+        found.add(_clip_to_box(point, a), point)
     seen = rotation.T @ offset
     for i in range(3):
         for j in range(3):
@@ -189,7 +189,7 @@ class _Order:
         return ca.vertcat(self._pick(z, y, x), self._pick(x, z, y), self._pick(y, x, z))
 
 
-class _Piece(NamedTuple):
+class _LineSegment(NamedTuple):
     """A piece of a line, ``start + t along`` from t = ``low`` to ``high``; nothing where these are crossed."""
 
     start: SX
@@ -197,18 +197,18 @@ class _Piece(NamedTuple):
     low: SX
     high: SX
 
-    def at(self, t: SX) -> SX:
+    def point(self, t: SX) -> SX:
         return self.start + t * self.along
 
-    def within(self, value: SX, slope: SX, bound: SX | float) -> _Piece:
+    def clip_between(self, value: SX, slope: SX, bound: SX | float) -> _LineSegment:
         """Where ``|value + t slope|`` is at most the bound."""
-        safe = _over(slope, 1e-14)
+        safe = _clip_low(slope, 1e-14)
         ends = (-bound - value) / safe, (bound - value) / safe
         return self._replace(low=ca.fmax(self.low, ca.fmin(*ends)), high=ca.fmin(self.high, ca.fmax(*ends)))
 
-    def below(self, value: SX, slope: SX, bound: SX) -> _Piece:
+    def clip_below(self, value: SX, slope: SX, bound: SX) -> _LineSegment:
         """Where ``value + t slope`` is at most the bound."""
-        end = (bound - value) / _over(slope, 1e-14)
+        end = (bound - value) / _clip_low(slope, 1e-14)
         level = ca.fabs(slope) < 1e-14
         # A level line is either wholly below the bound or not at all: an end of _FAR crosses the piece out.
         low = ca.if_else(level, ca.if_else(value > bound, _FAR, self.low), self.low)
@@ -217,7 +217,7 @@ class _Piece(NamedTuple):
             high=ca.if_else(slope >= 1e-14, ca.fmin(self.high, end), self.high),
         )
 
-    def closed(self) -> tuple[_Piece, SX]:
+    def close(self) -> tuple[_LineSegment, SX]:
         """The piece, a point where it has nothing; and whether that is so."""
         nothing = self.low > self.high
         middle = _clip(0.5 * (self.low + self.high), -1, 1)
@@ -225,7 +225,7 @@ class _Piece(NamedTuple):
         return self._replace(low=low, high=high), nothing
 
 
-class _Shared:
+class _Overlap:
     """What a rectangle about the origin and a parallelogram share, in the plane; ``gap`` is linear on it.
 
     Lengths and shares by which both are ``wider`` when they are cut, and the range ``deep`` of gaps that count.
@@ -239,7 +239,7 @@ class _Shared:
         self._bounds = half * (1 + _SLACK) + wider[0], 1 + _SLACK + wider[1]
         # Rows of the inverse of [first second]: a point's coordinates along the parallelogram's edges, within it from
         # -1 to 1.
-        det = _over(first[0] * second[1] - first[1] * second[0], 1e-30)
+        det = _clip_low(first[0] * second[1] - first[1] * second[0], 1e-30)
         self._shares = (
             ca.vertcat(second[1], -second[0]) / det,
             ca.vertcat(-first[1], first[0]) / det,
@@ -247,10 +247,12 @@ class _Shared:
         self._level, self._slope = gap
         one, axes = ca.SX(1), (ca.vertcat(half[0], 0), ca.vertcat(0, half[1]))
         pieces = [
-            self._in_parallelogram(_Piece(sign * axes[k], axes[1 - k], -one, one)) for k in range(2) for sign in (-1, 1)
+            self._clip_to_parallelogram(_LineSegment(sign * axes[k], axes[1 - k], -one, one))
+            for k in range(2)
+            for sign in (-1, 1)
         ]
         pieces += [
-            self._in_rectangle(_Piece(centre + sign * edges[k], edges[1 - k], -one, one))
+            self._clip_to_rectangle(_LineSegment(centre + sign * edges[k], edges[1 - k], -one, one))
             for k in range(2)
             for sign in (-1, 1)
         ]
@@ -258,45 +260,47 @@ class _Shared:
         # The least gap of a linear function on a convex polygon lies on its boundary, at an end of one of these pieces.
         least = self._far
         for piece in pieces:
-            whole, nothing = piece.closed()
-            ends = ca.fmin(self.gap(whole.at(whole.low)), self.gap(whole.at(whole.high)))
+            whole, nothing = piece.close()
+            ends = ca.fmin(self.gap(whole.point(whole.low)), self.gap(whole.point(whole.high)))
             least = ca.fmin(least, ca.if_else(nothing, self._far, ends))
         high = least + deep
-        cut = [p.below(self.gap(p.start), ca.dot(self._slope, p.along), high) for p in pieces]
+        cut = [p.clip_below(self.gap(p.start), ca.dot(self._slope, p.along), high) for p in pieces]
         # The boundary of what counts: the cut boundary of the polygon, and the contour of the highest gap that closes
         # it.
-        self._pieces = [piece.closed() for piece in (*cut, self._contour(high))]
+        self._pieces = [piece.close() for piece in (*cut, self._contour(high))]
 
     def gap(self, point: SX) -> SX:
         return self._level + ca.dot(self._slope, point)
 
-    def _in_parallelogram(self, piece: _Piece) -> _Piece:
+    def _clip_to_parallelogram(self, piece: _LineSegment) -> _LineSegment:
         for i, share in enumerate(self._shares):
             value, slope = ca.dot(share, piece.start - self._centre), ca.dot(share, piece.along)
-            piece = piece.within(value, slope, self._bounds[1][i])
+            piece = piece.clip_between(value, slope, self._bounds[1][i])
         return piece
 
-    def _in_rectangle(self, piece: _Piece) -> _Piece:
+    def _clip_to_rectangle(self, piece: _LineSegment) -> _LineSegment:
         for i in range(2):
-            piece = piece.within(piece.start[i], piece.along[i], self._bounds[0][i])
+            piece = piece.clip_between(piece.start[i], piece.along[i], self._bounds[0][i])
         return piece
 
-    def _contour(self, gap: SX) -> _Piece:
+    def _contour(self, gap: SX) -> _LineSegment:
         """The line on which the gap has this value, within both shapes; nothing where the gap is constant."""
         steep = ca.dot(self._slope, self._slope)
         there = steep > 1e-26
         safe = ca.if_else(there, steep, 1)
         along = ca.vertcat(-self._slope[1], self._slope[0]) / ca.sqrt(safe) * (self._half[0] + self._half[1])
         start = self._slope * ((gap - self._level) / safe)
-        return self._in_parallelogram(
-            self._in_rectangle(_Piece(start, along, ca.if_else(there, -1, _FAR), ca.if_else(there, 1, -_FAR)))
+        return self._clip_to_parallelogram(
+            self._clip_to_rectangle(
+                _LineSegment(start, along, ca.if_else(there, -1, _FAR), ca.if_else(there, 1, -_FAR))
+            )
         )
 
     def corners(self) -> list[SX]:
         """The corners of the extent along the rectangle's edges, each moved to the nearest point of what is shared."""
         low, high = ca.SX([1, 1]) * self._far, -ca.SX([1, 1]) * self._far
         for piece, nothing in self._pieces:
-            for end in (piece.at(piece.low), piece.at(piece.high)):
+            for end in (piece.point(piece.low), piece.point(piece.high)):
                 low = ca.fmin(low, ca.if_else(nothing, self._far, end))
                 high = ca.fmax(high, ca.if_else(nothing, -self._far, end))
         sides = (low, high)
@@ -306,8 +310,8 @@ class _Shared:
         """The point on the boundary of what is shared that is nearest to ``target``."""
         best, least = ca.SX.zeros(2), ca.SX(4) * self._far**2
         for piece, nothing in self._pieces:
-            t = ca.dot(target - piece.start, piece.along) / _over(ca.dot(piece.along, piece.along), 1e-30)
-            point = piece.at(_clip(t, piece.low, piece.high))
+            t = ca.dot(target - piece.start, piece.along) / _clip_low(ca.dot(piece.along, piece.along), 1e-30)
+            point = piece.point(_clip(t, piece.low, piece.high))
             # A piece with nothing on it is pushed far away and not left out: the number of candidates is fixed.
             square = ca.sumsqr(point - target) + ca.if_else(nothing, self._far**2, 0)
             closer = square < least
@@ -362,7 +366,7 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
 
     # A blended normal may pass by the edges of both faces: by the depth at most.
     wider = 2 * spread * ca.fmax(-separation, 0)
-    shared = _Shared(
+    shared = _Overlap(
         half[:2],
         project(centre),
         (project(other_half[0] * directions[:, 0]), project(other_half[1] * directions[:, 1])),
@@ -400,7 +404,7 @@ def _nearest_on_segment(centre: SX, along: SX, half: Array) -> SX:
 
     def slope(t: SX) -> SX:
         point = centre + t * along
-        return ca.dot(point - _to_box(point, half), along)
+        return ca.dot(point - _clip_to_box(point, half), along)
 
     low, high = ca.SX(-1), ca.SX(1)
     for i in range(3):
@@ -431,7 +435,7 @@ def capsule_box(radius: float, centre: SX, along: SX, b: Array) -> list[Place]:
         axes.add_product(ca.cross(own[i], along / length), -centre, 0.0, spans)
     separation, inner, spread = axes.greatest()
     foot = _nearest_on_segment(centre, along, b)
-    near = _Nearest(foot, _to_box(foot, b))
+    near = _Nearest(foot, _clip_to_box(foot, b))
     distance = ca.sqrt(near.square + _TINY)
     outside = separation > _TOUCHING
     normal = ca.if_else(outside, (near.second - near.first) / ca.fmax(distance, _TOUCHING), inner)
@@ -445,17 +449,17 @@ def capsule_box(radius: float, centre: SX, along: SX, b: Array) -> list[Place]:
     wider = ca.if_else(outside, 0, 2 * spread * ca.fmax(-separation, 0))
     # Gap along the normal from the axis at t to the plane of the face that is met: level + slope t.
     level, slope = (-_sign(n[2]) * half[2] - middle[2]) / n[2], -reach[2] / n[2]
-    piece = _Piece(centre, along, ca.SX(-1), ca.SX(1))
+    piece = _LineSegment(centre, along, ca.SX(-1), ca.SX(1))
     for i in range(2):
         value, change = middle[i] + level * n[i], reach[i] + slope * n[i]
-        piece = piece.within(value, change, half[i] * (1 + _SLACK) + wider)
-    piece, _ = piece.closed()
+        piece = piece.clip_between(value, change, half[i] * (1 + _SLACK) + wider)
+    piece, _ = piece.close()
     least = level + ca.fmin(slope * piece.low, slope * piece.high)
     deep = _depth_of_patch(min(radius, *b), gap)
-    piece, _ = piece.below(level, slope, least + deep).closed()
+    piece, _ = piece.clip_below(level, slope, least + deep).close()
     ends = piece.low, piece.high
     gaps = _shift(gap, [level + slope * end for end in ends], n[2])
     # Ends that fall together are one place: the higher of them is lifted.
     lift = deep * ca.fmax(0, 1 - (piece.high - piece.low) * length / (_TOGETHER * min(radius, *b)))
     gaps = [gaps[0] + ca.if_else(slope < 0, lift, 0), gaps[1] + ca.if_else(slope < 0, 0, lift)]
-    return _places(gaps, [piece.at(end) + radius * normal for end in ends], normal, near, gap)
+    return _places(gaps, [piece.point(end) + radius * normal for end in ends], normal, near, gap)

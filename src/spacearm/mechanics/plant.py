@@ -55,7 +55,7 @@ class Plant:
         references: name and length of each reference.
         period: s between two ticks of the law; None: continuous.
         constants: name and length of each constant of the law.
-        felt: frames whose wrenches force/torque sensors may feel.
+        wrench_frames: frames whose wrenches force/torque sensors may feel.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Plant:
         references: Mapping[str, int] | None = None,
         period: float | None = None,
         constants: Mapping[str, int] | None = None,
-        felt: Sequence[LoadFrame] = (),
+        wrench_frames: Sequence[LoadFrame] = (),
     ) -> None:
         self.robot, self.tree, self.period, self.prefix = robot, Tree(robot), period, ""
-        self._stand("state")
+        self._make_state("state")
         #: s since the phase's start.
         self.time: SX = ca.SX.sym("time")
         self._parameters = {
@@ -88,22 +88,24 @@ class Plant:
         self.memory_symbols: dict[str, SX] = {}
         self.memory_starts: dict[str, npt.NDArray[np.float64]] = {}
         #: Wrench on each frame that is acted on, as the motion program takes it.
-        self.felt: dict[LoadFrame, SX] = {load: ca.SX.sym(f"wrench on {load.frame}", 6) for load in felt}
+        self.measured_wrenches: dict[LoadFrame, SX] = {
+            load: ca.SX.sym(f"wrench on {load.frame}", 6) for load in wrench_frames
+        }
         #: Random numbers: by whose they are, which of its own, and whether they are drawn once.
-        self.drawn: dict[tuple[str, int, bool], SX] = {}
+        self.random_symbols: dict[tuple[str, int, bool], SX] = {}
         #: Names of memory that begins anew when the law acts again after a pause.
         self.momentary: set[str] = set()
         self.wrenches: dict[str, SX] = {}
         #: Whether the law has asked how everything reacts, in this plant or in one made of it.
         self.reacts: list[bool] = []
         #: Acceleration of each degree of freedom whose motion does not depend on this law: zero where it is locked.
-        self.given: dict[str, SX] = {}
+        self.known_accelerations: dict[str, SX] = {}
         #: Force on each degree of freedom that another law commands.
-        self.acting: dict[str, SX] = {}
+        self.other_forces: dict[str, SX] = {}
         #: Of a run that sensors read: accelerations (6 + n) and what the joints' drives give (n).
         self.motion: dict[str, SX] = {}
 
-    def _stand(self, name: str) -> None:
+    def _make_state(self, name: str) -> None:
         """Make fresh symbols for the state, and name its parts."""
         at = Layout(self.robot.n)
         self.state: SX = ca.SX.sym(name, at.size)
@@ -127,7 +129,7 @@ class Plant:
         own.prefix, own.period = prefix, period
         return own
 
-    def believing(self, body: str, inertia: SX) -> Plant:
+    def with_inertia(self, body: str, inertia: SX) -> Plant:
         """The same with these ten inertia parameters of a body: a reference, say, so that a load may be any."""
         own = self._copy()
         parts = ca.vertsplit(self.inertia, 10)
@@ -135,10 +137,10 @@ class Plant:
         own.inertia = ca.vertcat(*parts)
         return own
 
-    def apart(self, frames: Sequence[str]) -> Plant:
+    def with_estimated_state(self, frames: Sequence[str]) -> Plant:
         """The same in a state of its own, which sensors tell of, with wrenches measured at these frames."""
         own = self._copy()
-        own._stand("believed")
+        own._make_state("believed")
         own.wrenches = {frame: ca.SX.sym(f"wrench at {frame}", 6) for frame in frames}
         return own
 
@@ -148,20 +150,20 @@ class Plant:
         They belong to the seed, the time and their ``owner``: whoever asks again for the same gets the same.
         """
         keys = [(owner, entry, once) for entry in range(size)]
-        return ca.vertcat(*(self.drawn.setdefault(key, ca.SX.sym("random")) for key in keys))
+        return ca.vertcat(*(self.random_symbols.setdefault(key, ca.SX.sym("random")) for key in keys))
 
     # -- what a law may ask for -------------------------------------------------------------------------------
 
     def reference(self, name: str) -> Reference:
         """What the law was given to follow under this name."""
         given = [each.removeprefix(self.prefix) for each in self._sizes if each.startswith(self.prefix)]
-        checks.known(name, given, "reference", of="the law")
+        checks.check_name(name, given, "reference", of="the law")
         return Reference(*ca.vertsplit(self.references[self.prefix + name], self._sizes[self.prefix + name]))
 
     def constant(self, name: str, size: int | None = None) -> SX:
         """The numbers that the law was given under this name: ``size`` of them, or one for all."""
         given = [each.removeprefix(self.prefix) for each in self._constants if each.startswith(self.prefix)]
-        checks.known(name, given, "constant", of="the law")
+        checks.check_name(name, given, "constant", of="the law")
         found = self._constants[self.prefix + name]
         if size is not None and found.numel() not in (1, size):
             raise InputError(f"{name} has {found.numel()} numbers", place="law", hint=f"expected 1 or {size}")
@@ -183,7 +185,7 @@ class Plant:
         self.memory_starts[name] = value
         return self.memory_symbols[name]
 
-    def moving(self, what: str) -> SX:
+    def recorded_motion(self, what: str) -> SX:
         """``acceleration`` (6 + n) or ``effort`` (n) of the joints' drives; of a run only, which has them recorded."""
         if what not in self.motion:
             raise InputError(f"the {what} is not known here: commands would change it", hint="read it from a run")
@@ -198,8 +200,8 @@ class Plant:
         turn, own = self.pose(frame).rotation, self.wrenches[frame]
         return ca.vertcat(turn @ own[:3], turn @ own[3:])
 
-    def named(self, values: SX, names: Sequence[str] | None = None) -> dict[str, SX]:
-        """Entries by the names of degrees of freedom; all joints unless given."""
+    def values_by_name(self, values: SX, names: Sequence[str] | None = None) -> dict[str, SX]:
+        """Entries by the names of degrees of freedom; all joints by default."""
         chosen = self.robot.joint_names if names is None else names
         column = ca.SX(values)
         if column.numel() != len(chosen):
@@ -240,7 +242,7 @@ class Plant:
         """Velocity of the frame's origin and its angular velocity (6), world axes."""
         return self.jacobian(frame) @ self.velocity
 
-    def along(self, value: SX, acceleration: SX | None = None) -> SX:
+    def time_derivative(self, value: SX, acceleration: SX | None = None) -> SX:
         """Time derivative of an expression of the state along the motion; accelerations (6 + n) are zero if not given.
 
         Of an expression without velocities it is exact.
@@ -289,20 +291,24 @@ class Plant:
         _, centre = momentum.centre_of_mass(self.tree, self.joints, self.inertia)
         return self.base.origin + self.base.rotation @ centre
 
-    def holding(self, joints: Sequence[str]) -> Plant:
+    def with_locked(self, joints: Sequence[str]) -> Plant:
         """The same with these joints locked."""
         own = copy.copy(self)
-        own.given = {**self.given, **{self.robot.joint(name).name: ca.SX(0) for name in joints}}
+        own.known_accelerations = {
+            **self.known_accelerations,
+            **{self.robot.joint(name).name: ca.SX(0) for name in joints},
+        }
         return own
 
     def respond(self, accelerations: Mapping[str, SX], force: SX | None = None) -> dynamics.Hybrid:
         """Accelerations (6 + n), and forces (6 + n) that it takes, when these degrees of freedom accelerate so.
 
-        The others do what the phase and its other laws have them do: they are locked or follow a path (:attr:`given`,
-        whatever is asked of them here), have the force of another law (:attr:`acting`), or are free and react.
+        The others do what the phase and its other laws have them do: they are locked or follow a path
+        (:attr:`known_accelerations`, whatever is asked of them here), have the force of another law
+        (:attr:`other_forces`), or are free and react.
 
         Args:
-            force: (6 + n) what acts besides the drives; nothing unless given.
+            force: (6 + n) what acts besides the drives; nothing by default.
         """
         # Noted, because what reacts depends on the phase: the law is then written for its locks and paths.
         self.reacts.append(True)
@@ -310,9 +316,9 @@ class Plant:
         own, mode, drive = ca.SX.zeros(size), ca.SX.zeros(size), ca.SX.zeros(size)
         for i, name in enumerate(self.robot.dof_names):
             # A given motion wins over what is asked for here: a locked joint stays locked.
-            own[i] = self.acting.get(name, 0.0)
-            if name in self.given or name in accelerations:
-                mode[i], drive[i] = 1.0, self.given.get(name, accelerations.get(name))
+            own[i] = self.other_forces.get(name, 0.0)
+            if name in self.known_accelerations or name in accelerations:
+                mode[i], drive[i] = 1.0, self.known_accelerations.get(name, accelerations.get(name))
         if force is not None:
             own += force
         none = [None] * self.tree.bodies
@@ -321,17 +327,17 @@ class Plant:
         )
 
     def response(self, joints: Sequence[str] | None = None) -> SX:
-        """(6 + n, joints) accelerations of all degrees of freedom for those of these joints; of all unless given.
+        """(6 + n, joints) accelerations of all degrees of freedom for those of these joints; of all by default.
 
-        With c the joints, r what reacts (base and joints that are neither among them nor :attr:`given`) and the mass
-        matrix H: a_r = -H_rr^-1 H_rc a_c + what :meth:`respond` gives for a_c = 0. So the accelerations of everything
-        are ``response(joints) @ a_c + respond(zeros).acceleration``, whatever the momentum.
+        With c the joints, r what reacts (base and joints that are neither among them nor :attr:`known_accelerations`)
+        and the mass matrix H: a_r = -H_rr^-1 H_rc a_c + what :meth:`respond` gives for a_c = 0. So the accelerations of
+        everything are ``response(joints) @ a_c + respond(zeros).acceleration``, whatever the momentum.
         """
         self.reacts.append(True)
         names = self.robot.dof_names
         chosen = [self.robot.dof_index(name) for name in (self.robot.joint_names if joints is None else joints)]
-        moved = [(k, i) for k, i in enumerate(chosen) if names[i] not in self.given]
-        reacting = [i for i, name in enumerate(names) if i not in chosen and name not in self.given]
+        moved = [(k, i) for k, i in enumerate(chosen) if names[i] not in self.known_accelerations]
+        reacting = [i for i, name in enumerate(names) if i not in chosen and name not in self.known_accelerations]
         found = ca.SX(len(names), len(chosen))
         for k, i in moved:
             found[i, k] = 1.0
@@ -343,17 +349,17 @@ class Plant:
 
     def torques(self, accelerations: SX) -> SX:
         """Joint forces (n) for these joint accelerations (n) while the base floats: computed torque."""
-        return self.respond(self.named(accelerations)).reaction[6:]
+        return self.respond(self.values_by_name(accelerations)).reaction[6:]
 
     def drift(self, frame: str, joints: Sequence[str] | None = None, force: SX | None = None) -> SX:
-        """Acceleration (6) that a frame has, world axes, when these joints do not accelerate; all unless given.
+        """Acceleration (6) that a frame has, world axes, when these joints do not accelerate; all by default.
 
         Frame acceleration = generalized_jacobian(frame, joints) @ joint accelerations + drift, whatever the momentum.
         ``force``: as for :meth:`respond`.
         """
         chosen = self.robot.joint_names if joints is None else joints
         still = self.respond(dict.fromkeys(chosen, ca.SX(0)), force)
-        return self.along(self.twist(frame), still.acceleration)
+        return self.time_derivative(self.twist(frame), still.acceleration)
 
     def reaction_map(self) -> SX:
         """(3, n) angular momentum about the mass centre that joint rates give to the base's turning, base axes.

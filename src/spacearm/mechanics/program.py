@@ -38,7 +38,7 @@ class Program:
     matrices: frozenset[str] = frozenset()
     derived: Mapping[str, SX] = field(default_factory=dict)
 
-    def inlined(self) -> Program:
+    def inline_derived(self) -> Program:
         """The same without derived inputs: their expressions in their place."""
         if not self.derived:
             return self
@@ -48,7 +48,7 @@ class Program:
         inputs = {name: symbol for name, symbol in self.inputs.items() if name not in self.derived}
         return Program(self.name, inputs, dict(zip(self.outputs, values, strict=True)), self.matrices)
 
-    def deriving(self) -> Program:
+    def derivation(self) -> Program:
         """The derived inputs as outputs, from the inputs that they follow from."""
         every = ca.vertcat(*self.derived.values())
         inputs = {name: symbol for name, symbol in self.inputs.items() if ca.depends_on(every, symbol)}
@@ -91,7 +91,7 @@ class Program:
         """
         chosen = dict(entries) if isinstance(entries, Mapping) else dict.fromkeys(entries)
         symbols = ca.vertcat(
-            *(chosen_entries(ca.vec(self._input(name).T), name, which) for name, which in chosen.items())
+            *(select_entries(ca.vec(self._input(name).T), name, which) for name, which in chosen.items())
         )
         if symbols.numel() == 0:
             return self
@@ -103,7 +103,7 @@ class Program:
     def jacobian(self, output: str, *inputs: str) -> Program:
         """First derivatives d output / d input, one matrix (flat output rows, input columns) for each input."""
         if self.derived:
-            return self.inlined().jacobian(output, *inputs)
+            return self.inline_derived().jacobian(output, *inputs)
         value = ca.vec(self._output(output).T)
         outputs = {
             f"d_{output}_d_{name}": ca.densify(ca.jacobian(value, ca.vec(self._input(name).T))) for name in inputs
@@ -118,12 +118,12 @@ class Program:
         ``inputs`` may map a name to the entries (flat) that vary; ``d_<input>`` then has just those.
         """
         if self.derived:
-            return self.inlined().tangent(inputs, outputs)
+            return self.inline_derived().tangent(inputs, outputs)
         chosen = list(self.outputs if outputs is None else outputs)
         entries = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
         points, seeds = [], {}
         for name, which in entries.items():
-            point = chosen_entries(ca.vec(self._input(name).T), name, which)
+            point = select_entries(ca.vec(self._input(name).T), name, which)
             seeds[f"d_{name}"] = ca.SX.sym(f"d_{name}", point.numel())
             points.append(point)
         along = ca.vertcat(*seeds.values())
@@ -139,7 +139,7 @@ class Program:
     def adjoint(self, output: str, inputs: Iterable[str]) -> Program:
         """Product of a row ``bar_<output>`` with the Jacobian: outputs ``bar_<input>``."""
         if self.derived:
-            return self.inlined().adjoint(output, inputs)
+            return self.inline_derived().adjoint(output, inputs)
         value = self._output(output)
         seed = _like(value, f"bar_{output}")
         names = list(inputs)
@@ -159,15 +159,15 @@ class Program:
         return (rows, columns) if columns != 1 or name in self.matrices else (rows,)
 
     def _input(self, name: str) -> SX:
-        checks.known(name, self.inputs, "input", of=f"program {self.name!r}")
+        checks.check_name(name, self.inputs, "input", of=f"program {self.name!r}")
         return self.inputs[name]
 
     def _output(self, name: str) -> SX:
-        checks.known(name, self.outputs, "output", of=f"program {self.name!r}")
+        checks.check_name(name, self.outputs, "output", of=f"program {self.name!r}")
         return self.outputs[name]
 
 
-def chosen_entries(flat: SX, name: str, which: Sequence[int] | None) -> SX:
+def select_entries(flat: SX, name: str, which: Sequence[int] | None) -> SX:
     """These entries of a flat input, all of them for None; each once."""
     if which is None:
         return flat
@@ -182,7 +182,7 @@ def _like(symbol: SX, name: str) -> SX:
     return ca.SX.sym(name, symbol.shape[0], symbol.shape[1])
 
 
-def beside(programs: Sequence[Program]) -> Program:
+def concatenate_programs(programs: Sequence[Program]) -> Program:
     """Programs with the same inputs (but for derived ones) and outputs as one: of each name all numbers, one program's
     behind the other's."""
     first = programs[0]

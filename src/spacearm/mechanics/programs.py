@@ -22,7 +22,7 @@ from spacearm.mechanics.motion import (
     LoadFrame,
     load_wrenches_on_bodies,
     motion_program,
-    reframed_inertia,
+    reframe_inertia,
     sum_on_bodies,
 )
 from spacearm.mechanics.program import Program
@@ -39,14 +39,14 @@ class _Inputs:
         sizes = {"joints": n, "position": 3, "quaternion": 4, "point": 3, "rotor": tree.rotors}
         sizes |= dict.fromkeys(("velocity", "acceleration", "force", "drive", "mode"), 6 + n)
         sizes |= {"inertia": 10 * tree.bodies, "wrench": 6 * len(loads)}
-        self._sizes, self._tree = sizes | {tree.reframed: 10 * tree.bodies}, tree
+        self._sizes, self._tree = sizes | {tree.inertia_name: 10 * tree.bodies}, tree
         self.used: dict[str, SX] = {}
 
     def __getattr__(self, name: str) -> SX:
         if name not in self.used:
             self.used[name] = ca.SX.sym(name, self._sizes[name])
         # Builders write "inertia" and mean that in the frames of the tree.
-        own = name == "inertia" and self._tree.reframed
+        own = name == "inertia" and self._tree.inertia_name
         return self._tree.sparse(getattr(self, own)) if own else self.used[name]
 
 
@@ -140,7 +140,7 @@ def _momentum(tree: Tree, x: _Inputs) -> dict[str, SX]:
 
 
 def _base_momentum(tree: Tree, x: _Inputs) -> dict[str, SX]:
-    return {"momentum": momentum.momentum(tree, x.joints, x.velocity, x.inertia, x.rotor).stacked()}
+    return {"momentum": momentum.momentum(tree, x.joints, x.velocity, x.inertia, x.rotor).stack()}
 
 
 def _kinetic_energy(tree: Tree, x: _Inputs) -> dict[str, SX]:
@@ -200,18 +200,18 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
     """The program of this name. Options: ``frame`` for those at a frame, ``loads`` for dynamics under wrenches."""
     if name == "motion":
         return motion_program(robot, **options)
-    checks.known(name, PROGRAMS, "program")
+    checks.check_name(name, PROGRAMS, "program")
     _check_options(name, options)
     tree = Tree(robot, short=name in _SHORT, free=name == "forward_dynamics" and not options.get("loads"))
     inputs = _Inputs(tree, options.get("loads", ()))
     outputs = {key: ca.densify(value) for key, value in _BUILDERS[name](tree, inputs, **options).items()}
-    return Program(name, inputs.used, outputs, _MATRICES, reframed_inertia(tree, inputs.used))
+    return Program(name, inputs.used, outputs, _MATRICES, reframe_inertia(tree, inputs.used))
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:
     known = list(signature(_BUILDERS[name]).parameters.values())[2:]
     for option in options:
-        checks.known(option, [parameter.name for parameter in known], "option", of=f"program {name!r}")
+        checks.check_name(option, [parameter.name for parameter in known], "option", of=f"program {name!r}")
     for parameter in known:
         if parameter.default is parameter.empty and parameter.name not in options:
             raise InputError(f"program {name!r} needs the option {parameter.name!r}")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, snapped
+from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, snap_entries
 from spacearm.model import Pose, Robot
 from spacearm.model.parts import skew
 from spacearm.model.rotations import rotation_about
@@ -33,7 +33,7 @@ ROUNDING = 1e-15
 MOMENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
-class Turn(NamedTuple):
+class AxisRotation(NamedTuple):
     """A constant turn about coordinate axis ``axis`` (cosine, sine), then seen from ``arm`` away, outer axes."""
 
     axis: int
@@ -47,13 +47,13 @@ class Screw:
     """A joint between two frames: constant turns, outermost first, then a turn by ``angle`` (rad) and a shift by
     ``along`` (m) about and along z, to which the joint's position is added."""
 
-    turns: tuple[Turn, ...]
+    rotations: tuple[AxisRotation, ...]
     angle: float
     along: float
 
 
 @dataclass(frozen=True)
-class Reframed:
+class ReframedTree:
     """Frames of all bodies, each in its body's own frame, and every joint between them.
 
     ``places``: the child's frame in the parent's at position zero. ``screws``: the same taken apart, where the frames
@@ -66,7 +66,7 @@ class Reframed:
     base: Screw | None = None
 
 
-def reframed(robot: Robot, *, free: bool = False) -> Reframed | None:
+def reframe_robot(robot: Robot, *, free: bool = False) -> ReframedTree | None:
     """Frames and joints of a robot; None where its own frames are as good: axes along x, y or z, placements sparse.
 
     With ``free``, the base too is seen in another frame, whose z is the first joint's axis (without skew axes: in the
@@ -81,7 +81,7 @@ def reframed(robot: Robot, *, free: bool = False) -> Reframed | None:
     if free:
         own = robot.joints[first].placement @ frames[first + 1]
         screw = _screw(own)
-        base = Screw(screw.turns, 0.0, screw.along)
+        base = Screw(screw.rotations, 0.0, screw.along)
         frames[0] = own if plain else own @ Pose(rotation_about(np.array([0.0, 0.0, 1.0]), -screw.angle))
     places: list[Pose] = []
     screws: list[Screw | None] = []
@@ -92,11 +92,11 @@ def reframed(robot: Robot, *, free: bool = False) -> Reframed | None:
             screws.append(None)
         else:
             screws.append(Screw((), screw.angle, 0.0) if free and i == first else _screw(places[i]))
-    return Reframed(tuple(frames), tuple(places), tuple(screws), None if plain else base)
+    return ReframedTree(tuple(frames), tuple(places), tuple(screws), None if plain else base)
 
 
 def _plain(fixed: Array, axis: Array) -> bool:
-    return bool(np.count_nonzero(snapped(axis)) == 1 and np.count_nonzero(snapped(fixed)) < 9)
+    return bool(np.count_nonzero(snap_entries(axis)) == 1 and np.count_nonzero(snap_entries(fixed)) < 9)
 
 
 class _Line(NamedTuple):
@@ -157,7 +157,9 @@ def _screw(relative: Pose) -> Screw:
     sine = math.hypot(r[0, 2], r[1, 2])
     if sine < ALIGNMENT_TOLERANCE:
         up = 1.0 if r[2, 2] > 0.0 else -1.0
-        return Screw((Turn(0, up, 0.0, np.array([p[0], p[1], 0.0])),), math.atan2(up * r[1, 0], r[0, 0]), up * p[2])
+        return Screw(
+            (AxisRotation(0, up, 0.0, np.array([p[0], p[1], 0.0])),), math.atan2(up * r[1, 0], r[0, 0]), up * p[2]
+        )
     if abs(r[0, 2]) < ALIGNMENT_TOLERANCE:  # no first turn
         c, s, sine = 1.0, 0.0, -r[1, 2]
     else:
@@ -176,8 +178,8 @@ def _screw(relative: Pose) -> Screw:
         first, normal, along = (0.0 if abs(part) <= ROUNDING * size else part for part in (first, normal, along))
         arms = (np.array([0.0, 0.0, first]), np.array([normal, 0.0, 0.0]))
     if s == 0.0:
-        return Screw((Turn(0, *tilt, arms[0] + arms[1]),), angle, along)
-    return Screw((Turn(2, c, s, arms[0]), Turn(0, *tilt, arms[1])), angle, along)
+        return Screw((AxisRotation(0, *tilt, arms[0] + arms[1]),), angle, along)
+    return Screw((AxisRotation(2, c, s, arms[0]), AxisRotation(0, *tilt, arms[1])), angle, along)
 
 
 def transport(pose: Pose) -> Array:
@@ -188,19 +190,19 @@ def transport(pose: Pose) -> Array:
     matrix[1:4, 0] = shift
     matrix[1:4, 1:4] = rotation
     # I_o = R I R^T - m [p][p] - ([p][R h] + [R h][p]): linear in m, h, I, column by column.
-    matrix[4:, 0] = six_of(-skew(shift) @ skew(shift))
+    matrix[4:, 0] = symmetric_six(-skew(shift) @ skew(shift))
     for k in range(3):
         arm = rotation[:, k]
         cross = -(skew(shift) @ skew(arm) + skew(arm) @ skew(shift))
-        matrix[4:, 1 + k] = six_of(cross)
+        matrix[4:, 1 + k] = symmetric_six(cross)
     for k, (i, j) in enumerate(MOMENTS):
         unit = np.zeros((3, 3))
         unit[i, j] = unit[j, i] = 1.0
-        matrix[4:, 4 + k] = six_of(rotation @ unit @ rotation.T)
+        matrix[4:, 4 + k] = symmetric_six(rotation @ unit @ rotation.T)
     return matrix
 
 
-def six_of(tensor: npt.ArrayLike) -> Array:
+def symmetric_six(tensor: npt.ArrayLike) -> Array:
     """Symmetric (..., 3, 3) to (..., 6)."""
     tensor = np.asarray(tensor, dtype=np.float64)
     return np.stack([tensor[..., i, j] for i, j in MOMENTS], axis=-1)

@@ -50,7 +50,7 @@ def _columns(wrench: Callable[[SX], Spatial]) -> _Columns:
     return _Columns(ca.jacobian(value.linear, parameters), ca.jacobian(value.angular, parameters))
 
 
-def _up(columns: _Columns, place: Placement) -> _Columns:
+def _columns_to_parent(columns: _Columns, place: Placement) -> _Columns:
     rotation = place.matrix()
     force = rotation @ columns.force
     return _Columns(force, rotation @ columns.moment + ca.skew(place.origin()) @ force)
@@ -67,7 +67,7 @@ def dynamics_regressor(tree: Tree, q: SX, velocity: SX, acceleration: SX, rotor:
         for i in reversed(tree.path(b)):
             axis = tree.joints[i].subspace
             matrix[6 + i, block] = axis.linear.T @ columns.force + axis.angular.T @ columns.moment
-            columns = _up(columns, placements[i])
+            columns = _columns_to_parent(columns, placements[i])
         matrix[:3, block], matrix[3:6, block] = columns.force, columns.moment
     # With all bodies' parameters zero only rotors are left.
     bodiless = ca.SX.zeros(10 * tree.bodies)
@@ -83,8 +83,8 @@ def momentum_regressor(tree: Tree, q: SX, velocity: SX, rotor: SX) -> Regressor:
     for b in range(tree.bodies):
         columns = _columns(partial(_momentum, motion.twist[b]))
         for i in reversed(tree.path(b)):
-            columns = _up(columns, placements[i])
+            columns = _columns_to_parent(columns, placements[i])
         block = slice(10 * b, 10 * b + 10)
         matrix[:3, block], matrix[3:, block] = columns.force, columns.moment
-    offset = momentum(tree, q, velocity, ca.SX.zeros(10 * tree.bodies), rotor).stacked()
+    offset = momentum(tree, q, velocity, ca.SX.zeros(10 * tree.bodies), rotor).stack()
     return Regressor(ca.densify(matrix), ca.densify(offset))

@@ -1,7 +1,7 @@
 """Sensors: what each reads of a state, as an expression, with noise, bias, scale, period, delay and quantisation.
 
-A law reads them in place of the true state (:func:`sensed`); :mod:`spacearm.measure.sensors` reads them from runs. Each
-measures one *channel*, the name of a quantity in a record:
+A law reads them in place of the true state (:func:`apply_sensors`); :mod:`spacearm.measure.sensors` reads them from
+runs. Each measures one *channel*, the name of a quantity in a record:
 
 =======================  ======================  ==============================================================
 channel                  sensor                  reading
@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics.law import Commands, shift_register
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
@@ -76,7 +76,7 @@ class Sensor:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.kind)
-        with at(self.place):
+        with error_context(self.place):
             for what in ("noise", "bias", "spread", "scale"):
                 given, signed = checks.numbers(getattr(self, what), what), what in ("bias", "scale")
                 if given.ndim > 1 or not np.all(np.isfinite(given)) or (not signed and np.any(given < 0.0)):
@@ -106,7 +106,7 @@ class Sensor:
         """What a perfect sensor reads of this plant."""
         raise NotImplementedError
 
-    def measured(self, plant: Plant, error: SX) -> SX:
+    def measure(self, plant: Plant, error: SX) -> SX:
         """A reading of this plant with this error."""
         value = self.quantity(plant)
         return (value if np.all(np.equal(self.scale, 1.0)) else self.each("scale", value.numel()) * value) + error
@@ -118,12 +118,12 @@ class Sensor:
             raise InputError(f"{what} has {given.size} numbers", hint=f"expected one or {size}")
         return ca.SX(ca.DM(np.broadcast_to(given, (size,))))
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
         """What the reading says into the state that the law believes in."""
 
 
 def _joints(robot: Robot, names: Sequence[str] | None) -> list[int]:
-    """Places of these joints; of all unless given."""
+    """Places of these joints; of all by default."""
     return [robot.joint_index(name) for name in (robot.joint_names if names is None else names)]
 
 
@@ -132,19 +132,19 @@ class JointSensor(Sensor):
     """A reading for each of some joints.
 
     Args:
-        joints: all unless given.
+        joints: all by default.
     """
 
     joints: Sequence[str] | None = None
     #: What stands behind the joint's unit.
     per: ClassVar[str] = ""
 
-    def chosen(self, robot: Robot) -> list[int]:
+    def joint_indices(self, robot: Robot) -> list[int]:
         """Places of its joints."""
         return _joints(robot, self.joints)
 
     def entries(self, robot: Robot) -> dict[str, str]:
-        return {robot.joints[i].name: robot.joints[i].unit + self.per for i in self.chosen(robot)}
+        return {robot.joints[i].name: robot.joints[i].unit + self.per for i in self.joint_indices(robot)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -165,10 +165,10 @@ class Encoder(JointSensor):
         checks.non_negative(self.smoothing, "smoothing", unit="s", place=self.place)
 
     def quantity(self, plant: Plant) -> SX:
-        return plant.joints[self.chosen(plant.robot)]
+        return plant.joints[self.joint_indices(plant.robot)]
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
-        plant, chosen = reader.plant, self.chosen(reader.plant.robot)
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
+        plant, chosen = reader.plant, self.joint_indices(reader.plant.robot)
         layout, interval = Layout(plant.robot.n), reader.every * float(plant.period or 0.0)
         # Exact discretisation of the first-order filter for an input held over the interval.
         share = 1.0 - np.exp(-interval / self.smoothing) if self.smoothing else 1.0
@@ -192,11 +192,11 @@ class Tachometer(JointSensor):
     per: ClassVar = "/s"
 
     def quantity(self, plant: Plant) -> SX:
-        return plant.rates[self.chosen(plant.robot)]
+        return plant.rates[self.joint_indices(plant.robot)]
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
         layout = Layout(reader.plant.robot.n)
-        for k, i in enumerate(self.chosen(reader.plant.robot)):
+        for k, i in enumerate(self.joint_indices(reader.plant.robot)):
             state[layout.rates.start + i] = reading[k]
 
 
@@ -209,7 +209,7 @@ class JointAccelerometer(JointSensor):
     per: ClassVar = "/s2"
 
     def quantity(self, plant: Plant) -> SX:
-        return plant.moving("acceleration")[[6 + i for i in self.chosen(plant.robot)]]
+        return plant.recorded_motion("acceleration")[[6 + i for i in self.joint_indices(plant.robot)]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -220,11 +220,11 @@ class TorqueSensor(JointSensor):
     typical: ClassVar = 1e-3
 
     def entries(self, robot: Robot) -> dict[str, str]:
-        chosen = [robot.joints[i] for i in self.chosen(robot)]
+        chosen = [robot.joints[i] for i in self.joint_indices(robot)]
         return {joint.name: "N" if joint.kind == "prismatic" else "N m" for joint in chosen}
 
     def quantity(self, plant: Plant) -> SX:
-        return plant.moving("effort")[self.chosen(plant.robot)]
+        return plant.recorded_motion("effort")[self.joint_indices(plant.robot)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -240,7 +240,7 @@ class Gyro(Sensor):
     def quantity(self, plant: Plant) -> SX:
         return plant.angular_velocity
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
         state[Layout(reader.plant.robot.n).angular_velocity] = reading
 
 
@@ -255,7 +255,7 @@ class AngularAccelerometer(Sensor):
         return dict.fromkeys(("x", "y", "z"), "rad/s2")
 
     def quantity(self, plant: Plant) -> SX:
-        return plant.moving("acceleration")[3:6]
+        return plant.recorded_motion("acceleration")[3:6]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -282,7 +282,7 @@ class MountedSensor(Sensor):
         """Whether it is not mounted at the base's origin."""
         return bool(np.any(self.mount))
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
         if self.off_origin:
             raise InputError(f"is mounted at {self.mount}", hint="a law reads it at the base's origin: no mount")
 
@@ -300,8 +300,8 @@ class BasePosition(MountedSensor):
     def quantity(self, plant: Plant) -> SX:
         return plant.position + plant.base.rotation @ self.arm if self.off_origin else plant.position
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
-        super().believe(reader, reading, state)
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
+        super().update_estimate(reader, reading, state)
         state[Layout(reader.plant.robot.n).position] = reading
 
 
@@ -333,8 +333,8 @@ class BaseVelocity(MountedSensor):
             own = own + ca.cross(plant.angular_velocity, self.arm)
         return plant.base.rotation @ own if self.axes == "world" else own
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
-        super().believe(reader, reading, state)
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
+        super().update_estimate(reader, reading, state)
         own = reader.plant.base.rotation.T @ reading if self.axes == "world" else reading
         state[Layout(reader.plant.robot.n).linear_velocity] = own
 
@@ -350,7 +350,7 @@ class Accelerometer(MountedSensor):
         return dict.fromkeys(("x", "y", "z"), "m/s2")
 
     def quantity(self, plant: Plant) -> SX:
-        change, turning, arm = plant.moving("acceleration"), plant.angular_velocity, self.arm
+        change, turning, arm = plant.recorded_motion("acceleration"), plant.angular_velocity, self.arm
         linear = change[:3] + ca.cross(turning, plant.velocity[:3])
         return linear + ca.cross(change[3:6], arm) + ca.cross(turning, ca.cross(turning, arm))
 
@@ -371,7 +371,7 @@ class AttitudeSensor(Sensor):
     def size(self, robot: Robot) -> int:
         return 3
 
-    def measured(self, plant: Plant, error: SX) -> SX:
+    def measure(self, plant: Plant, error: SX) -> SX:
         # A small rotation as (1, e / 2), normalised afterwards: right to second order, and unit in any case.
         turn, true = ca.vertcat(1.0, 0.5 * error), self.quantity(plant)
         w, v = true[0], true[1:]
@@ -389,7 +389,7 @@ class StarTracker(AttitudeSensor):
     def quantity(self, plant: Plant) -> SX:
         return plant.quaternion
 
-    def believe(self, reader: _Reader, reading: SX, state: SX) -> None:
+    def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
         state[Layout(reader.plant.robot.n).quaternion] = reading
 
 
@@ -448,7 +448,7 @@ class ForceTorque(Sensor):
     def quantity(self, plant: Plant) -> SX:
         own, total = plant.pose(self.frame), ca.SX.zeros(6)
         body = plant.robot.frame(self.frame).body
-        for load, wrench in plant.felt.items():
+        for load, wrench in plant.measured_wrenches.items():
             if plant.robot.frame(load.frame).body == body:
                 there = plant.pose(load.frame)
                 turn = there.rotation if load.axes == "frame" else ca.SX.eye(3)
@@ -475,7 +475,7 @@ KINDS: Mapping[str, type[Sensor]] = {
 }
 
 
-class _Reader:
+class _SensorReader:
     """One sensor in a law's program: its memory and its random numbers."""
 
     def __init__(self, plant: Plant, sensor: Sensor) -> None:
@@ -509,7 +509,7 @@ class _Reader:
         for what in ("noise", "spread"):
             if np.any(getattr(sensor, what)):
                 error = error + sensor.each(what, size) * plant.random(size, sensor.name, once=what == "spread")
-        value = sensor.measured(plant, error)
+        value = sensor.measure(plant, error)
         if sensor.resolution:
             value = sensor.resolution * ca.floor(value / sensor.resolution + 0.5)
         begun = self.memory("begun", 1)
@@ -533,7 +533,7 @@ class _Reader:
         return value
 
 
-def sensed(
+def apply_sensors(
     plant: Plant, sensors: Sequence[Sensor], build: Callable[[Plant], Commands | Mapping[str, Any]]
 ) -> Commands | Mapping[str, Any]:
     """What a law commands that reads these sensors; what none of them measures it knows as it is."""
@@ -542,7 +542,7 @@ def sensed(
     checks.unique([sensor.name for sensor in sensors], "sensor")
     # The law is written over symbols of a separate state, for which readings are substituted at the end: the law itself
     # does not know of sensors.
-    believed = plant.apart([sensor.frame for sensor in sensors if isinstance(sensor, ForceTorque)])
+    believed = plant.with_estimated_state([sensor.frame for sensor in sensors if isinstance(sensor, ForceTorque)])
     given = build(believed)
     commands = given if isinstance(given, Commands) else Commands(given)
     state = ca.SX(plant.state)
@@ -550,10 +550,10 @@ def sensed(
     readings: dict[tuple[str, str], SX] = {}
     old, new = [believed.state], [state]
     for sensor in sensors:
-        with at(sensor.place):
-            reader = _Reader(plant, sensor)
+        with error_context(sensor.place):
+            reader = _SensorReader(plant, sensor)
             reading = reader.read()
-            sensor.believe(reader, reading, state)
+            sensor.update_estimate(reader, reading, state)
             if isinstance(sensor, ForceTorque):
                 old.append(believed.wrenches[sensor.frame])
                 new.append(reading)
@@ -561,10 +561,10 @@ def sensed(
             readings |= {(f"{sensor.name}.{name}", unit): reading[k] for k, (name, unit) in enumerate(entries.items())}
             memory |= reader.kept
 
-    def seen(table: Mapping[Any, SX]) -> dict[Any, SX]:
+    def substitute_readings(table: Mapping[Any, SX]) -> dict[Any, SX]:
         return dict(zip(table, ca.substitute([ca.SX(value) for value in table.values()], old, new), strict=True))
 
-    changed = {part.name: seen(getattr(commands, part.name)) for part in fields(Commands)}
+    changed = {part.name: substitute_readings(getattr(commands, part.name)) for part in fields(Commands)}
     changed["memory"] |= memory
     changed["readings"] |= readings
     return replace(commands, **changed)

@@ -156,7 +156,7 @@ def _world(pose: SymbolicPose, point: SX) -> SX:
     return pose.origin + pose.rotation @ point
 
 
-def _between(first: SX, second: SX, r1: float, r2: float, fallback: SX) -> Touch:
+def _ball_ball(first: SX, second: SX, r1: float, r2: float, fallback: SX) -> Touch:
     """The touch of two balls about these centres; ``fallback`` is its normal where the centres fall together."""
     apart = second - first
     normal = _unit(apart, fallback)
@@ -170,7 +170,7 @@ def _ends(shape: Any, pose: SymbolicPose) -> tuple[SX, SX]:
     return pose.origin - half, pose.origin + half
 
 
-def _on_segment(point: SX, a: SX, b: SX) -> SX:
+def _nearest_on_segment(point: SX, a: SX, b: SX) -> SX:
     """The point of a segment that is nearest to a point."""
     along = b - a
     return a + _clip(ca.dot(point - a, along) / ca.dot(along, along), 0, 1) * along
@@ -200,7 +200,7 @@ def _segments(a: tuple[SX, SX], b: tuple[SX, SX]) -> tuple[SX, SX]:
     inside = ca.logic_and(ca.logic_and(crossing, ca.logic_and(s >= 0, s <= 1)), ca.logic_and(t >= 0, t <= 1))
     s, t = _clip(s, 0, 1), _clip(t, 0, 1)
     lines = (a[0] + s * d1, b[0] + t * d2)
-    candidates = [(x, _on_segment(x, *b)) for x in a] + [(_on_segment(x, *a), x) for x in b]
+    candidates = [(x, _nearest_on_segment(x, *b)) for x in a] + [(_nearest_on_segment(x, *a), x) for x in b]
     found = _nearest([(ca.dot(x - y, x - y), x, y) for x, y in candidates])
     return ca.if_else(inside, lines[0], found[0]), ca.if_else(inside, lines[1], found[1])
 
@@ -209,15 +209,15 @@ def _segments(a: tuple[SX, SX], b: tuple[SX, SX]) -> tuple[SX, SX]:
 
 
 def _sphere_sphere(a: Sphere, at: SymbolicPose, b: Sphere, to: SymbolicPose) -> list[Touch]:
-    return [_between(at.origin, to.origin, a.radius, b.radius, at.rotation[:, 2])]
+    return [_ball_ball(at.origin, to.origin, a.radius, b.radius, at.rotation[:, 2])]
 
 
 def _sphere_capsule(a: Sphere, at: SymbolicPose, b: Capsule, to: SymbolicPose) -> list[Touch]:
-    return [_between(at.origin, _on_segment(at.origin, *_ends(b, to)), a.radius, b.radius, to.rotation[:, 0])]
+    return [_ball_ball(at.origin, _nearest_on_segment(at.origin, *_ends(b, to)), a.radius, b.radius, to.rotation[:, 0])]
 
 
 def _capsule_capsule(a: Capsule, at: SymbolicPose, b: Capsule, to: SymbolicPose) -> list[Touch]:
-    return [_between(*_segments(_ends(a, at), _ends(b, to)), a.radius, b.radius, at.rotation[:, 0])]
+    return [_ball_ball(*_segments(_ends(a, at), _ends(b, to)), a.radius, b.radius, at.rotation[:, 0])]
 
 
 def _ball_plane(point: SX, radius: float, to: SymbolicPose) -> Touch:
@@ -367,14 +367,14 @@ def _capsule_hole(a: Capsule, at: SymbolicPose, b: Hole, to: SymbolicPose) -> li
     ]
 
 
-def _on_circle(point: SX, radius: float, to: SymbolicPose) -> SX:
+def _nearest_on_circle(point: SX, radius: float, to: SymbolicPose) -> SX:
     """The point of a circle that is nearest to a point."""
     local = _local(to, point)
     return _world(to, radius * _unit(ca.vertcat(local[0], local[1], 0), ca.SX([1, 0, 0])))
 
 
 def _sphere_ring(a: Sphere, at: SymbolicPose, b: Ring, to: SymbolicPose) -> list[Touch]:
-    return [_between(at.origin, _on_circle(at.origin, b.radius, to), a.radius, b.tube, to.rotation[:, 2])]
+    return [_ball_ball(at.origin, _nearest_on_circle(at.origin, b.radius, to), a.radius, b.tube, to.rotation[:, 2])]
 
 
 #: Points of the first ring from which the nearest place is looked for, and Newton steps from the best of them.
@@ -408,7 +408,7 @@ def _ring_ring(a: Ring, at: SymbolicPose, b: Ring, to: SymbolicPose) -> list[Tou
         move = ca.if_else(curve > 0, -down / ca.fmax(curve, 1e-12), 0)
         best = best + _clip(move, -np.pi / _RING_STARTS, np.pi / _RING_STARTS)
     point = _world(at, ca.substitute(place, angle, best))
-    return [_between(point, _on_circle(point, b.radius, to), a.tube, b.tube, at.rotation[:, 2])]
+    return [_ball_ball(point, _nearest_on_circle(point, b.radius, to), a.tube, b.tube, at.rotation[:, 2])]
 
 
 _PAIRS: dict[tuple[type[Shape], type[Shape]], Callable[..., list[Touch]]] = {

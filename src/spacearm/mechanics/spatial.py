@@ -36,7 +36,7 @@ class Spatial(NamedTuple):
     def plus(self, other: Spatial) -> Spatial:
         return Spatial(self.linear + other.linear, self.angular + other.angular)
 
-    def stacked(self) -> SX:
+    def stack(self) -> SX:
         return ca.vertcat(self.linear, self.angular)
 
 
@@ -50,11 +50,11 @@ def dot(a: Spatial, b: Spatial) -> SX:
     return ca.dot(a.linear, b.linear) + ca.dot(a.angular, b.angular)
 
 
-def scaled(a: Spatial, factor: SX) -> Spatial:
+def scale_spatial(a: Spatial, factor: SX) -> Spatial:
     return Spatial(a.linear * factor, a.angular * factor)
 
 
-def snapped(array: Array) -> Array:
+def snap_entries(array: Array) -> Array:
     """The array with entries that are a right angle's rounding error as exact 0 or 1."""
     # cos(pi / 2) is 6e-17 in floating point: as a factor it would keep dead products alive.
     nearest = np.round(array)
@@ -62,11 +62,11 @@ def snapped(array: Array) -> Array:
 
 
 def constant(array: Array) -> SX:
-    """A constant array, :func:`snapped`."""
-    return ca.SX(ca.DM(snapped(array)))
+    """A constant array, :func:`snap_entries`."""
+    return ca.SX(ca.DM(snap_entries(array)))
 
 
-def mirrored(matrix: SX) -> SX:
+def mirror_upper(matrix: SX) -> SX:
     """A symmetric matrix from the upper triangle alone, so that the lower one costs nothing."""
     return ca.triu2symm(ca.triu(matrix))
 
@@ -92,9 +92,9 @@ class SpatialInertia(NamedTuple):
         # Symmetric blocks are mirrored from one triangle: half the products, and symmetry to the last bit.
         force, moment = u.linear * factor, u.angular * factor
         return SpatialInertia(
-            mirrored(self.mass - force @ u.linear.T),
+            mirror_upper(self.mass - force @ u.linear.T),
             self.coupling - force @ u.angular.T,
-            mirrored(self.rotation - moment @ u.angular.T),
+            mirror_upper(self.rotation - moment @ u.angular.T),
         )
 
     def with_column(self, axis: int, angular: bool, u: Spatial) -> SpatialInertia:
@@ -106,14 +106,16 @@ class SpatialInertia(NamedTuple):
             coupling[axis, :], mass[:, axis], mass[axis, :] = u.angular.T, u.linear, u.linear.T
         return SpatialInertia(mass, coupling, rotation)
 
-    def shifted(self, arm: SX) -> SpatialInertia:
+    def shift(self, arm: SX) -> SpatialInertia:
         """The same inertia taken at a point from which the old one lies at ``arm`` (same axes)."""
         # Parallel-axis theorem for a general symmetric inertia: the mass block of an articulated inertia is a matrix.
         cross = ca.skew(arm)
         coupling = self.coupling - self.mass @ cross
-        return SpatialInertia(self.mass, coupling, mirrored(self.rotation + cross @ coupling - self.coupling.T @ cross))
+        return SpatialInertia(
+            self.mass, coupling, mirror_upper(self.rotation + cross @ coupling - self.coupling.T @ cross)
+        )
 
-    def stacked(self) -> SX:
+    def stack(self) -> SX:
         return ca.blockcat([[self.mass, self.coupling], [self.coupling.T, self.rotation]])
 
 
@@ -124,7 +126,7 @@ def rigid_inertia(parameters: SX) -> SpatialInertia:
     return SpatialInertia(m * ca.SX.eye(3), -ca.skew(h), ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
-def carried_along(wrench: Spatial, twist: Spatial) -> Spatial:
+def wrench_rate(wrench: Spatial, twist: Spatial) -> Spatial:
     """Rate of a wrench (f, n) that moves along with a twist (v, w): (w x f, w x n + v x f)."""
     return Spatial(
         ca.cross(twist.angular, wrench.linear),
@@ -149,46 +151,46 @@ class Rotation:
     def matrix(self) -> SX:
         if self.axis is None:
             return self.fixed
-        return self.fixed @ self._turn()
+        return self.fixed @ self._axis_rotation()
 
-    def up(self, vector: SX) -> SX:
+    def to_parent(self, vector: SX) -> SX:
         """A vector's components from child to parent axes."""
-        return self.fixed @ (vector if self.axis is None else self._turn() @ vector)
+        return self.fixed @ (vector if self.axis is None else self._axis_rotation() @ vector)
 
-    def down(self, vector: SX) -> SX:
+    def to_child(self, vector: SX) -> SX:
         """A vector's components from parent to child axes."""
         vector = self.fixed.T @ vector
-        return vector if self.axis is None else self._turn().T @ vector
+        return vector if self.axis is None else self._axis_rotation().T @ vector
 
-    def force_up(self, wrench: Spatial, arm: SX) -> Spatial:
+    def wrench_to_parent(self, wrench: Spatial, arm: SX) -> Spatial:
         """A wrench from the child's origin and axes to the parent's; ``arm`` is the child's origin in the parent."""
-        force = self.up(wrench.linear)
-        return Spatial(force, self.up(wrench.angular) + ca.cross(arm, force))
+        force = self.to_parent(wrench.linear)
+        return Spatial(force, self.to_parent(wrench.angular) + ca.cross(arm, force))
 
-    def twist_down(self, twist: Spatial, arm: SX) -> Spatial:
+    def twist_to_child(self, twist: Spatial, arm: SX) -> Spatial:
         """The twist that a rigid parent has at the child's origin, in child axes."""
         return Spatial(
-            self.down(twist.linear + ca.cross(twist.angular, arm)),
-            self.down(twist.angular),
+            self.to_child(twist.linear + ca.cross(twist.angular, arm)),
+            self.to_child(twist.angular),
         )
 
-    def force_down(self, wrench: Spatial, arm: SX) -> Spatial:
-        """The inverse of :meth:`force_up`."""
-        return Spatial(self.down(wrench.linear), self.down(wrench.angular - ca.cross(arm, wrench.linear)))
+    def wrench_to_child(self, wrench: Spatial, arm: SX) -> Spatial:
+        """The inverse of :meth:`wrench_to_parent`."""
+        return Spatial(self.to_child(wrench.linear), self.to_child(wrench.angular - ca.cross(arm, wrench.linear)))
 
-    def twist_up(self, twist: Spatial, arm: SX) -> Spatial:
-        """The inverse of :meth:`twist_down`."""
-        angular = self.up(twist.angular)
-        return Spatial(self.up(twist.linear) - ca.cross(angular, arm), angular)
+    def twist_to_parent(self, twist: Spatial, arm: SX) -> Spatial:
+        """The inverse of :meth:`twist_to_child`."""
+        angular = self.to_parent(twist.angular)
+        return Spatial(self.to_parent(twist.linear) - ca.cross(angular, arm), angular)
 
-    def inertia_up(self, inertia: SpatialInertia, arm: SX) -> SpatialInertia:
+    def inertia_to_parent(self, inertia: SpatialInertia, arm: SX) -> SpatialInertia:
         """A child's inertia seen from the parent."""
         turned = SpatialInertia(
             self._symmetric(inertia.mass), self._general(inertia.coupling), self._symmetric(inertia.rotation)
         )
-        return turned.shifted(arm)
+        return turned.shift(arm)
 
-    def _turn(self) -> SX:
+    def _axis_rotation(self) -> SX:
         assert self.axis is not None
         i, j = (self.axis + 1) % 3, (self.axis + 2) % 3
         turn = ca.SX(3, 3)
@@ -198,16 +200,16 @@ class Rotation:
 
     def _general(self, matrix: SX) -> SX:
         if self.axis is not None:
-            matrix = self._turned(matrix)
+            matrix = self._rotate_matrix(matrix)
         return matrix if self.plain else self.fixed @ matrix @ self.fixed.T
 
-    def _turned(self, matrix: SX) -> SX:
+    def _rotate_matrix(self, matrix: SX) -> SX:
         """``turn @ matrix @ turn.T``."""
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
         result = ca.SX(3, 3)
-        self._turn_plane(matrix, i, j, self.c * (matrix[i, j] + matrix[j, i]), result)
+        self._rotate_plane(matrix, i, j, self.c * (matrix[i, j] + matrix[j, i]), result)
         result[k, k] = matrix[k, k]
         for row, column in ((i, j), (j, i)):
             sign = self.s if row == j else -self.s
@@ -215,7 +217,7 @@ class Rotation:
             result[k, row] = self.c * matrix[k, row] + sign * matrix[k, column]
         return result
 
-    def _turn_plane(self, matrix: SX, i: int, j: int, product: SX, result: SX) -> None:
+    def _rotate_plane(self, matrix: SX, i: int, j: int, product: SX, result: SX) -> None:
         """The four entries in the plane of the turn, by a sum that all have; ``product``: c times the two products."""
         # With c^2 = 1 - s^2 all four entries are the old ones plus multiples of one sum.
         common = self.s * (matrix[i, i] - matrix[j, j]) + product
@@ -230,16 +232,16 @@ class Rotation:
 
     def _symmetric(self, matrix: SX) -> SX:
         if self.axis is not None:
-            matrix = self._turned_symmetric(matrix)
-        return mirrored(self.fixed @ matrix @ self.fixed.T)
+            matrix = self._rotate_symmetric(matrix)
+        return mirror_upper(self.fixed @ matrix @ self.fixed.T)
 
-    def _turned_symmetric(self, matrix: SX) -> SX:
+    def _rotate_symmetric(self, matrix: SX) -> SX:
         """The same of a symmetric matrix: 10 operations in place of 36."""
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
         result = ca.SX(3, 3)
-        self._turn_plane(matrix, i, j, (2 * self.c) * matrix[i, j], result)
+        self._rotate_plane(matrix, i, j, (2 * self.c) * matrix[i, j], result)
         result[k, k] = matrix[k, k]
         result[i, k] = result[k, i] = self.c * matrix[i, k] - self.s * matrix[j, k]
         result[j, k] = result[k, j] = self.s * matrix[i, k] + self.c * matrix[j, k]

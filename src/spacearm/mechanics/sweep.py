@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import casadi as ca
 
-from spacearm.mechanics.spatial import SX, Spatial, scaled, spatial
+from spacearm.mechanics.spatial import SX, Spatial, scale_spatial, spatial
 from spacearm.mechanics.tree import Placement, Tree
 
 
@@ -32,8 +32,8 @@ def velocities(tree: Tree, placements: list[Placement], velocity: SX, rotor: SX)
     twist = [spatial(velocity[:6])]
     rotor_momentum: list[SX | None] = []
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
-        inherited = place.twist_down(twist[joint.parent])
-        twist.append(inherited.plus(scaled(joint.subspace, velocity[6 + i])))
+        inherited = place.twist_to_child(twist[joint.parent])
+        twist.append(inherited.plus(scale_spatial(joint.subspace, velocity[6 + i])))
         rotor_momentum.append(tree.rotor_momentum(i, inherited.angular, velocity[6 + i], rotor))
     return Velocities(twist, rotor_momentum)
 
@@ -83,14 +83,14 @@ def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration:
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
         parent, axis = result[joint.parent], joint.subspace
         rate, rate_rate = velocity[6 + i], acceleration[6 + i]
-        inherited, own = place.down(parent.angular_velocity), axis.angular * rate
+        inherited, own = place.to_child(parent.angular_velocity), axis.angular * rate
         w = inherited + own
-        dw = place.down(parent.angular_acceleration) + ca.cross(inherited, own) + axis.angular * rate_rate
+        dw = place.to_child(parent.angular_acceleration) + ca.cross(inherited, own) + axis.angular * rate_rate
         # A slide that turns: once because its arm grows, once because its direction turns.
         sliding = axis.linear * rate_rate + 2 * ca.cross(w, axis.linear * rate)
         matrix = acceleration_matrix(w, dw)
         # Points of the axis move alike with both bodies: up to it with the parent, along it with the child.
-        linear = place.down(parent.linear_acceleration + parent.matrix @ place.arm) + matrix @ place.along + sliding
+        linear = place.to_child(parent.linear_acceleration + parent.matrix @ place.arm) + matrix @ place.along + sliding
         result.append(BodyMotion(w, dw, linear, matrix))
     return result
 
@@ -116,7 +116,7 @@ def inertial_wrenches(
     carrier: list[Spatial | None] = [None] * tree.n
     effort = ca.SX.zeros(6 + tree.n)
     for i, joint in enumerate(tree.joints):
-        parent, down = motion[joint.parent], placements[i].down
+        parent, down = motion[joint.parent], placements[i].to_child
         rotor_momentum = tree.rotor_momentum(i, down(parent.angular_velocity), velocity[6 + i], rotor)
         torque = tree.rotor_momentum(i, down(parent.angular_acceleration), acceleration[6 + i], rotor)
         if rotor_momentum is None or torque is None:

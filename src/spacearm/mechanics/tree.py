@@ -16,8 +16,8 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from spacearm.mechanics.reframe import Screw, reframed, transport
-from spacearm.mechanics.spatial import SX, Rotation, Spatial, SpatialInertia, constant, snapped
+from spacearm.mechanics.reframe import Screw, reframe_robot, transport
+from spacearm.mechanics.spatial import SX, Rotation, Spatial, SpatialInertia, constant, snap_entries
 from spacearm.model import Frame, Joint, Pose, Robot
 from spacearm.model.parts import skew
 from spacearm.typing import Array
@@ -47,48 +47,48 @@ class Placement:
 
     def origin(self) -> SX:
         """The child's origin, parent axes."""
-        return self.arm + self.up(self.along)
+        return self.arm + self.to_parent(self.along)
 
-    def up(self, vector: SX) -> SX:
+    def to_parent(self, vector: SX) -> SX:
         """A vector's components from child to parent axes."""
         for link in reversed(self.links):
-            vector = link.rotation.up(vector)
+            vector = link.rotation.to_parent(vector)
         return vector
 
-    def down(self, vector: SX) -> SX:
+    def to_child(self, vector: SX) -> SX:
         """A vector's components from parent to child axes."""
         for link in self.links:
-            vector = link.rotation.down(vector)
+            vector = link.rotation.to_child(vector)
         return vector
 
-    def force_up(self, wrench: Spatial) -> Spatial:
+    def wrench_to_parent(self, wrench: Spatial) -> Spatial:
         """A wrench from the child's origin and axes to the parent's."""
         for link in reversed(self.links):
-            wrench = link.rotation.force_up(wrench, link.arm)
+            wrench = link.rotation.wrench_to_parent(wrench, link.arm)
         return wrench
 
-    def twist_down(self, twist: Spatial) -> Spatial:
+    def twist_to_child(self, twist: Spatial) -> Spatial:
         """The twist that a rigid parent has at the child's origin, in child axes."""
         for link in self.links:
-            twist = link.rotation.twist_down(twist, link.arm)
+            twist = link.rotation.twist_to_child(twist, link.arm)
         return twist
 
-    def force_down(self, wrench: Spatial) -> Spatial:
-        """The inverse of :meth:`force_up`."""
+    def wrench_to_child(self, wrench: Spatial) -> Spatial:
+        """The inverse of :meth:`wrench_to_parent`."""
         for link in self.links:
-            wrench = link.rotation.force_down(wrench, link.arm)
+            wrench = link.rotation.wrench_to_child(wrench, link.arm)
         return wrench
 
-    def twist_up(self, twist: Spatial) -> Spatial:
-        """The inverse of :meth:`twist_down`."""
+    def twist_to_parent(self, twist: Spatial) -> Spatial:
+        """The inverse of :meth:`twist_to_child`."""
         for link in reversed(self.links):
-            twist = link.rotation.twist_up(twist, link.arm)
+            twist = link.rotation.twist_to_parent(twist, link.arm)
         return twist
 
-    def inertia_up(self, inertia: SpatialInertia) -> SpatialInertia:
+    def inertia_to_parent(self, inertia: SpatialInertia) -> SpatialInertia:
         """A child's inertia seen from the parent."""
         for link in reversed(self.links):
-            inertia = link.rotation.inertia_up(inertia, link.arm)
+            inertia = link.rotation.inertia_to_parent(inertia, link.arm)
         return inertia
 
 
@@ -111,7 +111,7 @@ class TreeJoint:
     @cached_property
     def axis(self) -> Array:
         """Of the joint, as every expression takes it. Subspace and rotation must have the very same one."""
-        return snapped(self.joint.axis) if self.screw is None else np.array([0.0, 0.0, 1.0])
+        return snap_entries(self.joint.axis) if self.screw is None else np.array([0.0, 0.0, 1.0])
 
     @cached_property
     def subspace(self) -> Spatial:
@@ -121,7 +121,7 @@ class TreeJoint:
 
     def placement(self, q: SX) -> Placement:
         if self.screw is not None:
-            return _on_screw(self.screw, q, self.joint.kind == "revolute")
+            return _screw_placement(self.screw, q, self.joint.kind == "revolute")
         fixed, arm, axis = self.place.rotation, self.place.translation, self.axis
         if self.joint.kind == "prismatic":
             return _single(Rotation(constant(fixed)), constant(arm) + constant(fixed @ axis) * q)
@@ -129,7 +129,7 @@ class TreeJoint:
         c, s = ca.cos(q), ca.sin(q)
         # Along a coordinate axis by its small components: its large one is 1 to rounding for any tilt below 4e-8 rad.
         along = np.flatnonzero(axis)
-        sparse = np.count_nonzero(snapped(fixed)) < 9
+        sparse = np.count_nonzero(snap_entries(fixed)) < 9
         if len(along) == 1 and sparse:
             k = int(along[0])
             return _single(Rotation(constant(fixed), k, c, s if axis[k] > 0 else -s), constant(arm))
@@ -139,16 +139,16 @@ class TreeJoint:
         return _single(Rotation(full), constant(arm))
 
 
-def _on_screw(screw: Screw, q: SX, revolute: bool) -> Placement:
+def _screw_placement(screw: Screw, q: SX, revolute: bool) -> Placement:
     """A joint that turns about z or slides along it."""
     links, arm, turned = [], np.zeros(3), np.eye(3)
-    for axis, c, s, part in screw.turns:
+    for axis, c, s, part in screw.rotations:
         cosine, sine = ca.vertsplit(constant(np.array([c, s])))
         rotation = Rotation(ca.SX.eye(3), axis, cosine, sine, plain=True)
         links.append(Link(rotation, constant(part)))
         arm = arm + turned @ part
         turned = turned @ np.array(ca.DM(rotation.matrix()))
-    at_zero = snapped(np.array([np.cos(screw.angle), np.sin(screw.angle)]))
+    at_zero = snap_entries(np.array([np.cos(screw.angle), np.sin(screw.angle)]))
     c, s = ca.vertsplit(constant(at_zero))
     if revolute:
         # A quarter turn swaps sine and cosine; any other angle is added.
@@ -170,7 +170,7 @@ class Tree:
 
     def __init__(self, robot: Robot, *, short: bool = False, free: bool = False) -> None:
         self.robot, self.short = robot, short
-        own = self._own = reframed(robot, free=free) if short else None
+        own = self._own = reframe_robot(robot, free=free) if short else None
         self._free = own is not None and free
         self.n = robot.n
         self.bodies = len(robot.bodies)
@@ -190,7 +190,7 @@ class Tree:
         )
 
     @property
-    def reframed(self) -> str:
+    def inertia_name(self) -> str:
         """The name that inertia parameters have in the frames of this tree; empty where these are the robot's own."""
         return "" if self._own is None else "reframed_free" if self._free else "reframed"
 
@@ -200,7 +200,7 @@ class Tree:
         if self._own is None or not self._free:
             return None
         if self._own.base is not None:
-            return _on_screw(self._own.base, ca.SX(0), False)
+            return _screw_placement(self._own.base, ca.SX(0), False)
         place = self._own.frames[0]
         return _single(Rotation(constant(place.rotation)), constant(place.translation))
 

@@ -1,4 +1,4 @@
-"""Rehearse a servicing mission: approach, touch, catch, settle, detumble, weigh, decide, stow or eject, in one run.
+"""Rehearse a servicing mission: approach, touch, catch, settle, detumble, identify, decide, stow or eject, in one run.
 
 The study is :mod:`spacearm.mission.scenario`; its stages are in :mod:`spacearm.mission.stages`.
 """

@@ -1,4 +1,4 @@
-"""How far the target keeps from the servicer: by the shapes of both, or by two balls where the servicer has none."""
+"""Distances of target and servicer: between the shapes of both, or between two balls if the servicer has none."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from spacearm.mechanics.shapes import Box, Capsule, Cylinder, Sphere
 from spacearm.mechanics.structure import Keyed
-from spacearm.mission.encounter import BODY, TARGET, TargetTable
-from spacearm.mission.laws import Crew
+from spacearm.mission.encounter import BODY, TARGET, MissionTargetTable
+from spacearm.mission.laws import Actuators
 from spacearm.model import Body, CollisionShape, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import On, World, gaps
-from spacearm.simulate.bodies import frame_pose, move
+from spacearm.simulate import ShapeOnFrame, World, gaps
+from spacearm.simulate.bodies import evaluate_bodies, frame_pose
 from spacearm.simulate.distance import Pair
 from spacearm.typing import Array
 
@@ -24,14 +24,16 @@ from spacearm.typing import Array
 SOLIDS = ("sphere", "capsule", "cylinder", "box")
 
 
-def apart(crew: Crew, table: TargetTable, bus_radius: float, states: Array, target: Array) -> tuple[Array, list[str]]:
+def compute_gaps(
+    crew: Actuators, table: MissionTargetTable, bus_radius: float, states: Array, target: Array
+) -> tuple[Array, list[str]]:
     """Gaps (T, P), m, between the target and parts of the servicer, with the names of those parts.
 
     Args:
         states: of the servicer (T, 13 + 2 n or more).
         target: positions and quaternions (T, 7) of the target's frame.
     """
-    body = table.made.bodies[0]
+    body = table.reference_robot.bodies[0]
     centre = target[:, :3] + rotation_matrices(target[:, 3:7]) @ body.inertia.com
     given = tuple(each for each in body.collisions if each.shape in SOLIDS)
     # a box or a ball lies about the mass centre, wherever that is: the same code serves any target of this size
@@ -40,27 +42,28 @@ def apart(crew: Crew, table: TargetTable, bus_radius: float, states: Array, targ
     if not pairs:
         between = np.linalg.norm(centre - states[:, :3], axis=1)
         return np.asarray(between - table.ball - bus_radius)[:, None], [crew.robot.bodies[0].name]
+    # Flat states of both systems; the target's velocity does not matter for distances.
     rows = np.concatenate([states, place, target[:, 3:7], np.zeros((len(states), 6))], axis=1)
     return gaps(world, pairs, rows), [str(first.frame).partition("/")[2] for first, _ in pairs]
 
 
-def _hull(table: TargetTable) -> CollisionShape:
+def _hull(table: MissionTargetTable) -> CollisionShape:
     """The box or ball that a target without collision shapes counts as."""
     if table.radius is None:
         return CollisionShape("box", np.array(table.size))
     return CollisionShape("sphere", np.array([table.radius]))
 
 
-def held(crew: Crew, caught: Pose, states: Array) -> Array:
+def target_poses(crew: Actuators, caught: Pose, states: Array) -> Array:
     """Positions and quaternions (T, 7) of the frame of a target that the hand holds so."""
     from scipy.spatial.transform import Rotation
 
-    rotation, origin = frame_pose(crew.robot, move(crew.robot, states), crew.hand)
+    rotation, origin = frame_pose(crew.robot, evaluate_bodies(crew.robot, states), crew.hand)
     quaternion = Rotation.from_matrix(rotation @ caught.rotation).as_quat(scalar_first=True)
     return np.concatenate([origin + rotation @ caught.translation, quaternion], axis=1)
 
 
-def _solids(crew: Crew) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
+def _solids(crew: Actuators) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
     """Bodies and their collision shapes, but for the gripper and the body that carries it, which have to come near."""
     robot, near = crew.robot, crew.robot.body_index(crew.gripper)
     close = {near}
@@ -73,18 +76,19 @@ def _solids(crew: Crew) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
 
 
 @lru_cache(maxsize=32)
-def _pairs(made: Keyed[tuple[Crew, tuple[CollisionShape, ...]]]) -> tuple[World, tuple[Pair, ...]]:
+def _pairs(made: Keyed[tuple[Actuators, tuple[CollisionShape, ...]]]) -> tuple[World, tuple[Pair, ...]]:
     """Shapes of the servicer, each with each of the target's."""
     crew, shapes = made.value
+    # Unit inertia: the key holds shapes only, so that targets of any mass share the compiled distances.
     guest = Robot(TARGET, (Body(BODY, Inertia(1.0, tensor=np.eye(3)), collisions=shapes),), ())
     world = World({crew.robot.name: crew.robot, TARGET: guest})
     own = [side for body, _ in _solids(crew) for side in _sides(world, f"{crew.robot.name}/{body}")]
     return world, tuple(product(own, _sides(world, f"{TARGET}/{BODY}")))
 
 
-def _sides(world: World, body: str) -> Iterator[On]:
+def _sides(world: World, body: str) -> Iterator[ShapeOnFrame]:
     """Collision shapes of a body that have a distance from each other; a cylinder counts as the capsule around it."""
-    for side in On.collision(world, body):
+    for side in ShapeOnFrame.from_collision_shapes(world, body):
         shape = Capsule(side.shape.radius, side.shape.length) if isinstance(side.shape, Cylinder) else side.shape
         if isinstance(shape, Sphere | Capsule | Box):
             yield replace(side, shape=shape)

@@ -1,4 +1,4 @@
-"""The target before it is caught: where it comes from to be met in time, and what the hand follows to meet it.
+"""The target before capture: its motion up to the planned touch, and the path of the hand that meets it there.
 
 The file gives the target's motion at the planned touch, since that is what a user wants to set. Its state at time zero
 follows by integrating backwards. The hand's path is planned on the same grid of times: from its pose to that of the
@@ -15,20 +15,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import SimulationError
-from spacearm.mission.laws import Crew
+from spacearm.mission.laws import Actuators
 from spacearm.model import Frame, Inertia, Pose, Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
 from spacearm.model.toml_schema import Number, Vector3
 from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate, spline
 from spacearm.study import key
-from spacearm.study.surroundings import PlacedKeys
-from spacearm.study.tables import BodyTable, ShapedBodyTable
+from spacearm.study.surroundings import PoseKeys
+from spacearm.study.tables import RigidBodyTable, ShapedBodyTable
 from spacearm.typing import Array
 
 TARGET, BODY, GRASP = "target", "target body", "grasp"
@@ -48,18 +49,26 @@ class _Reversed(Orbit):
         return -super().strength
 
 
-class BelievedTable(BodyTable):
+class AssumedTargetTable(RigidBodyTable):
     """What the laws take the target for until it has been weighed."""
 
 
-class TargetTable(ShapedBodyTable):
+class MissionTargetTable(ShapedBodyTable):
     """The target: its body, and how it moves at the planned instant of touch."""
 
-    grasp: PlacedKeys = key(PlacedKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
-    meet: Vector3 | None = key(None, "grasp point then, m, world; `approach.reach` ahead of the hand where left out")
-    rpy: Vector3 | None = key(None, "attitude of the body then; the grasp faces the hand where left out")
+    key_changes: ClassVar = {
+        "meet": "it is called 'contact_point' now",
+        "closing": "it is called 'closing_speed' now",
+        "believed": "it is called 'assumed' now",
+    }
+
+    grasp: PoseKeys = key(PoseKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
+    contact_point: Vector3 | None = key(
+        None, "grasp point then, m, world; `approach.reach` ahead of the hand if omitted"
+    )
+    rpy: Vector3 | None = key(None, "attitude of the body then; the grasp faces the hand if omitted")
     rpy_deg: Vector3 | None = None
-    closing: Number = key(0.0, "speed of its mass centre then, m/s, along the hand's z axis towards the servicer")
+    closing_speed: Number = key(0.0, "speed of its mass centre then, m/s, along the hand's z axis towards the servicer")
     drift: Vector3 = key([0.0, 0.0, 0.0], "velocity of its mass centre besides, m/s, world")
     tumble: Vector3 | None = key(None, "angular velocity then, world axes, rad/s")
     tumble_deg: Vector3 | None = None
@@ -71,7 +80,7 @@ class TargetTable(ShapedBodyTable):
         None,
         "of a ball about its mass centre that holds it, m: its shape for clearances, in place of the box",
     )
-    believed: BelievedTable | None = key(None, "what laws take it for; what it is, where left out")
+    assumed: AssumedTargetTable | None = key(None, "what laws take it for; what it is, if omitted")
 
     @property
     def ball(self) -> float:
@@ -86,13 +95,17 @@ class TargetTable(ShapedBodyTable):
         return Robot(TARGET, (replace(body, inertia=inertia, visuals=body.visuals or (box,)),), (), (frame,))
 
     @cached_property
-    def made(self) -> Robot:
+    def reference_robot(self) -> Robot:
         return self.robot(self.inertia_of("target", TARGET))
 
     @cached_property
-    def guess(self) -> Robot:
-        """As the laws believe it to be."""
-        return self.made if self.believed is None else self.robot(self.believed.inertia_of("target.believed", TARGET))
+    def assumed_robot(self) -> Robot:
+        """The target as the laws assume it to be."""
+        return (
+            self.reference_robot
+            if self.assumed is None
+            else self.robot(self.assumed.inertia_of("target.assumed", TARGET))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +116,39 @@ class Encounter:
     times: Array  # (T,)
     position: Array  # (T, 3) of the grasp point, m, world
     rotation: Array  # (T, 3, 3) of the hand that faces it
-    spin: Array  # (T, 3) rad/s, world
+    angular_velocity: Array  # (T, 3) rad/s, world
     meeting: float
 
 
-def encounter(
-    table: TargetTable, crew: Crew, servicer: State, meeting: float, wait: float, reach: float, orbit: float | None
+def simulate_encounter(
+    table: MissionTargetTable,
+    crew: Actuators,
+    servicer: State,
+    meeting: float,
+    wait: float,
+    reach: float,
+    orbit: float | None,
 ) -> Encounter:
     """Run the target back from the touch to time zero, and on for as long as the hand may wait.
 
     Motion without torques is reversible: back in time it is the motion with all velocities reversed (and the orbit's
     rate, where there is one).
     """
-    robot = table.made
+    robot = table.reference_robot
     origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
-    grasp, turn = table.grasp.pose(), table.si("rpy")
+    grasp, turn = table.grasp.pose(), table.si_value("rpy")
     attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
     # The grasp lies at the given place, so the target's origin lies back by the grasp's arm.
-    place = (origin + reach * hand[:, 2] if table.meet is None else np.array(table.meet)) - attitude @ grasp.translation
-    spin = np.zeros(3) if table.si("tumble") is None else np.asarray(table.si("tumble"), dtype=np.float64)
+    place = (
+        origin + reach * hand[:, 2] if table.contact_point is None else np.array(table.contact_point)
+    ) - attitude @ grasp.translation
+    spin = np.zeros(3) if table.si_value("tumble") is None else np.asarray(table.si_value("tumble"), dtype=np.float64)
     centre = attitude @ robot.bodies[0].inertia.com
     # Drift and closing speed are those of the mass centre, the state wants the frame's origin.
-    velocity = np.array(table.drift) - table.closing * hand[:, 2] - np.cross(spin, centre)
+    velocity = np.array(table.drift) - table.closing_speed * hand[:, 2] - np.cross(spin, centre)
 
-    def flown(sign: float, duration: float) -> tuple[Array, Array]:
-        state = State.moving(
+    def simulate_target(sign: float, duration: float) -> tuple[Array, Array]:
+        state = State.from_velocities(
             robot,
             position=place,
             quaternion=quaternion_from_rotation(attitude),
@@ -135,6 +156,7 @@ def encounter(
             base_angular_velocity=sign * spin,
         )
         field = () if orbit is None else ((Orbit if sign > 0 else _Reversed)(orbit),)
+        # Samples on the grid of the path, on which both parts meet at the touch.
         count = round(duration / GRID)
         run = simulate(
             World({TARGET: robot}, elements=field),
@@ -147,10 +169,10 @@ def encounter(
             raise SimulationError(f"the target's own motion cannot be followed: {run.why}", hint="expected it slower")
         return run.times, run.states
 
-    back, before = flown(-1.0, meeting)
-    on, after = flown(1.0, wait)
+    back, before = simulate_target(-1.0, meeting)
+    on, after = simulate_target(1.0, wait)
     before = before[::-1].copy()
-    at = Layout.of_size(before.shape[1])
+    at = Layout.from_size(before.shape[1])
     before[:, at.velocity] *= -1.0  # position and attitude as they are, velocities reversed
     states = np.concatenate([before, after[1:]])
     turns = rotation_matrices(states[:, at.quaternion])
@@ -165,49 +187,74 @@ def encounter(
 
 
 @dataclass(frozen=True, eq=False)
-class HandWay:
-    """What the hand follows: signals of position, quaternion and angular velocity, world."""
+class HandPoseSignals:
+    """Reference of the hand: signals of position, quaternion and angular velocity, world."""
 
     position: list[Signal]
     quaternion: list[Signal]
-    spin: list[Signal]
+    angular_velocity: list[Signal]
 
-    def after(self, time: float) -> HandWay:
+    def shift_start(self, time: float) -> HandPoseSignals:
         """The same for a phase that begins later."""
-        return HandWay(*([one.shifted(-time) for one in part] for part in (self.position, self.quaternion, self.spin)))
+        return HandPoseSignals(
+            *([one.shift(-time) for one in part] for part in (self.position, self.quaternion, self.angular_velocity))
+        )
 
 
-def smooth(share: Array) -> Array:
-    """From 0 to 1 with rate and acceleration zero at both ends."""
+def smooth_step(share: Array) -> Array:
+    """Quintic from 0 to 1 with rate and acceleration zero at both ends."""
     x = np.clip(share, 0.0, 1.0)
     return np.asarray(x**3 * (10.0 - 15.0 * x + 6.0 * x**2))
 
 
-def hand_way(met: Encounter, crew: Crew, servicer: State, match: float, closing: float) -> HandWay:
-    """From where the hand is to where the grasp will be at the touch.
+@dataclass(frozen=True)
+class HandPlan:
+    """Timing of the hand's path to the grasp.
 
-    There it waits. With ``match`` (s) above zero, it takes up the grasp's motion that long before the touch, coming
-    nearer at the speed ``closing`` (m/s).
+    Args:
+        match: s in which it takes up the grasp's motion; 0: it waits where the grasp will be.
+        lead: s before the planned touch at which it has done so; from there on it comes nearer at ``closing`` (m/s).
+        retreats: times (s) at which it goes back by ``retreat`` (m) and, ``match`` s later, is at the grasp again.
     """
+
+    match: float
+    lead: float
+    closing: float
+    retreat: float = 0.0
+    retreats: tuple[float, ...] = ()
+
+    def offset(self, times: Array, meeting: float) -> Array:
+        """Distance of the hand's goal ahead of the grasp, m."""
+        offset = self.closing * np.maximum(meeting - times, 0.0)
+        for begin in self.retreats:
+            # Out and back on smooth steps: a tent function of time, rounded at its ends and tip.
+            share = np.clip((times - begin) / self.match, 0.0, 1.0)
+            offset = offset + self.retreat * smooth_step(1.0 - np.abs(2.0 * share - 1.0))
+        return offset
+
+
+def plan_hand_path(met: Encounter, crew: Actuators, servicer: State, plan: HandPlan) -> HandPoseSignals:
+    """Path of the hand to the grasp at the touch, where it waits or moves with the grasp."""
     from scipy.spatial.transform import Rotation
 
     origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
+    # The grid contains the planned touch.
     at = int(np.argmin(np.abs(met.times - met.meeting)))
-    going = smooth(met.times / met.meeting)
-    along = smooth((met.times - met.meeting + match) / match) if match else np.zeros_like(going)
+    ready, match = met.meeting - plan.lead, plan.match
+    going = smooth_step(met.times / ready)
+    along = smooth_step((met.times - ready + match) / match) if match else np.zeros_like(going)
     # The goal runs ahead of the grasp along its axis and shrinks to it, so that the hand arrives at the closing speed.
-    ahead = closing * np.maximum(met.meeting - met.times, 0.0)
-    goal = met.position - ahead[:, None] * met.rotation[:, :, 2]
+    goal = met.position - plan.offset(met.times, met.meeting)[:, None] * met.rotation[:, :, 2]
     position = origin + going[:, None] * (met.position[at] - origin) + along[:, None] * (goal - met.position[at])
     # Rotation vectors from the start to the touch, and from the touch on: each scaled by its own blend.
     there = Rotation.from_matrix(hand.T @ met.rotation[at]).as_rotvec()
     further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
     turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * there)
     turns = turns * Rotation.from_rotvec(along[:, None] * further)
-    return _way(met.times, position, turns.as_quat(scalar_first=True))
+    return _path_through(met.times, position, turns.as_quat(scalar_first=True))
 
 
-def _way(times: Array, position: Array, quaternion: Array) -> HandWay:
+def _path_through(times: Array, position: Array, quaternion: Array) -> HandPoseSignals:
     """Through places and attitudes at these times."""
     from scipy.interpolate import CubicSpline
 
@@ -221,12 +268,12 @@ def _way(times: Array, position: Array, quaternion: Array) -> HandWay:
     # so that both references agree.
     spin = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
     made = [[spline(times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, spin)]
-    return HandWay(*made)
+    return HandPoseSignals(*made)
 
 
-def carried_way(
+def plan_carried_path(
     guest: Robot, state: State, caught: Pose, drift: Array, *, moment: float | None, stop: float, duration: float
-) -> HandWay:
+) -> HandPoseSignals:
     """The hand carries what it has caught so that a moment of this size (N m) stops its tumble in the shortest time.
 
     The moment is against the angular momentum, whose direction stays (F. Aghili, Coordination control of a free-flying
@@ -234,15 +281,16 @@ def carried_way(
     target tumbles on. Its mass centre comes to the velocity ``drift`` evenly, in ``stop`` seconds.
 
     Args:
-        guest, state: the target as it is believed to be, and how it moves.
+        guest, state: the nominal model of the target, and its state.
         caught: the target's frame in the hand's.
-        duration: of the way, s; at its end, or before, the target stands still.
+        duration: of the path, s; at its end, or before, the target is at rest.
     """
     from scipy.spatial.transform import Rotation
 
     from spacearm.control import detumble
 
     times = np.linspace(0.0, duration, max(int(np.ceil(duration / STEP)), 4) + 1)
+    # Simulated with the target alone: the hand follows what a moment of this size would do to it.
     turning = Phase(duration, laws=() if moment is None else detumble(moment))
     run = simulate(World({TARGET: guest}), state, turning, sample=times, ledger=False)
     end = State.from_vector(run.states[-1]) if run.end is None else run.end
@@ -258,4 +306,4 @@ def carried_way(
     centre = centre + np.outer(braking - 0.5 * braking**2 / stop, velocity - drift)
     hand = turns @ caught.rotation.T
     place = centre - turns @ com - hand @ caught.translation
-    return _way(times, place, Rotation.from_matrix(hand).as_quat(scalar_first=True))
+    return _path_through(times, place, Rotation.from_matrix(hand).as_quat(scalar_first=True))

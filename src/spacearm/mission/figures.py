@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, new_figure, panels
+from spacearm.figures import COLOURS, add_curve, new_figure, panels
 from spacearm.mission.encounter import TARGET
-from spacearm.mission.flight import Flight, Outcome
+from spacearm.mission.flight import MissionFlight, StageOutcome
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Figure
@@ -26,14 +26,14 @@ DEGREE = 180.0 / np.pi
 MOST = 1.0
 
 
-def curves(run: Run, flight: Flight) -> xr.Dataset:
+def curves(run: Run, flight: MissionFlight) -> xr.Dataset:
     """The servicer from start to end, whatever it held."""
-    crew, tracks = flight.crew, [track for track in run.tracks if track.name == flight.name]
+    crew, tracks = flight.actuators, [track for track in run.tracks if track.name == flight.name]
     # The servicer changes its structure at the catch (a new track), but keeps its own joints and their order.
     times, states = (np.concatenate([getattr(track, what) for track in tracks]) for what in ("times", "states"))
     at, turn = Layout(crew.robot.n), rotation_matrices(states[:, QUATERNION])
     spin = np.einsum("tij,tj->ti", turn, states[:, at.angular_velocity])
-    stored = np.einsum("tij,tj->ti", turn, crew.stored(states[:, at.rates]))
+    stored = np.einsum("tij,tj->ti", turn, crew.wheel_momentum(states[:, at.rates]))
     world = "world axes"
     return dataset(
         {"time": ("time", times, "s", "since the start"), "axis": [*"xyz"], "joint": [*crew.robot.joint_names]},
@@ -47,7 +47,7 @@ def curves(run: Run, flight: Flight) -> xr.Dataset:
     )
 
 
-def figures(outcomes: Sequence[Outcome], data: xr.Dataset, flight: Flight) -> Iterator[Figure]:
+def figures(outcomes: Sequence[StageOutcome], data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure]:
     """The timeline first."""
     yield Figure("timeline", _timeline(outcomes), "The stages one after the other; the number is the least margin, %.")
     yield Figure(
@@ -56,30 +56,34 @@ def figures(outcomes: Sequence[Outcome], data: xr.Dataset, flight: Flight) -> It
         "What is left of every limit, (limit - used) / limit; below zero it is exceeded. Above 1 it is drawn as 1.",
     )
     rate, rates = DEGREE * data["base_angular_velocity"].values, data["joint_velocity"].values
-    titles = ["angular velocity of the bus [deg/s]", *["momentum of the wheels [N m s]"] * bool(flight.crew.wheels)]
+    titles = [
+        "angular velocity of the bus [deg/s]",
+        *["momentum of the wheels [N m s]"] * bool(flight.actuators.wheels),
+    ]
     plot = panels(titles, height=400, spacing=0.09)
     for k, axis in enumerate("xyz"):
-        curve(plot, data["time"], rate[:, k], axis, colour=k, scale=DEGREE, legendgroup=axis, row=1, col=1)
+        add_curve(plot, data["time"], rate[:, k], axis, colour=k, scale=DEGREE, legendgroup=axis, row=1, col=1)
+        # One legend for both panels.
         more: dict[str, Any] = {"legendgroup": axis, "showlegend": False, "row": 1, "col": 2}
-        if flight.crew.wheels:
-            curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, scale=1.0, **more)
-    yield Figure("bus", _marked(plot, outcomes), f"The bus before and after {TARGET} is caught; world axes.")
-    robot = flight.crew.robot
+        if flight.actuators.wheels:
+            add_curve(plot, data["time"], data["wheel_momentum"].values[:, k], axis, colour=k, scale=1.0, **more)
+    yield Figure("bus", _mark_stages(plot, outcomes), f"The bus before and after {TARGET} is caught; world axes.")
+    robot = flight.actuators.robot
     if robot.wheel_names:
-        yield Figure("wheels", _marked(wheel_panels(robot, data["time"].values, rates), outcomes), WHEELS)
-    for group in joint_groups(robot, flight.crew.arm):
+        yield Figure("wheels", _mark_stages(wheel_panels(robot, data["time"].values, rates), outcomes), WHEELS)
+    for group in joint_groups(robot, flight.actuators.arm):
         plot, text = joint_panels(robot, group, data["time"].values, data["joint_position"].values, rates)
-        yield Figure(f"arm{group.suffix}", _marked(plot, outcomes), f"{text} Dotted lines: a stage begins.")
+        yield Figure(f"arm{group.suffix}", _mark_stages(plot, outcomes), f"{text} Dotted lines: a stage begins.")
 
 
-def _marked(plot: go.Figure, outcomes: Sequence[Outcome]) -> go.Figure:
+def _mark_stages(plot: go.Figure, outcomes: Sequence[StageOutcome]) -> go.Figure:
     for outcome in outcomes[1:]:
         plot.add_vline(x=outcome.begin, line={"dash": "dot", "width": 1, "color": COLOURS[7]})
     plot.update_xaxes(title_text="time [s]")
     return plot
 
 
-def _timeline(outcomes: Sequence[Outcome]) -> go.Figure:
+def _timeline(outcomes: Sequence[StageOutcome]) -> go.Figure:
     plot = new_figure(x="time", x_unit="s", height=90 + 34 * len(outcomes))
     whole = max(outcomes[-1].end, 1e-9)
     plot.add_bar(
@@ -89,9 +93,9 @@ def _timeline(outcomes: Sequence[Outcome]) -> go.Figure:
         x=[max(outcome.end - outcome.begin, 0.004 * whole) for outcome in outcomes],
         orientation="h",
         marker={"color": [COLOURS[2] if outcome.success else COLOURS[3] for outcome in outcomes]},
-        text=[f"{100 * min(outcome.margin, MOST):.0f} % {outcome.binding.name}" for outcome in outcomes],
+        text=[f"{100 * min(outcome.margin, MOST):.0f} % {outcome.binding_limit.name}" for outcome in outcomes],
         textposition="outside",
-        hovertext=[outcome.binding.words for outcome in outcomes],
+        hovertext=[outcome.binding_limit.words for outcome in outcomes],
         showlegend=False,
         cliponaxis=False,
     )
@@ -100,7 +104,7 @@ def _timeline(outcomes: Sequence[Outcome]) -> go.Figure:
     return plot
 
 
-def _margins(outcomes: Sequence[Outcome]) -> go.Figure:
+def _margins(outcomes: Sequence[StageOutcome]) -> go.Figure:
     """A matrix of stages and limits."""
     names = list(dict.fromkeys(limit.name for outcome in outcomes for limit in outcome.limits))
     table = np.full((len(outcomes), len(names)), np.nan)

@@ -1,8 +1,8 @@
-"""The end of a mission: decide what to do, stow the arm with its load, or throw the target off and keep clear of it."""
+"""The end of a mission: decide what to do, stow the arm with its load, or eject the target and keep clear of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,19 +11,20 @@ import numpy as np
 from spacearm.control import point_to_point
 from spacearm.mission import laws
 from spacearm.mission.encounter import BODY, GRASP, TARGET
-from spacearm.mission.flight import UNSETTLED, Flight, Use
-from spacearm.mission.laws import Wheels
-from spacearm.mission.stages import Flown, GainKeys, Positive, StageTable
+from spacearm.mission.flight import UNSETTLED, MissionFlight
+from spacearm.mission.laws import WheelReference
+from spacearm.mission.limits import LimitUsage, Positive
+from spacearm.mission.stages import Flown, GainKeys, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.result import Limit
 from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, State, World, distance
-from spacearm.simulate.changes import OWN, Changed, Terms
-from spacearm.study import Noted, key
+from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
+from spacearm.study import NotedValue, key
 
 if TYPE_CHECKING:
-    from spacearm.mission.flight import Outcome
+    from spacearm.mission.flight import StageOutcome
 
 Verdict = Literal["go", "wait", "eject", "abort"]
 SPRINGS = "springs"
@@ -35,60 +36,85 @@ class DecideTable(StageTable):
     called: ClassVar[str] = "decide"
 
     margin: Positive | None = key(None, "least margin of all stages for a go")
-    mass: Positive | None = key(None, "largest mass for a go, kg; what was weighed counts with two standard deviations")
+    mass: Positive | None = key(
+        None, "largest mass for a go, kg; what was identified counts with two standard deviations"
+    )
     wait: Duration | None = key(None, "s for which a stage that has not settled is flown once more")
 
-    def judge(self, flight: Flight) -> tuple[list[Limit], dict[str, Any]]:
+    def judge(self, flight: MissionFlight) -> tuple[list[Limit], dict[str, Any]]:
         """Its own limits, once all stages have been flown."""
         limits = []
         worst = min(flight.outcomes, key=lambda outcome: outcome.margin)
         if self.margin:
             limits.append(Limit("margin too small", worst.margin, self.margin, "", worst.stage, least=True))
-        mass = flight.table.guess.mass if flight.weighed is None else flight.weighed.mass
+        mass = flight.table.assumed_robot.mass if flight.identified is None else flight.identified.mass
         # Two standard deviations on the heavy side.
-        doubt = 0.0 if flight.weighed is None else float(2.0 * flight.weighed.std[0])
+        doubt = 0.0 if flight.identified is None else float(2.0 * flight.identified.std[0])
         if self.mass is not None:
             limits.append(Limit("too heavy", mass + doubt, self.mass, "kg", TARGET))
-        return limits, {"mass": Noted(mass, "believed" if flight.weighed is None else "as weighed", "kg")}
+        return limits, {"mass": NotedValue(mass, "assumed" if flight.identified is None else "as identified", "kg")}
 
-    def verdict(self, failed: Outcome | None, waited: bool, can_eject: bool) -> Verdict:
+    def verdict(self, failed: StageOutcome | None, waited: bool, can_eject: bool) -> Verdict:
         """After a stage that failed, or after all of them."""
         if failed is None:
             return "go"
-        if failed.binding.name == UNSETTLED and self.wait is not None and not waited:
+        if failed.binding_limit.name == UNSETTLED and self.wait is not None and not waited:
             return "wait"
         return "eject" if can_eject else "abort"
 
 
 class StowTable(GainKeys):
-    """The arm takes the target to a configuration, with its inertia as it was weighed; wheels steady the base."""
+    """The arm takes the target to a configuration, with its inertia as it was identified; wheels steady the base."""
 
     called: ClassVar[str] = "stow"
 
+    key_changes: ClassVar = {"hold": "it is called 'settle_time' now"}
+
     configuration: Name = key("stowed", "of the servicer")
     duration: Duration = key(40.0, "s")
-    hold: Duration = key(10.0, "s in which it comes to rest there")
-    error: Positive | None = key(None, "largest error of a joint at the end, rad; 0.5 deg where left out")
+    settle_time: Duration = key(10.0, "s in which it comes to rest there")
+    error: Positive | None = key(None, "largest error of a joint at the end, rad; 0.5 deg if omitted")
     error_deg: Positive | None = None
     steady: Number = key(60.0, "of the wheels' law, N m s/rad")
+    end_rate: Positive | None = key(None, "largest turning rate of the base at the end, rad/s")
+    end_rate_deg: Positive | None = None
+    end_attitude: Positive | None = key(None, "largest angle of the base from its attitude at time zero then, rad")
+    end_attitude_deg: Positive | None = None
+    end_wheel_speed: Positive | None = key(None, "largest speed of a wheel then, rad/s")
 
-    def fly(self, flight: Flight) -> Flown:
-        crew, use, name = flight.crew, Use(flight.crew), flight.name
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        crew, name = flight.actuators, flight.name
         index = crew.index(crew.arm)
         goal = np.asarray(crew.robot.configuration(self.configuration))[index]
         yield from flight.brake()
         yield Release([flight.here.world.label(name, joint) for joint in crew.arm])
+        # With the load as identified: a law with the assumed load would track worse.
         paths, _ = point_to_point(flight.state.joints[index], goal, self.duration)
-        law = laws.hold(crew, paths, load=flight.load, gains=self.gains, wheels=Wheels(rate=self.steady),
-                        period=self.period)  # fmt: skip
-        phase = Phase(self.duration + self.hold, laws=law, limits="ignore", name=self.called, sample=flight.sampled())
-        yield from flight.phase(use, phase)
-        given = self.si("error")
+        law = laws.track_joints(
+            crew, paths, load=flight.load, gains=self.gains, wheels=WheelReference(rate=self.steady), period=self.period
+        )
+        phase = Phase(self.duration + self.settle_time, laws=law, name=self.called, sample=flight.sample_times())
+        yield from flight.phase(usage, phase)
+        given = self.si_value("error")
         most = np.radians(0.5) if given is None else float(given)
+        # Judged at the end of the settling time.
         off = np.abs(flight.state.joints[index] - goal)
         k = int(np.argmax(off))
-        limits = [Limit(UNSETTLED, float(off[k]), most, "rad", crew.arm[k]), *use.arm(), *use.wheels()]
-        return limits, {"error": Noted(float(off[k]), "largest of a joint at the end", "rad")}
+        limits = [Limit(UNSETTLED, float(off[k]), most, "rad", crew.arm[k]), *self.end_limits(flight)]
+        return limits, {"error": NotedValue(float(off[k]), "largest of a joint at the end", "rad")}
+
+    def end_limits(self, flight: MissionFlight) -> Iterator[Limit]:
+        """Limits of the final state that the file sets."""
+        crew, state = flight.actuators, flight.state
+        speeds = np.abs(state.rates[crew.index(crew.wheels)])
+        rate = float(np.linalg.norm(state.base_angular_velocity))
+        for name, value, most, unit in (
+            ("end rate", rate, self.si_value("end_rate"), "rad/s"),
+            ("end attitude", flight.base_turn(), self.si_value("end_attitude"), "rad"),
+            ("end wheel speed", float(speeds.max(initial=0.0)), self.end_wheel_speed, "rad/s"),
+        ):
+            if most is not None:
+                yield Limit(name, value, float(most), unit)
 
 
 class EjectTable(StageTable):
@@ -102,33 +128,41 @@ class EjectTable(StageTable):
     speed: Positive = key(0.02, "least speed at which hand and grasp part, m/s")
     clearance: Positive = key(0.5, "least distance of target and servicer at the end, m")
 
-    def fly(self, flight: Flight) -> Flown:
-        use = Use(flight.crew)
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         yield from flight.brake()
         assert flight.caught is not None
-        yield Unlatch(flight.name, flight.crew.robot, flight.table.made, flight.crew.hand, self.energy, self.stroke)
+        yield Unlatch(
+            flight.name,
+            flight.actuators.robot,
+            flight.table.reference_robot,
+            flight.actuators.hand,
+            self.energy,
+            self.stroke,
+        )
         flight.caught = None
         near, _, _ = flight.gap()
-        hand, grasp = f"{flight.name}/{flight.crew.hand}", f"{TARGET}/{GRASP}"
+        hand, grasp = f"{flight.name}/{flight.actuators.hand}", f"{TARGET}/{GRASP}"
+        # The springs end where the grasp has moved by the stroke, whatever both rotate.
         apart = distance(flight.here.world, hand, grasp, near + self.stroke, "rising")
-        yield from flight.phase(
-            use, Phase(30.0, event_function=apart, limits="ignore", name="springs", sample=flight.sampled())
-        )
+        # The target is watched to its end, whatever it comes near to: nothing could be done about it.
+        yield Phase(30.0, event_function=apart, limits="ignore", name="springs", sample=flight.sample_times())
+        closest = flight.clearance()
         yield Disconnect(SPRINGS)
         _, _, speed = flight.gap()
-        yield from flight.phase(use, Phase(self.duration, limits="ignore", name=self.called))
+        yield Phase(self.duration, limits="ignore", name=self.called)
+        closest += flight.clearance()
         gap, parts = flight.apart()
         k = int(np.argmin(gap[-1]))
         away = Limit("clearance lost", float(gap[-1, k]), self.clearance, "m", f"{TARGET} and {parts[k]}", least=True)
         spin = float(np.linalg.norm(flight.here.states[TARGET].base_angular_velocity))
         limits = [
             Limit("too slow", speed, self.speed, "m/s", TARGET, least=True),
-            min(away, *use.near, key=lambda limit: limit.margin) if use.near else away,
+            min(away, *closest, key=lambda limit: limit.margin) if closest else away,
         ]
         return limits, {
-            "speed": Noted(speed, "of the grasp from the hand, as the springs end", "m/s"),
-            "spin": Noted(spin, "of the target", "rad/s"),
-            "clearance": Noted(away.used, "at the end", "m"),
+            "speed": NotedValue(speed, "of the grasp from the hand, as the springs end", "m/s"),
+            "spin": NotedValue(spin, "of the target", "rad/s"),
+            "clearance": NotedValue(away.used, "at the end", "m"),
         }
 
 
@@ -152,12 +186,14 @@ class Unlatch(Change):
     energy: float
     stroke: float
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         joined, state = world.own_robot(self.host), states[self.host]
+        # The servicer's own joints among those of the joined robot.
         order = [joined.joint_index(name) for name in self.robot.joint_names]
         velocity = np.concatenate([state.velocity[:6], state.rates[order]])
         rest = State(state.position, state.quaternion, state.joints[order], velocity)
         origin, turn = terms.frame_pose(joined, state, BODY)
+        # Rows of both vectors times the rotation matrix: from world axes into the target's own.
         twist = (terms.jacobian(joined, state, BODY) @ state.velocity).reshape(2, 3) @ turn
         away = State(origin, quaternion_from_rotation(turn), np.zeros(0), twist.ravel())
         place, axes = terms.frame_pose(joined, state, self.hand)
@@ -169,4 +205,4 @@ class Unlatch(Change):
         springs = Bushing(f"{self.host}/{self.hand}", f"{TARGET}/{GRASP}", stiff, rest=slack, name=SPRINGS)
         locked = tuple(f"{self.host}/{name}" for name in world.locked)
         after = World({self.host: self.robot, TARGET: self.target}, locked).with_lasting([*world.elements, springs])
-        return Changed(after, {self.host: rest, TARGET: away}, f"{TARGET} let go")
+        return ChangeResult(after, {self.host: rest, TARGET: away}, f"{TARGET} let go")

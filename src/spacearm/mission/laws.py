@@ -1,4 +1,4 @@
-"""The laws of a mission, each written once for a robot: gains, paths and the load in the hand are numbers at run time.
+"""Control laws of a mission, compiled once for a robot: gains, paths and the load in the hand are inputs at run time.
 
 So a mission with another target, another strategy or other gains runs the same compiled code.
 
@@ -7,36 +7,40 @@ the base's reaction by momentum conservation; joint torques are those of inverse
 commanded accelerations (computed torque). Wheels have a separate law: a PD on the base's attitude, or a first-order
 law on the momentum that they store; their torques enter the arm's dynamics as known forces. Frames: hand pose, twist
 and errors in world axes; wheel torques and momenta in base axes. SI units. Near dynamic singularities the inverse is
-damped and tracking gives way. Laws are sampled; between ticks commands are constant.
+damped at the expense of tracking. Laws are sampled; between ticks commands are constant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Commands, Law, Plant, fire
-from spacearm.control.attitude import notice_partly_on, thruster_pulses
+from spacearm.control import Commands, Law, Plant, fire_thrusters
+from spacearm.control.attitude import thruster_pulses, warn_of_partial_levels
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
-from spacearm.model import Robot
+from spacearm.model import Pose, Robot
 from spacearm.simulate import Signal, constant
 from spacearm.typing import Array
 
 #: Damping of the inverse near dynamic singularities, and the manipulability below which it sets in.
 SINGULAR = (0.02, 0.05)
+#: Share of the wheels' momentum that is used where thrusters can take the rest.
+WHEEL_SHARE = 0.5
 #: 1/s, with which motion of the arm dies out that does not move the hand.
 SELF_MOTION = 0.5
+#: s, longest periods that are chosen for the arm's laws and for those of the base.
+LONGEST_PERIOD, LONGEST_BASE_PERIOD = 0.1, 0.2
 
 
 @dataclass(frozen=True)
-class Crew:
-    """Who does what on the servicer; the same crew has the same programs."""
+class Actuators:
+    """Roles of the servicer's joints (arm, soft joints, wheels) and its hand; equal roles share compiled laws."""
 
     robot: Robot
     hand: str
@@ -64,21 +68,48 @@ class Crew:
         found = [self.robot.joint(name).rotor for name in self.wheels]
         return np.array([rotor.inertia * rotor.ratio for rotor in found if rotor is not None])
 
+    @cached_property
+    def wrist(self) -> tuple[str, Pose]:
+        """The body that carries the soft joints before the hand, and the hand's pose in it with these at zero."""
+        body, place = self.gripper, self.robot.frame(self.hand).placement
+        while (joint := next((each for each in self.robot.joints if each.child == body), None)) is not None:
+            if joint.name not in self.soft:
+                break
+            body, place = joint.parent, joint.placement @ place
+        return body, place
+
     def index(self, names: Sequence[str]) -> list[int]:
         return [self.robot.joint_index(name) for name in names]
 
-    def slow(self, turning: float, sliding: float) -> list[float]:
-        """Of each soft joint, one of these rates: rad/s, m/s."""
+    def rest_rates(self, turning: float, sliding: float) -> list[float]:
+        """Rate of rest of each soft joint: ``turning`` (rad/s) or ``sliding`` (m/s)."""
         return [turning if self.robot.joint(name).unit == "rad" else sliding for name in self.soft]
 
-    def stored(self, rates: Array) -> Array:
+    def wheel_speeds(self, momentum: Array) -> Array:
+        """Speeds (wheels,), rad/s, at which the wheels hold this momentum (3,), base axes, N m s: least-norm shares."""
+        return np.asarray(np.linalg.pinv(self.axes) @ momentum / self.rotors) if self.wheels else np.zeros(0)
+
+    @property
+    def wheel_capacities(self) -> Array:
+        """(wheels,) Momentum that each wheel holds at its largest speed, N m s; infinite where it has no limit."""
+        return np.asarray(self.rotors * [self.robot.joint(name).limits.velocity for name in self.wheels])
+
+    @property
+    def held_momentum(self) -> float:
+        """About each axis of the base, whatever the wheels hold about the others, N m s."""
+        if not self.wheels:
+            return 0.0
+        # Worst case over all directions: the row sums bound what one wheel gets from a unit of momentum on every axis.
+        return float(np.min(self.wheel_capacities / np.abs(np.linalg.pinv(self.axes)).sum(axis=1)))
+
+    def wheel_momentum(self, rates: Array) -> Array:
         """Momentum (..., 3) of the wheels relative to the bus, base axes, for joint rates (..., n)."""
         return np.asarray((rates[..., self.index(self.wheels)] * self.rotors) @ self.axes.T)
 
 
 @dataclass(frozen=True)
-class Wheels:
-    """What the wheels are for: hold an attitude, take away the base's rate, carry a momentum.
+class WheelReference:
+    """Task of the wheels: hold an attitude, damp the base's rate, store a momentum.
 
     Args:
         attitude, rate: N m/rad and N m s/rad, on the base's attitude error and angular velocity.
@@ -97,8 +128,8 @@ class Wheels:
         return {"wheels": gains, "momentum": list(self.momentum)}
 
 
-def _wheel_torques(plant: Plant, crew: Crew) -> dict[str, SX]:
-    """Torques on the wheels, as :class:`Wheels` asks for."""
+def _wheel_torques(plant: Plant, crew: Actuators) -> dict[str, SX]:
+    """Torques on the wheels, as :class:`WheelReference` asks for, whatever their motors can give."""
     if not crew.wheels:
         return {}
     gains, turn = plant.reference("wheels").value, plant.base.rotation
@@ -112,41 +143,63 @@ def _wheel_torques(plant: Plant, crew: Crew) -> dict[str, SX]:
     # What acts on the base acts on the wheels with the opposite sign; least-norm distribution for more than three
     # wheels.
     torque = ca.SX(ca.DM(np.linalg.pinv(crew.axes))) @ (gains[2] * short - on_base)
-    # within the motors' limits here already: the arm's torques take them for what acts
-    most = [crew.robot.joint(name).limits.effort for name in crew.wheels]
-    held = [ca.fmax(ca.fmin(torque[i], bound), -bound) for i, bound in enumerate(most)]
-    return plant.named(ca.vertcat(*held), crew.wheels)
+    return plant.values_by_name(torque, crew.wheels)
 
 
-def _on_wheels(crew: Crew, wheels: Mapping[str, SX]) -> SX:
-    """Torques on the wheels among the forces (6 + n) on all degrees of freedom."""
+def _limit_speeds(plant: Plant, crew: Actuators, torques: Mapping[str, SX]) -> dict[str, SX]:
+    """The same torques, but none that would make a wheel faster that has the share of its speed that may be used."""
+    held = {}
+    for name, torque in torques.items():
+        rate, most = plant.rates[crew.robot.joint_index(name)], WHEEL_SHARE * crew.robot.joint(name).limits.velocity
+        # Only torques that speed the wheel up are cut: it may always be slowed down.
+        full = ca.logic_and(ca.fabs(rate) > most, rate * torque > 0.0)
+        held[name] = ca.if_else(full, 0.0, torque) if np.isfinite(most) else torque
+    return held
+
+
+def _wheel_forces(crew: Actuators, wheels: Mapping[str, SX]) -> SX:
+    """Torques on the wheels, within their motors' limits, among the forces (6 + n) on all degrees of freedom."""
     found = ca.SX.zeros(crew.robot.dofs)
     for name, torque in wheels.items():
-        found[crew.robot.dof_index(name)] = torque
+        most = crew.robot.joint(name).limits.effort
+        found[crew.robot.dof_index(name)] = ca.fmax(ca.fmin(torque, most), -most)
     return found
 
 
-def _commands(plant: Plant, crew: Crew, accelerations: SX, wheels: Mapping[str, SX]) -> Commands:
+def _commands(plant: Plant, crew: Actuators, accelerations: SX, wheels: Mapping[str, SX]) -> Commands:
     """Torques that accelerate the arm so while the base floats, the wheels are driven and other joints are free."""
-    torques = plant.respond(plant.named(accelerations, crew.arm), _on_wheels(crew, wheels)).reaction[6:]
-    return Commands(plant.named(torques[crew.index(crew.arm)], crew.arm) | dict(wheels))
+    torques = plant.respond(plant.values_by_name(accelerations, crew.arm), _wheel_forces(crew, wheels)).reaction[6:]
+    return Commands(plant.values_by_name(torques[crew.index(crew.arm)], crew.arm) | dict(wheels))
 
 
 @lru_cache(maxsize=16)
-def _tracking(crew: Crew) -> Callable[[Plant], Commands]:
+def _build_tracking(crew: Actuators) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
         # The model in the law has the assumed load; the world has the true one.
-        plant = plant.believing(crew.gripper, plant.reference("load").value)
-        pose, arm = plant.pose(crew.hand), crew.index(crew.arm)
+        plant = plant.with_inertia(crew.gripper, plant.reference("load").value)
+        # The arm cannot accelerate what lies behind free soft joints along their axes: it moves the body before them,
+        # as if the hand were fixed to it.
+        is_soft = any(name not in plant.known_accelerations for name in crew.soft)
+        body, hand = crew.wrist if is_soft else (crew.hand, Pose())
+        plant.pose(crew.hand)  # whose placement the program depends on in either case
+        pose, arm = plant.pose(body), crew.index(crew.arm)
         place, spin, gains = plant.reference("position"), plant.reference("spin"), plant.reference("gains").value
-        target = rotation_matrix(plant.reference("quaternion").value)
+        target = rotation_matrix(plant.reference("quaternion").value) @ ca.DM(hand.rotation.T)
+        # The reference is the hand's; the controlled body is in front of the soft joints, offset by this lever.
+        lever = -(target @ ca.DM(hand.translation))
+        velocity = place.rate + ca.cross(spin.value, lever)
+        acceleration = (
+            place.acceleration + ca.cross(spin.rate, lever) + ca.cross(spin.value, ca.cross(spin.value, lever))
+        )
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
-        error = ca.vertcat(place.value - pose.origin, 0.5 * apart)
-        slip = ca.vertcat(place.rate, spin.value) - plant.twist(crew.hand)
+        error = ca.vertcat(place.value + lever - pose.origin, 0.5 * apart)
+        slip = ca.vertcat(velocity, spin.value) - plant.twist(body)
+        # Computed before the arm's demand, in which they are a known disturbance.
         wheels = _wheel_torques(plant, crew)
-        drift = plant.drift(crew.hand, crew.arm, _on_wheels(crew, wheels))
-        asked = ca.vertcat(place.acceleration, spin.rate) + gains[1] * slip + gains[0] * error - drift
-        matrix, rates = plant.generalized_jacobian(crew.hand, crew.arm), plant.rates[arm]
+        # Acceleration of the body with arm accelerations of zero: velocity products and wheel torques through the base.
+        drift = plant.drift(body, crew.arm, _wheel_forces(crew, wheels))
+        asked = ca.vertcat(acceleration, spin.rate) + gains[1] * slip + gains[0] * error - drift
+        matrix, rates = plant.generalized_jacobian(body, crew.arm), plant.rates[arm]
         # Damping in the null space only: joint rates are damped by -c qd, and what that would do to the hand, c J* qd,
         # is added to its demand beforehand.
         asked += SELF_MOTION * (matrix @ rates)
@@ -157,9 +210,9 @@ def _tracking(crew: Crew) -> Callable[[Plant], Commands]:
 
 
 @lru_cache(maxsize=16)
-def _holding(crew: Crew) -> Callable[[Plant], Commands]:
+def _build_holding(crew: Actuators) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
-        plant = plant.believing(crew.gripper, plant.reference("load").value)
+        plant = plant.with_inertia(crew.gripper, plant.reference("load").value)
         arm = crew.index(crew.arm)
         wanted, gains = plant.reference("joints"), plant.reference("gains").value
         error, slip = wanted.value - plant.joints[arm], wanted.rate - plant.rates[arm]
@@ -170,69 +223,94 @@ def _holding(crew: Crew) -> Callable[[Plant], Commands]:
 
 
 @lru_cache(maxsize=16)
-def _stopping(crew: Crew, thrusters: bool) -> Callable[[Plant], Commands]:
+def _build_stopping(crew: Actuators, thrusters: bool, momentum: bool) -> Callable[[Plant], Commands]:
     names, table = thruster_pulses(crew.robot) if thrusters else ((), np.zeros((6, 0)))
-    notice_partly_on(crew.robot, names, table, "stop")
+    warn_of_partial_levels(crew.robot, names, table, "stop")
 
     def build(plant: Plant) -> Commands:
         wheels = _wheel_torques(plant, crew)
         if not thrusters:
             return Commands(wheels)
-        band, spin = plant.reference("band").value, plant.angular_velocity
-        return Commands(wheels, thrusters=fire(plant.robot, names, table, -spin, band))
+        # Thrusters act against the base's rate, or with a load against the whole angular momentum.
+        line = -plant.angular_velocity
+        if momentum:
+            loaded = plant.with_inertia(crew.gripper, plant.reference("load").value)
+            line = -(plant.base.rotation.T @ loaded.momentum[3:6])
+            wheels = _limit_speeds(plant, crew, wheels)
+        fired = fire_thrusters(plant.robot, names, table, line, plant.reference("band").value)
+        return Commands(wheels, thrusters=fired)
 
     return build
 
 
-def _numbers(load: Array, gains: tuple[float, float], wheels: Wheels) -> dict[str, Any]:
-    """What a law of the arm is told besides its path."""
+def _numbers(load: Array, gains: tuple[float, float], wheels: WheelReference) -> dict[str, Any]:
+    """References of a law of the arm besides its path: load, gains and wheels."""
     return {"load": [*map(constant, load)], "gains": [*map(constant, gains)], **wheels.references()}
 
 
+class OpenPeriodLaw(Law):
+    """A law whose period is chosen before it acts, from its loop; the one that it has is the longest."""
+
+
 def _law(
-    build: Callable[[Plant], Commands], name: str, crew: Crew, period: float, references: Mapping[str, Any]
+    build: Callable[[Plant], Commands],
+    name: str,
+    crew: Actuators,
+    period: float | None,
+    references: Mapping[str, Any],
+    longest: float = LONGEST_PERIOD,
 ) -> Law:
-    robot = crew.robot
-    return Law(build, period, references=references, model=robot, system=robot.name, name=name, closed=True)
+    # closed: build depends on the crew and the plant only, so that laws with other numbers share one program.
+    kind, robot = Law if period else OpenPeriodLaw, crew.robot
+    return kind(build, period or longest, references=references, model=robot, system=robot.name, name=name, closed=True)
 
 
-def track(
-    crew: Crew,
+def track_hand_pose(
+    crew: Actuators,
     position: Sequence[Signal],
     quaternion: Sequence[Signal],
     spin: Sequence[Signal],
     *,
     load: Array,
     gains: tuple[float, float],
-    wheels: Wheels,
-    period: float,
+    wheels: WheelReference,
+    period: float | None,
 ) -> Law:
     """The hand follows a pose in the world, by the generalized Jacobian and computed torques.
 
     Args:
         position, quaternion, spin: signals: m, world; hand to world; angular velocity, world axes, rad/s.
-        load: ten inertia parameters that the gripper is believed to have, with what it holds.
+        load: ten inertia parameters that are assumed for the gripper with what it holds.
         gains: 1/s2 and 1/s, of the pose's error and its rate.
+        period: s between ticks; None: chosen from the loop.
     """
     references = {"position": position, "quaternion": quaternion, "spin": spin, **_numbers(load, gains, wheels)}
-    return _law(_tracking(crew), "track", crew, period, references)
+    return _law(_build_tracking(crew), "track", crew, period, references)
 
 
-def hold(
-    crew: Crew,
+def track_joints(
+    crew: Actuators,
     joints: Sequence[Signal],
     *,
     load: Array,
     gains: tuple[float, float],
-    wheels: Wheels,
-    period: float,
+    wheels: WheelReference,
+    period: float | None,
 ) -> Law:
     """The arm's joints follow paths by computed torques."""
     references = {"joints": joints, **_numbers(load, gains, wheels)}
-    return _law(_holding(crew), "hold", crew, period, references)
+    return _law(_build_holding(crew), "hold", crew, period, references)
 
 
-def stop(crew: Crew, *, wheels: Wheels, period: float, band: float | None) -> Law:
-    """Wheels take the base's rate away; where it turns faster than ``band`` (rad/s) about an axis, thrusters fire."""
+def stop_base(
+    crew: Actuators, *, wheels: WheelReference, period: float | None, band: float | None, load: Array | None = None
+) -> Law:
+    """Wheels take the base's rate away, and thrusters fire about each axis on which a quantity is beyond ``band``.
+
+    It is the base's rate (rad/s); with ``load``, the ten inertia parameters that the gripper is assumed to have with
+    what it holds, it is the angular momentum of all (N m s), wheels included: so thrusters unload them too.
+    """
     references = wheels.references() | ({} if band is None else {"band": [constant(band)]})
-    return _law(_stopping(crew, band is not None), "stop", crew, period, references)
+    references |= {} if load is None else {"load": [*map(constant, load)]}
+    build = _build_stopping(crew, band is not None, load is not None)
+    return _law(build, "stop", crew, period, references, LONGEST_BASE_PERIOD)

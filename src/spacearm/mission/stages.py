@@ -5,47 +5,53 @@ A stage's ``fly`` is a generator of phases and changes; what it returns are its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-import casadi as ca
 import numpy as np
 
 from spacearm.control import Law
 from spacearm.control.attitude import thruster_pulses
-from spacearm.engine import Kernel
-from spacearm.errors import InputError, at
-from spacearm.mechanics import Program
+from spacearm.errors import InputError, error_context
 from spacearm.mission import laws
-from spacearm.mission.encounter import GRASP, TARGET, carried_way, hand_way
-from spacearm.mission.flight import UNSETTLED, Flight, Use, worlds
-from spacearm.mission.laws import Crew, Wheels
-from spacearm.model import Body, Frame, Inertia, Pose, Robot
-from spacearm.model.layout import Layout
-from spacearm.model.toml_schema import Duration, Name, Number, above_zero
+from spacearm.mission.encounter import GRID, TARGET, HandPlan, plan_carried_path, plan_hand_path
+from spacearm.mission.flight import UNSETTLED, MissionFlight
+from spacearm.mission.laws import Actuators, WheelReference
+from spacearm.mission.limits import EndCondition, LimitUsage, Positive
+from spacearm.model import Robot
+from spacearm.model.toml_schema import Duration, Name, Number, integer_between
 from spacearm.result import Limit
-from spacearm.simulate import Attach, EventFunction, Phase, Release, Signal, World, constant, distance
-from spacearm.simulate.elements import View
+from spacearm.simulate import Attach, Phase, Release, Signal, constant
 from spacearm.simulate.run.chain import Item
-from spacearm.study import Noted, Table, key
-from spacearm.study.surroundings import ContactTable
+from spacearm.study import NotedValue, ScenarioTable, key
+from spacearm.study.surroundings import ContactPairTable
 from spacearm.typing import Array
 
 #: What a stage gives while it is flown, and what it returns.
 Flown: TypeAlias = Generator[Item, None, tuple[list[Limit], dict[str, Any]]]
 DEGREE = np.pi / 180.0
-#: A number that something is divided by.
-Positive = Annotated[float, above_zero(1e-12)]
+#: Share of the approach that the hand may take to come nearer once it goes with the grasp.
+MOST_LEAD = 0.25
+#: Share of the wheels' momentum that may be left in the bodies when they are at rest.
+LEFT_SHARE = 0.1
+#: The rate that counts as rest is lowered to this share of the file's at most.
+SLOWEST = 1e-3
+#: How often the latch may be tried.
+Attempts = Annotated[int, integer_between(1, 10)]
+#: A latch that closes at its limits is within them, but for rounding.
+CLOSE = 1.0 + 1e-6
+#: 1/s, of the wheels' loop on the rate of the whole.
+BANDWIDTH = 0.2
 
 
-class StageTable(Table):
+class StageTable(ScenarioTable):
     """A stage."""
 
     called: ClassVar[str] = ""
 
-    def fly(self, flight: Flight) -> Flown:
-        """Its phases and changes."""
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        """Its phases and changes; what they use goes into ``usage``, and what comes back are its own limits."""
         raise NotImplementedError
 
 
@@ -54,50 +60,66 @@ class GainKeys(StageTable):
 
     stiffness: Positive = key(0.5, "of the error, 1/s2")
     damping: Positive = key(1.4, "of its rate, 1/s")
-    period: Duration = key(0.1, "s between ticks of the law; 0.5 s are a whole number of them")
+    period: Duration | None = key(None, "s between ticks of the law; chosen from the loaded loop if omitted")
 
     @property
     def gains(self) -> tuple[float, float]:
         return self.stiffness, self.damping
 
 
-class ApproachTable(GainKeys):
+class MissionApproachTable(GainKeys):
     """The hand goes to the grasp point."""
 
     called: ClassVar[str] = "approach"
 
-    duration: Duration = key(30.0, "s until the planned touch, a multiple of 0.5 s")
-    reach: Positive = key(0.3, "how far ahead of the hand the target is met, m, where `target.meet` is not given")
-    match: Duration = key(8.0, "s before the touch in which the hand takes up the motion of the grasp")
-    closing: Number = key(0.02, "m/s, with which a hand that goes with the grasp comes nearer")
+    key_changes: ClassVar = {"closing": "it is called 'closing_speed' now"}
 
-    def law(self, flight: Flight) -> Law:
-        """The hand on its way; `passive` it waits where the grasp will be."""
-        # A passive hand waits at the meeting point; all others take up the grasp's motion.
-        match = 0.0 if flight.strategy == "passive" else min(self.match, self.duration)
-        way = hand_way(flight.met, flight.crew, flight.start, match, self.closing).after(flight.here.time)
-        return laws.track(
-            flight.crew,
+    duration: Duration = key(30.0, "s until the planned touch, a multiple of 0.5 s")
+    reach: Positive = key(
+        0.3, "how far ahead of the hand the target is met, m, where `target.contact_point` is not given"
+    )
+    match: Duration = key(8.0, "s before the touch in which the hand takes up the motion of the grasp")
+    closing_speed: Number = key(0.02, "m/s, with which a hand that goes with the grasp comes nearer")
+
+    def plan(self, flight: MissionFlight) -> HandPlan:
+        """The hand takes up the motion of the grasp before it comes as near as the latch closes; `passive` it waits."""
+        touch = flight.file.touch
+        if flight.strategy == "passive":
+            return HandPlan(0.0, 0.0, 0.0)
+        # The hand matches the grasp's motion at the distance at which the latch can close, and covers that at the
+        # closing speed.
+        lead = min(touch.distance / self.closing_speed, MOST_LEAD * self.duration) if self.closing_speed > 0.0 else 0.0
+        match, again = min(self.match, self.duration - lead), touch.retry_time(self)
+        retreats = [flight.met.meeting + touch.wait + k * again for k in range(touch.attempts - 1)]
+        return HandPlan(match, lead, self.closing_speed, touch.retreat, tuple(retreats))
+
+    def law(self, flight: MissionFlight) -> Law:
+        """The law with which the hand follows its path; with the strategy `passive` it waits for the grasp."""
+        way = plan_hand_path(flight.met, flight.actuators, flight.start, self.plan(flight)).shift_start(
+            flight.here.time
+        )
+        return laws.track_hand_pose(
+            flight.actuators,
             way.position,
             way.quaternion,
-            way.spin,
+            way.angular_velocity,
             load=flight.load,
             gains=self.gains,
             wheels=flight.wheels(before_touch=True),
             period=self.period,
         )
 
-    def fly(self, flight: Flight) -> Flown:
-        use, gate = Use(flight.crew), flight.file.touch.gate(flight)
-        yield from flight.phase(
-            use, Phase(self.duration, laws=self.law(flight), event_function=gate, limits="ignore", name=self.called)
-        )
-        limits = [*use.arm(), *use.wheels()]
-        turned = 2.0 * np.arccos(min(1.0, abs(float(flight.state.quaternion @ flight.start.quaternion))))
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        # The latch does not close before the hand goes with the grasp; that of a hand that waits, once it is there.
+        ready = 0.5 * self.duration if flight.strategy == "passive" else self.duration - self.plan(flight).lead
+        yield from flight.phase(usage, Phase(ready, laws=self.law(flight), name=self.called))
+        if ready < self.duration:
+            last = Phase(self.duration - ready, laws=self.law(flight), name="closing")
+            yield from flight.phase(usage, last, flight.file.touch.latch(flight))
         far, _, _ = flight.gap()
-        return limits, {
-            "distance": Noted(far, "of hand and grasp, at the end", "m"),
-            "base_turn": Noted(turned, "of the base meanwhile", "rad"),
+        return [], {
+            "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
+            "base_turn": NotedValue(flight.base_turn(), "of the base meanwhile", "rad"),
         }
 
 
@@ -106,53 +128,66 @@ class TouchTable(StageTable):
 
     called: ClassVar[str] = "touch"
 
-    wait: Duration = key(5.0, "how long the hand goes on after the planned touch, s, a multiple of 0.5 s")
+    wait: Duration = key(5.0, "how long the hand stays at the grasp for the latch to close, s, a multiple of 0.5 s")
+    attempts: Attempts = key(2, "how often it does so; before each further one the hand retreats and comes again")
+    retreat: Positive = key(0.1, "how far it retreats, m, in half of `approach.match`")
     distance: Positive = key(0.03, "at which the latch closes, m")
-    angle: Positive | None = key(None, "largest angle between the axes then, rad; 10 deg where left out")
+    angle: Positive | None = key(None, "largest angle between the axes then, rad; 10 deg if omitted")
     angle_deg: Positive | None = None
-    speed: Positive = key(0.1, "largest relative speed then, m/s")
-    contact: list[ContactTable] = key([], "shapes of hand and target that may touch before the latch closes")
+    speed: Positive = key(0.1, "largest relative speed then, m/s; the latch closes where all three are kept")
+    contact: list[ContactPairTable] = key([], "shapes of hand and target that may touch before the latch closes")
 
     @property
     def steepest(self) -> float:
         """rad."""
-        given = self.si("angle")
+        given = self.si_value("angle")
         return 10.0 * DEGREE if given is None else float(given)
 
-    def gate(self, flight: Flight) -> EventFunction:
-        return _gate(flight.crew, flight.table.grasp.pose(), self.distance)
+    def retry_time(self, approach: MissionApproachTable) -> float:
+        """s that a further attempt takes, in whole steps of the encounter's grid."""
+        return GRID * math.ceil(approach.match / GRID) + self.wait
 
-    def fly(self, flight: Flight) -> Flown:
-        use, touched, meanwhile = Use(flight.crew), _touched(flight), list[Limit]()
-        # The approach may have ended at the gate already: then the latch closes at once.
-        if flight.gap()[0] > self.distance * (1.0 + 1e-9):
-            law, gate = flight.file.approach.law(flight), self.gate(flight)
+    def duration(self, approach: MissionApproachTable, strategy: str) -> float:
+        """s after the planned touch that all attempts may take; a hand that waits has one."""
+        return self.wait + (0 if strategy == "passive" else self.attempts - 1) * self.retry_time(approach)
+
+    def latch(self, flight: MissionFlight) -> EndCondition:
+        """The latch closes: distance, angle and speed are within their limits together."""
+        return EndCondition("latch", (self.distance, self.steepest, self.speed), flight.table.grasp.pose())
+
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        touched = _has_touched(flight)
+        # The approach may have ended at the latch already: then it closes at once.
+        if not self.is_closed(flight):
             wait = max(flight.met.times[-1] - flight.here.time, 0.01)
-            phase = Phase(wait, laws=law, event_function=gate, limits="ignore", name=self.called)
-            yield from flight.phase(use, phase)
-            touched, meanwhile = touched or _touched(flight), [*use.arm(), *use.wheels()]
+            phase = Phase(wait, laws=flight.file.approach.law(flight), name=self.called)
+            yield from flight.phase(usage, phase, self.latch(flight))
+            touched = touched or _has_touched(flight)
         far, angle, speed = flight.gap()
-        numbers = {"distance": Noted(far, "", "m"), "angle": Noted(angle, "", "rad"), "speed": Noted(speed, "", "m/s")}
-        if far > self.distance * (1.0 + 1e-6):
-            return [Limit("contact lost" if touched else "missed", far, self.distance, "m"), *meanwhile], numbers
+        # The first attempt includes the approach; each further one takes a retreat and a wait.
+        late = flight.here.time - flight.met.meeting - self.wait
+        numbers = {
+            "attempts": NotedValue(1 + max(0, math.ceil(late / self.retry_time(flight.file.approach) - 1e-9)), ""),
+            "distance": NotedValue(far, "", "m"),
+            "angle": NotedValue(angle, "", "rad"),
+            "speed": NotedValue(speed, "", "m/s"),
+        }
+        if far > self.distance * CLOSE:
+            return [Limit("contact lost" if touched else "missed", far, self.distance, "m")], numbers
         return [
             Limit("misaligned", angle, self.steepest, "rad"),
             Limit("touch speed", speed, self.speed, "m/s"),
-            *meanwhile,
         ], numbers
 
+    def is_closed(self, flight: MissionFlight) -> bool:
+        """Whether distance, angle and speed are within their limits, or on them."""
+        bounds = (self.distance, self.steepest, self.speed)
+        return all(value <= most * CLOSE for value, most in zip(flight.gap(), bounds, strict=True))
 
-def _touched(flight: Flight) -> bool:
+
+def _has_touched(flight: MissionFlight) -> bool:
     """Whether shapes have touched in the phase before."""
     return any(event.kind == "touch" for event in flight.here.events)
-
-
-@lru_cache(maxsize=16)
-def _gate(crew: Crew, grasp: Pose, near: float) -> EventFunction:
-    """The hand comes as near to the grasp; the same for any target with a grasp there."""
-    body = Body("body", Inertia(1.0, tensor=np.eye(3)))
-    world = worlds(crew, Robot(TARGET, (body,), (), (Frame(GRASP, "body", grasp),)))
-    return distance(world, f"{crew.robot.name}/{crew.hand}", f"{TARGET}/{GRASP}", near)
 
 
 class CatchTable(GainKeys):
@@ -160,71 +195,86 @@ class CatchTable(GainKeys):
 
     called: ClassVar[str] = "catch"
 
-    period: Duration = key(0.05, "s between ticks of the law")
+    key_changes: ClassVar = {
+        "stop": "it is called 'stop_time' now",
+        "base_rate": "it is 'base_rate' in [limits] now, for all stages",
+        "base_rate_deg": "it is 'base_rate_deg' in [limits] now, for all stages",
+    }
+
     mode: Literal["rigid", "soft"] = key("soft", "whether the clutch lets the soft joints go at the touch")
     duration: Duration = key(20.0, "s")
-    stop: Duration = key(8.0, "s in which the arm comes to rest")
-    base_rate: Positive | None = key(None, "largest turning rate of the base, rad/s")
-    base_rate_deg: Positive | None = None
+    stop_time: Duration = key(8.0, "s in which the arm comes to rest")
 
-    def fly(self, flight: Flight) -> Flown:
-        crew, use = flight.crew, Use(flight.crew)
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        crew, limits = flight.actuators, list[Limit]()
         flight.caught = flight.catch_pose()
-        host = flight.name
+        host, before = flight.name, flight.here.states[TARGET]
+        # Released before the impact, so that the soft joints take it up.
         if self.mode == "soft" and crew.soft:
             yield Release([f"{host}/{name}" for name in crew.soft])
         yield Attach(TARGET, f"{host}/{crew.hand}")
-        rate = float(np.linalg.norm(flight.state.base_angular_velocity))
-        law = self.law(flight)
-        yield from flight.phase(use, Phase(self.duration, laws=law, limits="ignore", name=self.called))
-        limits, most = [*use.arm(), *use.soft(), *use.wheels()], self.si("base_rate")
-        if most is not None:
-            limits.append(Limit("base rate", use.base_rate, float(most), "rad/s"))
+        # Just after the plastic impact, before any law acts.
+        rate, impulse = float(np.linalg.norm(flight.state.base_angular_velocity)), flight.impulse_on_target(before)
+        if flight.file.limits.impulse is not None:
+            limits.append(Limit("catch impulse", impulse, flight.file.limits.impulse, "N s", time=flight.here.time))
+        yield from flight.phase(usage, Phase(self.duration, laws=self.law(flight), name=self.called), known=limits)
         return limits, {
+            "impulse": NotedValue(impulse, "on the hand", "N s"),
             "base_rate": {
-                "": Noted(rate, "of the base, just after", "rad/s"),
-                "peak": Noted(use.base_rate, "while the arm came to rest", "rad/s"),
-            }
+                "": NotedValue(rate, "of the base, just after", "rad/s"),
+                "peak": NotedValue(usage.base_rate, "while the arm came to rest", "rad/s"),
+            },
         }
 
-    def law(self, flight: Flight) -> Law:
+    def law(self, flight: MissionFlight) -> Law:
         """The arm stops; by impedance, the hand keeps its attitude in the world and goes with the mass centre."""
         detumble = flight.file.detumble
-        if detumble is not None and detumble.by == "arm":
-            return self.carrying(flight, None, self.duration)
+        if detumble is not None and detumble.actuator == "arm":
+            return self.carry_law(flight, None, self.duration)
         if flight.strategy == "impedance":
             place, turn, drift = flight.hand()
+            # With the common mass centre: holding a fixed point would push the whole system.
             position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
             still = [*map(constant, turn)], [constant(0.0)] * 3
-            return laws.track(flight.crew, position, *still, load=flight.load, gains=self.gains,
+            return laws.track_hand_pose(flight.actuators, position, *still, load=flight.load, gains=self.gains,
                               wheels=flight.wheels(), period=self.period)  # fmt: skip
-        return self.stopping(flight)
+        return self.stop_law(flight)
 
-    def carrying(self, flight: Flight, moment: float | None, duration: float) -> Law:
+    def carry_law(self, flight: MissionFlight, moment: float | None, duration: float) -> Law:
         """The hand carries the target: it tumbles on, or a moment of this size (N m) stops it."""
         assert flight.caught is not None
         _, _, drift = flight.hand()
-        way = carried_way(
-            flight.table.guess,
-            flight.carried(),
+        way = plan_carried_path(
+            flight.table.assumed_robot,
+            flight.target_state(),
             flight.caught,
             drift,
             moment=moment,
-            stop=self.stop,
+            stop=self.stop_time,
             duration=duration,
         )
-        return laws.track(flight.crew, way.position, way.quaternion, way.spin, load=flight.load, gains=self.gains,
-                          wheels=flight.wheels(), period=self.period)  # fmt: skip
+        return laws.track_hand_pose(
+            flight.actuators,
+            way.position,
+            way.quaternion,
+            way.angular_velocity,
+            load=flight.load,
+            gains=self.gains,
+            wheels=flight.wheels(),
+            period=self.period,
+        )
 
-    def stopping(self, flight: Flight) -> Law:
+    def stop_law(self, flight: MissionFlight) -> Law:
         """The arm's joints come to rest on parabolas."""
-        crew, state = flight.crew, flight.state
+        crew, state = flight.actuators, flight.state
         index = crew.index(crew.arm)
-        paths = _stopping(state.joints[index], state.rates[index], self.stop)
-        return laws.hold(crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period)
+        paths = _plan_stop(state.joints[index], state.rates[index], self.stop_time)
+        return laws.track_joints(
+            crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period
+        )
 
 
-def _stopping(joints: Array, rates: Array, stop: float) -> list[Signal]:
+def _plan_stop(joints: Array, rates: Array, stop: float) -> list[Signal]:
     """Paths that come to rest at a constant rate."""
     found = []
     for q, rate in zip(joints, rates, strict=True):
@@ -240,36 +290,34 @@ class SettleTable(StageTable):
     called: ClassVar[str] = "settle"
 
     duration: Duration = key(60.0, "s at most, once the arm is braked")
-    rate: Positive | None = key(
-        None, "of joints that turn, rad/s, at which they are at rest; 0.05 deg/s where left out"
-    )
+    rate: Positive | None = key(None, "of joints that turn, rad/s, at which they are at rest; 0.05 deg/s if omitted")
     rate_deg: Positive | None = None
     slide: Positive = key(1e-3, "of joints that slide, m/s")
 
-    def fly(self, flight: Flight) -> Flown:
-        crew, use = flight.crew, Use(flight.crew)
-        given, caught = self.si("rate"), flight.file.catch
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        crew = flight.actuators
+        given, caught = self.si_value("rate"), flight.file.catch
         turning = 0.05 * DEGREE if given is None else float(given)
+        # A moving joint cannot be braked without an impulse: it is stopped on a path first.
         arm = np.abs(flight.state.rates[crew.index(crew.arm)])
         if np.any(arm > turning):
-            law = caught.stopping(flight)
-            yield from flight.phase(use, Phase(2.0 * caught.stop, laws=law, limits="ignore", name="stop"))
+            law = caught.stop_law(flight)
+            yield from flight.phase(usage, Phase(2.0 * caught.stop_time, laws=law, name="stop"))
         yield from flight.brake(crew.arm)
         begin, wheels = flight.here.time, flight.wheels()
-        rest: dict[str, Any] = {"limits": "ignore", "name": self.called}
-        if crew.wheels:
-            rest["laws"] = laws.stop(crew, wheels=wheels, period=caught.period, band=None)
+        held = (laws.stop_base(crew, wheels=wheels, period=caught.period, band=None),) if crew.wheels else ()
         limits = list[Limit]()
-        if flight.loose:
-            until = _at_rest(crew, turning, self.slide)
-            yield from flight.phase(use, Phase(self.duration, event_function=until, **rest))
-            rates, bounds = np.abs(flight.state.rates[crew.index(crew.soft)]), crew.slow(turning, self.slide)
-            limits = _settled(float(np.max(rates / bounds)), 1.0, flight.here.time - begin, self.duration)
+        if flight.is_clutch_open:
+            bounds = crew.rest_rates(turning, self.slide)
+            until = EndCondition("soft joints", tuple(bounds))
+            yield from flight.phase(usage, Phase(self.duration, laws=held, name=self.called), until)
+            rates = np.abs(flight.state.rates[crew.index(crew.soft)])
+            limits = _rest_limits(float(np.max(rates / bounds)), 1.0, flight.here.time - begin, self.duration)
+        # Brakes would stop moving soft joints by an impulse: they close at rest only.
         if not limits or limits[0].margin >= 0.0:
             yield from flight.brake()
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
-        limits += [*use.arm(), *use.soft(), *use.wheels()]
-        return limits, {"base_rate": Noted(rate, "of the base, at the end", "rad/s")}
+        return limits, {"base_rate": NotedValue(rate, "of the base, at the end", "rad/s")}
 
 
 class DetumbleTable(StageTable):
@@ -277,136 +325,150 @@ class DetumbleTable(StageTable):
 
     called: ClassVar[str] = "detumble"
 
-    by: Literal["wheels", "thrusters", "both", "arm"] = key(
+    key_changes: ClassVar = {
+        "by": "it is called 'actuator' now",
+        "propellant": "it is 'propellant' in [limits] now, for all stages",
+    }
+
+    actuator: Literal["wheels", "thrusters", "both", "arm"] = key(
         "both", "who takes the momentum; `arm`: right after the catch, before all settles"
     )
     duration: Duration = key(300.0, "s at most")
     rate: Positive | None = key(
-        None, "of the base (by the arm: of the target), rad/s, at which it is at rest; 0.1 deg/s where left out"
+        None, "of the base (by the arm: of the target), rad/s, at which it is at rest; 0.1 deg/s if omitted"
     )
     rate_deg: Positive | None = None
-    damping: Positive = key(60.0, "of the wheels' law, N m s/rad")
-    propellant: Positive | None = key(None, "that there is, kg")
+    damping: Positive | None = key(
+        None, "of the wheels' law, N m s/rad; if omitted, 0.2 1/s times the largest moment of inertia of all"
+    )
     moment: Positive = key(0.5, "by the arm: on the target, N m")
-    period: Duration = key(0.2, "s between ticks of the law; of the arm's law it is that of the catch")
+    period: Duration | None = key(
+        None, "s between ticks of the law, chosen if omitted; of the arm's law it is that of the catch"
+    )
 
     def check(self, robot: Robot) -> None:
-        """That the servicer has what this takes."""
-        if self.by in ("wheels", "both") and not robot.wheel_names:
-            raise InputError(f"is {self.by!r}, but the servicer has no wheels", place="by", hint="thrusters")
-        if self.by in ("thrusters", "both"):
-            with at("by"):
+        """Raise an error if the servicer lacks the actuators."""
+        if self.actuator in ("wheels", "both") and not robot.wheel_names:
+            raise InputError(
+                f"is {self.actuator!r}, but the servicer has no wheels", place="actuator", hint="thrusters"
+            )
+        if self.actuator in ("thrusters", "both"):
+            with error_context("actuator"):
                 thruster_pulses(robot)
 
     @property
     def slow(self) -> float:
         """rad/s."""
-        given = self.si("rate")
+        given = self.si_value("rate")
         return 0.1 * DEGREE if given is None else float(given)
 
-    def by_arm(self, flight: Flight) -> Flown:
-        """The hand carries the target as the moment stops it, until it turns no faster than at rest."""
-        use, caught, begin = Use(flight.crew), flight.file.catch, flight.here.time
-        guess, now = flight.table.guess, flight.carried()
+    def detumble_by_arm(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        """The hand carries the target as the moment stops it, until its angular velocity is that of rest."""
+        caught, begin = flight.file.catch, flight.here.time
+        guess, now = flight.table.assumed_robot, flight.target_state()
+        # Momentum over moment is the shortest time, since the moment is opposed to the momentum.
         spinning = float(np.linalg.norm(guess.bodies[0].inertia.tensor @ now.velocity[3:6]))
-        law = caught.carrying(flight, self.moment, self.duration)
-        until = _hand_slow(flight.here.world, flight.name, flight.crew.hand, self.slow)
-        phase = Phase(self.duration, laws=law, event_function=until, limits="ignore", name=self.called)
-        yield from flight.phase(use, phase)
-        rate = float(np.linalg.norm(flight.carried().base_angular_velocity))
-        limits = _settled(rate, self.slow, flight.here.time - begin, self.duration)
-        return [*limits, *use.arm(), *use.soft(), *use.wheels()], {
-            "momentum": Noted(spinning, "of the target, to be taken, about its mass centre", "N m s"),
-            "shortest": Noted(spinning / self.moment, "that the moment takes", "s"),
-            "target_rate": Noted(rate, "of the target, at the end", "rad/s"),
+        law = caught.carry_law(flight, self.moment, self.duration)
+        phase = Phase(self.duration, laws=law, name=self.called)
+        yield from flight.phase(usage, phase, EndCondition("hand", (self.slow,)))
+        rate = float(np.linalg.norm(flight.target_state().base_angular_velocity))
+        limits = _rest_limits(rate, self.slow, flight.here.time - begin, self.duration)
+        return [*limits, *flight.momentum_limits()], {
+            "momentum": NotedValue(spinning, "of the target, to be taken, about its mass centre", "N m s"),
+            "shortest": NotedValue(spinning / self.moment, "that the moment takes", "s"),
+            "target_rate": NotedValue(rate, "of the target, at the end", "rad/s"),
         }
 
-    def fly(self, flight: Flight) -> Flown:
-        if self.by == "arm":
-            return (yield from self.by_arm(flight))
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        if self.actuator == "arm":
+            return (yield from self.detumble_by_arm(flight, usage))
         yield from flight.brake()
-        crew, use, begin, slow = flight.crew, Use(flight.crew), flight.here.time, self.slow
-        before = flight.momentum()
-        wheels = Wheels(rate=self.damping) if self.by != "thrusters" else Wheels()
-        # Thrusters alone must get below the rate that counts as rest, so their dead band lies inside it.
-        band = None if self.by == "wheels" else slow * (0.5 if self.by == "thrusters" else 1.0)
-        law = laws.stop(crew, wheels=wheels, period=self.period, band=band)
-        until = _slow(crew.robot.n, slow)
+        crew, begin = flight.actuators, flight.here.time
+        before, end = flight.momentum(), self.end_rate(flight)
         yield from flight.phase(
-            use, Phase(self.duration, laws=law, event_function=until, limits="ignore", name=self.called)
+            usage, Phase(self.duration, laws=self.law(flight, end), name=self.called), EndCondition("base", (end,))
         )
-        flight.spent += use.propellant
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
-        limits = _settled(rate, slow, flight.here.time - begin, self.duration)
-        # What the wheels have not taken yet: it still counts against their speed limit, or a mission that ends early
-        # would look better than one that finishes.
-        left = flight.momentum() - crew.stored(flight.state.rates)
-        limits += use.wheels(left if self.by == "wheels" else 0.0)
-        if self.propellant is not None and self.by != "wheels":
-            limits.append(Limit("propellant out", flight.spent, self.propellant, "kg"))
-        return limits, {
-            "momentum": Noted(float(np.linalg.norm(before)), "to be taken, about the mass centre", "N m s"),
-            "stored": Noted(float(np.linalg.norm(crew.stored(flight.state.rates))), "in the wheels then", "N m s"),
-            "base_rate": Noted(rate, "of the base, at the end", "rad/s"),
-            "propellant": Noted(use.propellant, "spent", "kg"),
+        limits = _rest_limits(rate, end, flight.here.time - begin, self.duration)
+        # What the bodies still have, without the wheels.
+        inside = flight.momentum() - crew.wheel_momentum(flight.state.rates)
+        return [*limits, *flight.momentum_limits()], {
+            "momentum": NotedValue(float(np.linalg.norm(before)), "to be taken, about the mass centre", "N m s"),
+            "left": NotedValue(float(np.linalg.norm(inside)), "in the bodies, at the end", "N m s"),
+            "stored": NotedValue(
+                float(np.linalg.norm(crew.wheel_momentum(flight.state.rates))), "in the wheels then", "N m s"
+            ),
+            "base_rate": NotedValue(rate, "of the base, at the end", "rad/s"),
+            "propellant": NotedValue(usage.propellant, "spent", "kg"),
         }
 
+    def end_rate(self, flight: MissionFlight) -> float:
+        """rad/s, at which the base is at rest: `rate`, or so slow that the wheels hold what the bodies still have.
 
-def _settled(rate: float, slow: float, lasted: float, most: float) -> list[Limit]:
-    """At rest in time, or not at rest: of the time that there was, or of the rate that counts as rest."""
+        It is halved as often as needed: one of few numbers, for which code is compiled.
+        """
+        most = LEFT_SHARE * flight.actuators.held_momentum
+        rate, moment = self.slow, flight.largest_moment()
+        # A large target at the usual rate may carry more than the wheels can take up when the arm stops it.
+        while 0.0 < most < moment * rate and rate > self.slow * SLOWEST:
+            rate *= 0.5
+        return rate
+
+    def law(self, flight: MissionFlight, slow: float) -> Law:
+        """Wheels and thrusters stop the base.
+
+        Both together: thrusters take the momentum that is beyond the share of the wheels. Where the dead band of the
+        thrusters lies does not depend on the rate that counts as rest, but for thrusters alone.
+        """
+        crew = flight.actuators
+        damping = BANDWIDTH * flight.largest_moment() if self.damping is None else self.damping
+        wheels = WheelReference(rate=damping) if self.actuator != "thrusters" else WheelReference()
+        if self.actuator == "both":
+            band = min(laws.WHEEL_SHARE * crew.held_momentum, 1e9)
+            return laws.stop_base(crew, wheels=wheels, period=self.period, band=band, load=flight.load)
+        # Thrusters alone must get below the rate that counts as rest, so their dead band lies inside it.
+        own_band = None if self.actuator == "wheels" else 0.5 * slow
+        return laws.stop_base(crew, wheels=wheels, period=self.period, band=own_band)
+
+
+def _rest_limits(rate: float, slow: float, lasted: float, most: float) -> list[Limit]:
+    """Limit on coming to rest: the time used if it is at rest, else the rate relative to that of rest."""
     if rate <= slow * (1.0 + 1e-6):
         return [Limit(UNSETTLED, lasted, most, "s")]
     return [Limit(UNSETTLED, rate / slow, 1.0, "of the rate at rest")]
 
 
-@lru_cache(maxsize=16)
-def _slow(n: int, rate: float) -> EventFunction:
-    """The base turns slower than this."""
-    state, time = ca.SX.sym("state", Layout(n).size), ca.SX.sym("time")
-    spin = ca.sqrt(ca.sumsqr(state[Layout(n).angular_velocity]))
-    program = Program("slow", {"state": state, "time": time}, {"over": spin / rate - 1.0})
-    return EventFunction(Kernel(program), ("base at rest",), ("falling",), ("phase",), (1,))
-
-
-def _hand_slow(world: World, system: str, hand: str, rate: float) -> EventFunction:
-    """What the hand holds turns slower than this."""
-    view = View(world.systems, 0, 0)
-    spin = view.frame(system, hand).angular_velocity
-    value = ca.sqrt(ca.sumsqr(spin)) / rate - 1.0
-    program = Program("hand_slow", {"state": view.state, "time": view.time}, {"over": value})
-    return EventFunction(Kernel(program), ("target at rest",), ("falling",), ("phase",))
-
-
-@lru_cache(maxsize=16)
-def _at_rest(crew: Crew, turning: float, sliding: float) -> EventFunction:
-    """The soft joints are slower than these rates, all at once."""
-    at = Layout(crew.robot.n)
-    state, time = ca.SX.sym("state", at.size), ca.SX.sym("time")
-    rates = state[at.rates][crew.index(crew.soft)] / ca.DM(crew.slow(turning, sliding))
-    program = Program("at_rest", {"state": state, "time": time}, {"over": ca.mmax(ca.fabs(rates)) - 1.0})
-    return EventFunction(Kernel(program), ("joints at rest",), ("falling",), ("phase",), (1,))
-
-
-class WheelsTable(Table):
+class WheelsTable(ScenarioTable):
     """How the wheels' loops are set while something is approached and caught."""
+
+    key_changes: ClassVar = {"carry": "it is called 'momentum_gain' now"}
 
     attitude: Positive = key(10.0, "strategy `coordinated`: on the base's attitude, N m/rad")
     rate: Positive = key(60.0, "strategy `coordinated`: on the base's angular velocity, N m s/rad")
     preload: Duration = key(15.0, "strategy `biased`: s before the planned touch in which they take it up")
-    carry: Positive = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
+    momentum_gain: Positive = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
 
 
-class CrewTable(Table):
+class ActuatorTable(ScenarioTable):
     """Who does what on the servicer."""
+
+    key_changes: ClassVar = {"soft": "it is called 'soft_joints' now"}
 
     hand: Name = key("hand", "frame that grasps")
     arm: list[Name] | None = key(None, "joints of the arm, others are locked; all but wheels and soft ones if left out")
-    soft: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
+    soft_joints: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
 
-    def of(self, robot: Robot) -> Crew:
+    def build(self, robot: Robot) -> Actuators:
         robot.frame(self.hand)
-        soft = tuple(robot.joint(name).name for name in self.soft)
+        soft = tuple(robot.joint(name).name for name in self.soft_joints)
+        # A joint on a spring cannot follow computed torques as a driven joint does.
+        sprung = [name for name in robot.joint_names if robot.joint(name).spring is not None and name not in soft]
+        if sprung and self.arm is None:
+            raise InputError(
+                f"joint {sprung[0]!r} has a spring and would be driven as a joint of the arm",
+                hint="expected it in 'soft_joints', or a list 'arm' of the joints that are driven; others are locked",
+            )
         rest = [name for name in robot.joint_names if name not in (*soft, *robot.wheel_names)]
-        return Crew(
+        return Actuators(
             robot, self.hand, tuple(rest if self.arm is None else [robot.joint(n).name for n in self.arm]), soft
         )

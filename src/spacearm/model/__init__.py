@@ -1,7 +1,9 @@
 """What is there: the robot, its parts, its files, and the catalogue of the papers' robots."""
 
 from spacearm.model import catalogue
+from spacearm.model.base import BaseConstraint
 from spacearm.model.files import load, save
+from spacearm.model.massless import massless_dofs
 from spacearm.model.parts import (
     Body,
     CollisionShape,
@@ -18,10 +20,10 @@ from spacearm.model.parts import (
     Visual,
 )
 from spacearm.model.robot import Robot
-from spacearm.model.weightless import weightless_dofs
 from spacearm.model.wheels import wheel
 
 __all__ = [
+    "BaseConstraint",
     "Body",
     "CollisionShape",
     "Coupling",
@@ -38,7 +40,7 @@ __all__ = [
     "Visual",
     "catalogue",
     "load",
+    "massless_dofs",
     "save",
-    "weightless_dofs",
     "wheel",
 ]

@@ -43,7 +43,7 @@ class DhRow:
     kind: JointKind = "revolute"
 
     def __post_init__(self) -> None:
-        checks.checked(self, finite, "a", "alpha", "d", "theta")
+        checks.check_fields(self, finite, "a", "alpha", "d", "theta")
         checks.one_of(self.kind, JOINT_KINDS, "joint kind", error=ModelError)
 
 

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import ModelError, at
-from spacearm.model.fuse import Weld, about_axis, fuse, motion, named_configurations
+from spacearm.errors import ModelError, error_context
+from spacearm.model.fuse import Weld, axial_tensor, configurations_by_name, fuse, joint_pose
 from spacearm.model.parts import (
     Body,
     Coupling,
+    Frame,
     Friction,
     Inertia,
     Joint,
@@ -27,6 +28,7 @@ from spacearm.model.parts import (
     Pose,
     Rotor,
     Spring,
+    Thruster,
     expect,
     finite,
     unit_vector,
@@ -43,12 +45,12 @@ _KINDS_OF_PARTS = ("body or frame", "joint", "thruster", "coupling")
 
 def _parts(robot: Robot) -> dict[str, Any]:
     """The robot as :func:`fuse` takes it."""
-    return {kind: getattr(robot, kind) for kind in PART_KINDS} | {"configurations": named_configurations(robot)}
+    return {kind: getattr(robot, kind) for kind in PART_KINDS} | {"configurations": configurations_by_name(robot)}
 
 
-def _rebuilt(robot: Robot, **changes: Any) -> Robot:
+def _rebuild(robot: Robot, **changes: Any) -> Robot:
     """The robot with other parts, fused."""
-    return fuse(robot.name, **(_parts(robot) | changes))
+    return fuse(robot.name, **(_parts(robot) | changes), base=robot.base)
 
 
 def _names(parts: Mapping[str, Any]) -> tuple[list[str], ...]:
@@ -66,25 +68,85 @@ def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None
     own joint positions; the attached robot's other configurations are not taken over.
     """
     expect(placement, Pose, "placement", optional=True)
-    carrier, guest = robot.frame(frame), _guest(other, prefix)
-    base = guest["bodies"][0].name
-    weld = Weld(f"weld of {base}", carrier.body, base, carrier.placement @ (placement or Pose()))
-    return _joined(robot, guest, welds=[weld])
+    carrier, guest = robot.frame(frame), _guest_parts(other, prefix)
+    return _join_parts(robot, guest, welds=[carrier_weld(carrier, guest, placement or Pose())])
 
 
-def attach_by_joint(robot: Robot, frame: str, other: Body | Robot, joint: Joint, *, prefix: str = "") -> Robot:
+def mount(
+    robot: Robot,
+    other: Robot,
+    placement: Pose | None = None,
+    *,
+    frame: str | None = None,
+    prefix: str = "",
+    base_inertia: bool = True,
+) -> Robot:
+    """Weld another robot by its base to the robot: an arm to a satellite.
+
+    As :func:`attach`, but for configurations: those of both robots are there, and joints of a robot that does not have
+    one stand at zero in it.
+
+    Args:
+        placement: the other robot's base in ``frame``.
+        frame: of the robot; its base if omitted.
+        prefix: in front of the names of the other robot's parts.
+        base_inertia: False leaves out the mass of the other robot's base, a pedestal for the laboratory.
+    """
+    expect(robot, Robot, "robot")
+    expect(other, Robot, "what is mounted")
+    expect(placement, Pose, "placement", optional=True)
+    guest = _parts(prefix_names(other, prefix))
+    weld = carrier_weld(
+        robot.frame(frame or robot.bodies[0].name), guest, placement or Pose(), base_inertia=base_inertia
+    )
+    everywhere: dict[str, dict[str, float]] = {key: {} for key in guest["configurations"]}
+    everywhere |= configurations_by_name(robot)
+    return _join_parts(robot, guest, welds=[weld], configurations=everywhere)
+
+
+def carrier_weld(carrier: Frame, guest: dict[str, Any], placement: Pose, *, base_inertia: bool = True) -> Weld:
+    """The weld of a guest's base to a frame; without ``base_inertia`` the base of ``guest`` becomes massless."""
+    base, *others = guest["bodies"]
+    if not base_inertia:
+        guest["bodies"] = (replace(base, inertia=Inertia.massless()), *others)
+    return Weld(f"weld of {base.name}", carrier.body, base.name, carrier.placement @ placement)
+
+
+def add_parts(
+    robot: Robot,
+    *,
+    bodies: Iterable[Body] = (),
+    joints: Iterable[Joint] = (),
+    frames: Iterable[Frame] = (),
+    thrusters: Iterable[Thruster] = (),
+) -> Robot:
+    """The robot with further parts: wheels (:func:`spacearm.model.wheel`), thrusters, frames, bodies on joints."""
+    more = {"bodies": bodies, "joints": joints, "frames": frames, "thrusters": thrusters}
+    return _rebuild(robot, **{kind: (*getattr(robot, kind), *added) for kind, added in more.items()})
+
+
+def attach_by_joint(
+    robot: Robot, frame: str, other: Body | Robot, joint: Joint, *, prefix: str = "", placement: Pose | None = None
+) -> Robot:
     """Attach a body, or another robot by its base, through a joint.
 
     ``joint`` gives everything but the bodies: its ``placement`` counts from ``frame``, its ``parent`` and ``child``
     are replaced by the body that carries the frame and by the attached body. ``prefix`` is as in :func:`attach` and
-    does not concern the joint's own name.
+    does not concern the joint's own name. With ``placement`` the attached body's frame lies there in the joint's frame
+    at zero, not at its origin: the joint's child is then called like the joint, and the body's name stays a frame.
     """
     expect(joint, Joint, "joint")
-    carrier, guest = robot.frame(frame), _guest(other, prefix)
+    expect(placement, Pose, "placement", optional=True)
+    carrier, guest = robot.frame(frame), _guest_parts(other, prefix)
+    base, welds = guest["bodies"][0].name, []
+    if placement is not None:
+        welds = [Weld(f"weld of {base}", joint.name, base, placement)]
+        guest["bodies"] = (Body(joint.name, Inertia.massless()), *guest["bodies"])
     placed = replace(
-        joint, parent=carrier.body, child=guest["bodies"][0].name, placement=carrier.placement @ joint.placement
-    )
-    return _joined(robot, guest, joints=[placed])
+        joint, parent=carrier.body, child=base if placement is None else joint.name,
+        placement=carrier.placement @ joint.placement,
+    )  # fmt: skip
+    return _join_parts(robot, guest, joints=[placed], welds=welds)
 
 
 def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot, Robot]:
@@ -92,7 +154,7 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
 
     The joint goes, with its rotor and passive laws; with ``keep_rotor`` the rotor stands still in its parent and adds
     its axial inertia there. Couplings that reach across the cut, or hold the cut joint, are released. The detached
-    robot is called ``<robot>.<child>``.
+    robot is called ``<robot>.<child>``, and its base is free.
     """
     cut = robot.joint(joint)
     away = set(robot.subtree(cut.child))
@@ -107,23 +169,31 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
             frames=[frame for frame in robot.frames if (frame.body in away) == inside],
             thrusters=[thruster for thruster in robot.thrusters if (thruster.body in away) == inside],
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
-            configurations=named_configurations(robot),
-            moments=_still_rotors([cut]) if keep_rotor and not inside else None,
+            configurations=configurations_by_name(robot),
+            moments=_rotor_tensors([cut]) if keep_rotor and not inside else None,
+            base=None if inside else robot.base,
         )
 
     return half(robot.name, False), half(f"{robot.name}.{cut.child}", True)
 
 
-def _guest(other: Body | Robot, prefix: str) -> dict[str, Any]:
+def _guest_parts(other: Body | Robot, prefix: str) -> dict[str, Any]:
     """What a body or a robot brings along when it is attached; ``bodies[0]`` is its base."""
     if isinstance(other, Body):
         nothing: dict[str, Any] = dict.fromkeys(PART_KINDS, ()) | {"configurations": {}}
         return nothing | {"bodies": (replace(other, name=prefix + other.name),)}
     expect(other, Robot, "what is attached")
-    return _parts(prefixed(other, prefix))
+    return _parts(prefix_names(other, prefix))
 
 
-def _joined(robot: Robot, guest: dict[str, Any], *, joints: Sequence[Joint] = (), welds: Sequence[Weld] = ()) -> Robot:
+def _join_parts(
+    robot: Robot,
+    guest: dict[str, Any],
+    *,
+    joints: Sequence[Joint] = (),
+    welds: Sequence[Weld] = (),
+    configurations: Mapping[str, Mapping[str, float]] | None = None,
+) -> Robot:
     host, guest = _parts(robot), guest | {"joints": (*joints, *guest["joints"])}
     for what, ours, theirs in zip(_KINDS_OF_PARTS, _names(host), _names(guest), strict=True):
         for name in sorted({*ours} & {*theirs}):
@@ -132,9 +202,10 @@ def _joined(robot: Robot, guest: dict[str, Any], *, joints: Sequence[Joint] = ()
                 place="what is attached",
                 hint="give a prefix, or another joint name",
             )
-    positions = {key: values | guest["configurations"].get(key, {}) for key, values in host["configurations"].items()}
+    kept = host["configurations"] if configurations is None else configurations
+    positions = {key: {**values, **guest["configurations"].get(key, {})} for key, values in kept.items()}
     both: dict[str, Any] = {kind: (*host[kind], *guest[kind]) for kind in PART_KINDS}
-    return fuse(robot.name, **both, welds=welds, configurations=positions)
+    return fuse(robot.name, **both, welds=welds, configurations=positions, base=robot.base)
 
 
 # -- inertias and freezing ---------------------------------------------------------------------------------------
@@ -162,7 +233,7 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
         robot.joint_index(name)
         held[name] = finite(value, f"position of joint {name!r}")
     stuck = [joint for joint in robot.joints if joint.name in held]
-    places = [joint.placement @ motion(joint.kind, joint.axis, held[joint.name]) for joint in stuck]
+    places = [joint.placement @ joint_pose(joint.kind, joint.axis, held[joint.name]) for joint in stuck]
     welds = [Weld(joint.name, joint.parent, joint.child, place) for joint, place in zip(stuck, places, strict=True)]
     free = {joint.name: joint for joint in robot.joints if joint.name not in held}
     couplings = []
@@ -172,21 +243,21 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
             continue
         for name in (coupling.first, coupling.second):
             if name in free:
-                free[name] = _held_by(free[name], coupling, held)
-    return _rebuilt(robot, joints=free.values(), welds=welds, couplings=couplings, moments=_still_rotors(stuck))
+                free[name] = _absorb_coupling(free[name], coupling, held)
+    return _rebuild(robot, joints=free.values(), welds=welds, couplings=couplings, moments=_rotor_tensors(stuck))
 
 
-def _still_rotors(joints: Iterable[Joint]) -> dict[str, Array]:
+def _rotor_tensors(joints: Iterable[Joint]) -> dict[str, Array]:
     """What rotors that stand still in their parents add to the parents' inertia tensors."""
     found: dict[str, Array] = {}
     for joint in joints:
         if joint.rotor is not None:
-            tensor = about_axis(joint.placement.rotation @ joint.axis, joint.rotor.inertia)
+            tensor = axial_tensor(joint.placement.rotation @ joint.axis, joint.rotor.inertia)
             found[joint.parent] = found.get(joint.parent, np.zeros((3, 3))) + tensor
     return found
 
 
-def _held_by(joint: Joint, coupling: Coupling, held: Mapping[str, float]) -> Joint:
+def _absorb_coupling(joint: Joint, coupling: Coupling, held: Mapping[str, float]) -> Joint:
     """The joint with the spring and damper that a coupling is to it while its other joint is held."""
     if joint.name == coupling.first:  # deflection q - (ratio * held + rest)
         scale, rest = 1.0, coupling.ratio * held[coupling.second] + coupling.rest
@@ -202,6 +273,79 @@ def _held_by(joint: Joint, coupling: Coupling, held: Mapping[str, float]) -> Joi
         # Two springs in parallel are one with the sum of the stiffnesses and the weighted mean of the rests.
         spring = Spring(total, (old.stiffness * old.rest + stiffness * rest) / total)
     return replace(joint, spring=spring, damping=joint.damping + coupling.damping * scale)
+
+
+# -- size ---------------------------------------------------------------------------------------------------------
+
+
+def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
+    """A similar robot: all lengths times ``length``, all masses times ``mass`` (the cube of it: the same density).
+
+    Forces, torques, springs, dampers, friction, rotors and limits are scaled with them, so that the robot moves through
+    the same angles in the same time, and through paths of ``length`` times the size.
+    """
+    length = finite(length, "length", above=0.0)
+    mass = length**3 if mass is None else finite(mass, "mass", above=0.0)
+    inertia = mass * length**2
+
+    def scale_pose(pose: Pose) -> Pose:
+        return Pose(pose.rotation, length * pose.translation)
+
+    def scale_body(body: Body) -> Body:
+        old = body.inertia
+        return replace(
+            body,
+            inertia=Inertia(mass * old.mass, length * old.com, inertia * old.tensor),
+            visuals=tuple(
+                replace(each, size=length * each.size, placement=scale_pose(each.placement)) for each in body.visuals
+            ),
+            collisions=tuple(
+                replace(each, size=length * each.size, placement=scale_pose(each.placement)) for each in body.collisions
+            ),
+        )
+
+    def resistance(joint: Joint) -> float:
+        """Factor on stiffness and damping: force for each metre, or torque for each radian."""
+        return inertia if joint.kind == "revolute" else mass
+
+    def travel(joint: Joint) -> float:
+        return 1.0 if joint.kind == "revolute" else length
+
+    def scale_joint(joint: Joint) -> Joint:
+        way, stiff = travel(joint), resistance(joint)
+        effort, limits = stiff * way, joint.limits
+        spring, friction, rotor = joint.spring, joint.friction, joint.rotor
+        return replace(
+            joint,
+            placement=scale_pose(joint.placement),
+            damping=stiff * joint.damping,
+            spring=spring and Spring(stiff * spring.stiffness, way * spring.rest),
+            friction=friction and Friction(effort * friction.static, effort * friction.coulomb),
+            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio),
+            limits=Limits(way * limits.lower, way * limits.upper, way * limits.velocity, effort * limits.effort),
+        )
+
+    def scale_coupling(coupling: Coupling) -> Coupling:
+        first, second = robot.joint(coupling.first), robot.joint(coupling.second)
+        return replace(
+            coupling,
+            stiffness=resistance(first) * coupling.stiffness,
+            damping=resistance(first) * coupling.damping,
+            ratio=coupling.ratio * travel(first) / travel(second),
+            rest=travel(first) * coupling.rest,
+        )
+
+    factors = np.array([travel(joint) for joint in robot.joints])
+    return robot.replace(
+        bodies=tuple(map(scale_body, robot.bodies)),
+        joints=tuple(map(scale_joint, robot.joints)),
+        frames=tuple(replace(frame, placement=scale_pose(frame.placement)) for frame in robot.frames),
+        thrusters=tuple(
+            replace(each, position=length * each.position, force=mass * length * each.force) for each in robot.thrusters
+        ),
+        couplings=tuple(map(scale_coupling, robot.couplings)),
+        configurations={key: factors * values for key, values in robot.configurations.items()},
+    )
 
 
 # -- compliance --------------------------------------------------------------------------------------------------
@@ -228,7 +372,7 @@ class Axis:
     @property
     def label(self) -> str:
         way = self.direction if isinstance(self.direction, str) else ""
-        return ("turn" if self.kind == "revolute" else "slide") + (f"_{way}" if way else "")
+        return ("rotation" if self.kind == "revolute" else "slide") + (f"_{way}" if way else "")
 
 
 def split_joint(
@@ -238,15 +382,15 @@ def split_joint(
 
     The axes follow one another in the order given, parent to child, all through the joint frame's origin; directions
     are those of the child body's frame ("after") or of the joint frame at zero ("before", "instead"). They are called
-    ``<joint>.slide_x``, ``<joint>.turn_y`` and so on; the massless body behind a joint is called ``<its name>.body``.
-    A name that is in use, by an earlier split too, gets a number: ``<joint>.slide_x2``, ``<joint>.body2``. The child
-    body keeps its name and frame. A coupled joint cannot be replaced.
+    ``<joint>.slide_x``, ``<joint>.rotation_y`` and so on; the massless body behind a joint is called
+    ``<its name>.body``. A name that is in use, by an earlier split too, gets a number: ``<joint>.slide_x2``,
+    ``<joint>.body2``. The child body keeps its name and frame. A coupled joint cannot be replaced.
     """
     old, axes = robot.joint(joint), [axes] if isinstance(axes, Axis) else list(axes)
     for index, axis in enumerate(axes):
         expect(axis, Axis, f"axes[{index}]")
     checks.one_of(where, ("after", "before", "instead"), "where", error=ModelError)
-    checks.some(axes, "axis to split into", place=f"joint {joint!r}", error=ModelError)
+    checks.check_not_empty(axes, "axis to split into", place=f"joint {joint!r}", error=ModelError)
     if where == "instead":
         for coupling in robot.couplings:
             if joint in (coupling.first, coupling.second):
@@ -260,7 +404,7 @@ def split_joint(
     for axis in axes:
         name = free_name(f"{joint}.{axis.label}", joints)
         laws = {key: getattr(axis, key) for key in ("spring", "damping", "friction", "limits")}
-        with at(f"joint {name!r}", fallback=True):
+        with error_context(f"joint {name!r}", fallback=True):
             row.append(Joint(name, axis.kind, "", "", axis=axis.vector, **laws))
     # The row as a whole stands where the joint stood: its first part gets the placement, all others follow at zero
     # distance.
@@ -272,10 +416,12 @@ def split_joint(
     row = [replace(part, parent=stations[i], child=stations[i + 1]) for i, part in enumerate(row)]
     index = robot.joint_index(joint)
     joints_after = (*robot.joints[:index], *row, *robot.joints[index + 1 :])
-    return _rebuilt(robot, bodies=(*robot.bodies, *massless), joints=joints_after)
+    return _rebuild(robot, bodies=(*robot.bodies, *massless), joints=joints_after)
 
 
-def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, rotor: Rotor | None = None) -> Robot:
+def make_flexible(
+    robot: Robot, joint: str, stiffness: float, damping: float = 0.0, rotor: Rotor | None = None
+) -> Robot:
     """Put a spring and damper (N m/rad, N m s/rad) between a revolute joint and its drive.
 
     Adds a motor joint ``<joint>.motor`` beside the joint, on the same parent body, with a massless child body
@@ -285,7 +431,7 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
     """
     link = robot.joint(joint)
     rotor = rotor or link.rotor
-    with at(f"joint {joint!r}", fallback=True):
+    with error_context(f"joint {joint!r}", fallback=True):
         if link.kind != "revolute":
             raise ModelError("only a revolute joint can be made flexible", hint="split_joint takes prismatic axes")
         if rotor is None:
@@ -295,13 +441,13 @@ def flexible(robot: Robot, joint: str, stiffness: float, damping: float = 0.0, r
         )
         coupling = Coupling(f"{joint}.transmission", joint, motor.name, stiffness, damping)
     index = robot.joint_index(joint)
-    return _rebuilt(
+    return _rebuild(
         robot,
         bodies=(*robot.bodies, Body(motor.child, Inertia.massless())),
         joints=(*robot.joints[:index], replace(link, rotor=None), motor, *robot.joints[index + 1 :]),
         couplings=(*robot.couplings, coupling),
         configurations={
-            key: {**values, motor.name: values[joint]} for key, values in named_configurations(robot).items()
+            key: {**values, motor.name: values[joint]} for key, values in configurations_by_name(robot).items()
         },
     )
 
@@ -313,16 +459,16 @@ def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
     """Other names for bodies, joints, frames, thrusters and couplings: every part of an old name gets the new one."""
     known = {name for kind in _names(_parts(robot)) for name in kind}
     for name in names:
-        checks.known(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)
+        checks.check_name(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)
 
-    def renamed(part: Any) -> Any:
+    def rename_part(part: Any) -> Any:
         keys = [key for key in ("name", "body", "parent", "child", "first", "second") if hasattr(part, key)]
         return replace(part, **{key: names.get(old, old) for key in keys for old in [getattr(part, key)]})
 
-    return robot.replace(**{kind: tuple(map(renamed, getattr(robot, kind))) for kind in PART_KINDS})
+    return robot.replace(**{kind: tuple(map(rename_part, getattr(robot, kind))) for kind in PART_KINDS})
 
 
-def prefixed(robot: Robot, prefix: str) -> Robot:
+def prefix_names(robot: Robot, prefix: str) -> Robot:
     """The same robot with ``prefix`` in front of the name of every part; its own name and its configurations' stay."""
     every = (name for kind in _names(_parts(robot)) for name in kind)
     return rename(robot, {name: prefix + name for name in every}) if prefix else robot

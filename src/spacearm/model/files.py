@@ -20,8 +20,8 @@ from pathlib import Path
 from spacearm import checks
 from spacearm.errors import InputError, ModelError
 from spacearm.model import catalogue
-from spacearm.model.intake import Reading
 from spacearm.model.robot import Robot
+from spacearm.model.robot_import import Reading
 from spacearm.model.visuals import with_meshes
 
 #: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
@@ -60,8 +60,8 @@ def load(
     Args:
         path: the file; its ending decides the format. Or the name of a catalogue robot, if no file is called so.
         repair: replace what is impossible (an inertia that no body has, an axis not of length 1, mass missing where
-            motion needs it, mimic joints) by the nearest that is possible, and warn of each change (:class:`Repaired`);
-            for URDF and MJCF, since spacearm's own files say what they mean.
+            motion needs it, mimic joints) by the nearest that is possible, and warn of each change
+            (:class:`RepairWarning`); for URDF and MJCF, since spacearm's own files say what they mean.
         base: body to take as the base; what it does not carry is left out. For files where several stand on the world.
         base_mass: mass (kg) of a base to which the file gives none.
         outside: let an MJCF file include files and use meshes outside its folder.

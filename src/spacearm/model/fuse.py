@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import ModelError, at
+from spacearm.errors import ModelError, error_context
+from spacearm.model.base import BaseConstraint
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
 from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
@@ -39,14 +40,14 @@ class Weld:
     placement: Pose = field(default_factory=Pose)
 
 
-def motion(kind: JointKind, axis: npt.ArrayLike, position: float) -> Pose:
+def joint_pose(kind: JointKind, axis: npt.ArrayLike, position: float) -> Pose:
     """The child's frame in the joint frame when the joint stands at ``position`` (rad or m)."""
     if kind == "revolute":
         return Pose(rotation_about(axis, position))
     return Pose(translation=np.asarray(axis, dtype=np.float64) * position)
 
 
-def about_axis(axis: npt.ArrayLike, moment: float) -> Array:
+def axial_tensor(axis: npt.ArrayLike, moment: float) -> Array:
     """The tensor of a spinning mass that resists turning about ``axis`` only, kg m2."""
     unit = np.asarray(axis, dtype=np.float64)
     return moment * np.outer(unit, unit)
@@ -70,6 +71,7 @@ def fuse(
     configurations: Mapping[str, Mapping[str, float]] | None = None,
     moments: Mapping[str, Array] | None = None,
     mend: Callable[[tuple[Body, ...], tuple[Joint, ...]], tuple[Body, ...]] | None = None,
+    base: BaseConstraint | None = None,
 ) -> Robot:
     """The robot in which every weld's child has become part of the body that carries it.
 
@@ -82,44 +84,45 @@ def fuse(
     # Before anything is moved: messages then name parts as the file has them.
     _check(bodies, joints, welds)
     places = _places([body.name for body in bodies], welds)
-    welded = _welded(bodies, places, moments or {})
-    new_joints = tuple(_on_carrier(joint, joint.parent, "parent", places) for joint in joints)
-    new_frames = [_on_carrier(frame, frame.body, "body", places) for frame in frames]
+    welded = _merge_bodies(bodies, places, moments or {})
+    new_joints = tuple(_move_to_carrier(joint, joint.parent, "parent", places) for joint in joints)
+    new_frames = [_move_to_carrier(frame, frame.body, "body", places) for frame in frames]
     return Robot(
         name=name,
         bodies=welded if mend is None else mend(welded, new_joints),
         joints=new_joints,
         frames=(*new_frames, *(Frame(weld.child, *places[weld.child]) for weld in welds)),
-        thrusters=tuple(_thruster_on_carrier(thruster, places) for thruster in thrusters),
+        thrusters=tuple(_move_thruster_to_carrier(thruster, places) for thruster in thrusters),
         couplings=tuple(couplings),
         configurations={
             key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
             for key, values in (configurations or {}).items()
         },
+        base=base or BaseConstraint(),
     )
 
 
-def _welded(bodies: list[Body], places: Places, moments: Mapping[str, Array]) -> tuple[Body, ...]:
+def _merge_bodies(bodies: list[Body], places: Places, moments: Mapping[str, Array]) -> tuple[Body, ...]:
     """Those bodies that carry the others, with all inertias, shapes and moments."""
     inertias: dict[str, Inertia] = {}
     shapes: dict[str, tuple[list[Any], list[Any]]] = {}
     for body in bodies:
         carrier, pose = places[body.name]
-        moved = body.inertia if carrier == body.name else body.inertia.moved(pose)
-        with at(f"body {carrier!r}", fallback=True):
+        moved = body.inertia if carrier == body.name else body.inertia.transform(pose)
+        with error_context(f"body {carrier!r}", fallback=True):
             # a body that nothing is welded to keeps its inertia to the last bit
             inertias[carrier] = inertias[carrier] + moved if carrier in inertias else moved
         for own, brought in zip(shapes.setdefault(carrier, ([], [])), (body.visuals, body.collisions), strict=True):
-            own.extend(brought if carrier == body.name else [each.moved(pose) for each in brought])
+            own.extend(brought if carrier == body.name else [each.transform(pose) for each in brought])
     for target, tensor in moments.items():
         carrier, pose = places[target]
-        with at(f"body {carrier!r}", fallback=True):
+        with error_context(f"body {carrier!r}", fallback=True):
             inertias[carrier] = with_moment(inertias[carrier], pose.rotation @ tensor @ pose.rotation.T)
     kept = [body.name for body in bodies if places[body.name][0] == body.name]
     return tuple(Body(name, inertias[name], *map(tuple, shapes[name])) for name in kept)
 
 
-def _on_carrier(part: P, body: str, key: str, places: Places) -> P:
+def _move_to_carrier(part: P, body: str, key: str, places: Places) -> P:
     """A joint or a frame of a body, placed on what carries that; of an unknown body, the robot's own check names it."""
     carrier, pose = places.get(body, (body, Pose()))
     if carrier == body:
@@ -128,7 +131,7 @@ def _on_carrier(part: P, body: str, key: str, places: Places) -> P:
     return replace(part, **moved)
 
 
-def _thruster_on_carrier(thruster: Thruster, places: Places) -> Thruster:
+def _move_thruster_to_carrier(thruster: Thruster, places: Places) -> Thruster:
     carrier, pose = places.get(thruster.body, (thruster.body, Pose()))
     if carrier == thruster.body:
         return thruster
@@ -136,7 +139,7 @@ def _thruster_on_carrier(thruster: Thruster, places: Places) -> Thruster:
     return replace(thruster, body=carrier, position=position, direction=pose.rotation @ thruster.direction)
 
 
-def named_configurations(robot: Robot) -> dict[str, dict[str, float]]:
+def configurations_by_name(robot: Robot) -> dict[str, dict[str, float]]:
     """The robot's configurations with joint positions by name, as :func:`fuse` takes them."""
     return {
         key: dict(zip(robot.joint_names, map(float, values), strict=True))
@@ -150,19 +153,19 @@ def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
     carried: dict[str, str] = {}
     parts: list[Joint | Weld] = [*joints, *welds]
     places = [*(f"joint[{i}]" for i in range(len(joints))), *(f"fixed joint[{i}]" for i in range(len(welds)))]
-    with problems.collected():
+    with problems.collect_errors():
         check_unique([body.name for body in bodies], "body")
-    with problems.collected():
+    with problems.collect_errors():
         check_unique([part.name for part in parts], "joint", places=places)
     for part in parts:
         place = f"joint {part.name!r}"
         for role in (part.parent, part.child):
-            with problems.collected():
-                checks.known(role, names, "body", place=place, error=ModelError)
+            with problems.collect_errors():
+                checks.check_name(role, names, "body", place=place, error=ModelError)
         if part.child in carried:
             problems.add(f"body {part.child!r} is already carried by joint {carried[part.child]!r}", place=place)
         carried[part.child] = part.name
-    problems.tell()
+    problems.raise_all()
 
 
 def _places(names: list[str], welds: list[Weld]) -> dict[str, tuple[str, Pose]]:

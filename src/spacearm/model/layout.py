@@ -29,7 +29,7 @@ class Layout:
     start: int = 0
 
     @classmethod
-    def of_size(cls, size: int) -> Layout:
+    def from_size(cls, size: int) -> Layout:
         """The layout of a flat state of so many numbers."""
         if size < BASE_POSE + BASE_DOFS or (size - BASE_POSE - BASE_DOFS) % 2:
             raise InputError(f"a state has {size} numbers", hint="expected 13 + 2 n")

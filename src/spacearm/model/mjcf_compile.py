@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError, ModelError
-from spacearm.guarded import Crashed, Guarded, TooSlow
 from spacearm.model.mjcf_files import Bundle
 from spacearm.model.notices import Losses
 from spacearm.model.safexml import MAX_NUMBER, Bounds
+from spacearm.worker_process import WorkerCrash, WorkerProcess, WorkerTimeout
 
 #: Ranges may be as good as endless.
 _MAY_BE_LARGE = {"jnt_range", "jnt_actfrcrange", "actuator_ctrlrange", "actuator_forcerange"}
 #: What is only drawn: a shape with such numbers is left out.
-_DRAWN = ("geom_", "mat_", "mesh_")
+_VISUAL_FIELDS = ("geom_", "mat_", "mesh_")
 _KINDS = {"jnt": "joint", "dof": "joint", "eq": "equality", "key": "keyframe"}
-_mujoco = Guarded(Path(__file__).with_name("mjcf_worker.py"))
+_mujoco = WorkerProcess(Path(__file__).with_name("mjcf_worker.py"))
 
 
 def import_mujoco() -> ModuleType:
@@ -37,7 +37,7 @@ def _check_mujoco() -> None:
         raise InputError("the mujoco package is not installed", hint="pip install 'spacearm[verify]'")
 
 
-class Compiled:
+class CompiledModel:
     """The numbers of a compiled model, called as in ``mujoco.MjModel``; those that it lacks are None."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
@@ -61,7 +61,11 @@ class Compiled:
     def check(self) -> None:
         """Numbers that are not finite, or so large that products overflow, are an error that says where they stand."""
         for key, values in self.fields.items():
-            if key in _MAY_BE_LARGE or key.startswith(_DRAWN) or getattr(values, "dtype", np.dtype(bool)).kind != "f":
+            if (
+                key in _MAY_BE_LARGE
+                or key.startswith(_VISUAL_FIELDS)
+                or getattr(values, "dtype", np.dtype(bool)).kind != "f"
+            ):
                 continue
             bad = np.argwhere(~(np.abs(values) <= MAX_NUMBER))
             if bad.size:
@@ -74,18 +78,18 @@ class Compiled:
                 )
 
 
-def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
+def compile_bundle(bundle: Bundle, losses: Losses, bounds: Bounds) -> CompiledModel:
     """The compiled model; MuJoCo's warnings are reported with the losses."""
     _check_mujoco()
     parts = [bundle.text.encode("utf-8", errors="replace"), *bundle.files.values()]
     request = {"names": list(bundle.files)}
     try:
         answer, contents = _mujoco.ask(request, parts, seconds=bounds.seconds, memory=bounds.memory_bytes)
-    except TooSlow:
+    except WorkerTimeout:
         raise ModelError(
             f"MuJoCo needs more than {bounds.seconds:g} s to compile it", hint=bounds.lift("seconds")
         ) from None
-    except Crashed as error:
+    except WorkerCrash as error:
         raise ModelError(
             f"MuJoCo crashed ({error})",
             hint=f"the file is damaged or too demanding: {bounds.lift('memory_bytes')}",
@@ -96,13 +100,13 @@ def compiled(bundle: Bundle, losses: Losses, bounds: Bounds) -> Compiled:
         _mujoco.close()  # it may still hold locks that it took before
         raise ModelError("MuJoCo ran out of memory", hint=bounds.lift("memory_bytes"))
     if "error" in answer:
-        raise ModelError(f"MuJoCo rejects the file: {bundle.placed(_one_line(answer['error']))}")
+        raise ModelError(f"MuJoCo rejects the file: {bundle.locate_message(_one_line(answer['error']))}")
     for message in map(_one_line, answer["told"]):
         if "NaN" in message:
             raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
         if "deprecated" not in message:
             losses.add("MuJoCo's own warning", message)
-    model = Compiled(_fields(answer["arrays"], contents))
+    model = CompiledModel(_fields(answer["arrays"], contents))
     model.check()
     return model
 

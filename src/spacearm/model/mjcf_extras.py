@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.errors import at
-from spacearm.model.mjcf_compile import Compiled
+from spacearm.errors import error_context
+from spacearm.model.mjcf_compile import CompiledModel
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Coupling, Pose, Thruster
 from spacearm.model.repair import Mimic
@@ -45,7 +45,7 @@ class _Actuator:
 class Extras:
     """Reads what is neither body nor joint; ``inside`` are the robot's bodies."""
 
-    def __init__(self, model: Compiled, inside: set[int], losses: Losses) -> None:
+    def __init__(self, model: CompiledModel, inside: set[int], losses: Losses) -> None:
         self.model, self.inside, self.losses = model, inside, losses
         count = model.nu if model.nactuator is None else model.nactuator
         self.actuators = [] if model.off_actuation else [self._actuator(a) for a in range(count)]
@@ -71,7 +71,7 @@ class Extras:
             least, most = max(least, low), min(most, high)
         return _Actuator(a, name, f"actuator {name or a!r}", least, most, plain)
 
-    def added(self, joint: int) -> tuple[float, float]:
+    def actuator_terms(self, joint: int) -> tuple[float, float]:
         """(damping, armature) that the actuators of a joint add to it."""
         model, damping, armature = self.model, 0.0, 0.0
         for each in self._on_joints.get(joint, ()):
@@ -123,15 +123,15 @@ class Extras:
             if not (math.isfinite(each.least) and math.isfinite(each.most)):
                 self.losses.add(each.place, "has no largest force, as a thruster must, and is left out")
                 continue
-            self._tell_of_thruster(each, gear)
+            self._report_thruster_losses(each, gear)
             name = each.name or free_name(f"thruster{a}", taken)
-            with at(each.place, fallback=True):
-                thrusters += self._pushes(each, name, *sites[site], gear=gear[:3], taken=taken)
+            with error_context(each.place, fallback=True):
+                thrusters += self._make_thrusters(each, name, *sites[site], gear=gear[:3], taken=taken)
             if model.name("site", site).startswith(f"{name}.thruster"):
                 used.add(site)
         return thrusters, used
 
-    def _tell_of_thruster(self, actuator: _Actuator, gear: Array) -> None:
+    def _report_thruster_losses(self, actuator: _Actuator, gear: Array) -> None:
         if np.any(gear[3:]):
             self.losses.add(actuator.place, "the torque beside its thrust is left out")
         if not actuator.plain:
@@ -139,7 +139,7 @@ class Extras:
         if actuator.least > 0.0 or actuator.most < 0.0:
             self.losses.add(actuator.place, "never shuts off in the file; its smallest force is left out")
 
-    def _pushes(
+    def _make_thrusters(
         self, actuator: _Actuator, name: str, body: str, place: Pose, *, gear: Array, taken: set[str]
     ) -> list[Thruster]:
         """One thruster, or one for each way."""
@@ -162,14 +162,14 @@ class Extras:
 
     def couplings(self, names: dict[int, str]) -> list[Coupling]:
         """Fixed tendons over two joints; ``names`` are the robot's joints of one degree of freedom."""
-        return [each for t in range(self.model.ntendon) if (each := self._coupling(t, names)) is not None]
+        return [each for t in range(self.model.ntendon) if (each := self._tendon_coupling(t, names)) is not None]
 
-    def _coupling(self, t: int, names: dict[int, str]) -> Coupling | None:
+    def _tendon_coupling(self, t: int, names: dict[int, str]) -> Coupling | None:
         model, name = self.model, self.model.name("tendon", t) or f"tendon{t}"
         place = f"tendon {name!r}"
         stiffness = 0.0 if model.off_spring else float(model.tendon_stiffness[t])
         damping = 0.0 if model.off_damper else float(model.tendon_damping[t])
-        self._tell_of_tendon(t, place)
+        self._report_tendon_losses(t, place)
         if not stiffness and not damping:
             return None  # it only measures, or an actuator pulls at it, which is reported
         parts = range(int(model.tendon_adr[t]), int(model.tendon_adr[t]) + int(model.tendon_num[t]))
@@ -181,7 +181,7 @@ class Extras:
             self.losses.add(place, "is not a spring between two joints, and is left out")
             return None
         first, second = coefficients
-        with at(place, fallback=True):
+        with error_context(place, fallback=True):
             return Coupling(
                 name,
                 names[joints[0]],
@@ -192,7 +192,7 @@ class Extras:
                 low / first,
             )
 
-    def _tell_of_tendon(self, t: int, place: str) -> None:
+    def _report_tendon_losses(self, t: int, place: str) -> None:
         model = self.model
         for key in ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_springyield"):
             if getattr(model, key) is not None and np.any(getattr(model, key)[t]):
@@ -242,11 +242,11 @@ class Extras:
                 rest = getattr(model, f"key_{key}")
                 if rest is not None and np.any(rest[k]):
                     self.losses.add(place, f"its {what} are left out")
-            if self._base_moved(model.key_qpos[k]):
+            if self._moves_base(model.key_qpos[k]):
                 self.losses.add(place, "where it places free bodies is left out")
         return found
 
-    def _base_moved(self, qpos: Array) -> bool:
+    def _moves_base(self, qpos: Array) -> bool:
         """Whether a keyframe places a free body elsewhere than at the world's origin or where the file draws it."""
         model = self.model
         for j in range(model.njnt):
@@ -258,7 +258,7 @@ class Extras:
                 return True
         return False
 
-    def tell_the_rest(self) -> None:
+    def report_other_losses(self) -> None:
         """What acts in MuJoCo and has no place in spacearm."""
         model = self.model
         for body in sorted(self.inside):

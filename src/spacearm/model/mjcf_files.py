@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import quoteattr
 
-from spacearm.errors import ModelError, clipped, shown_path
+from spacearm.errors import ModelError, clip_text, format_path
 from spacearm.model.safexml import BOUNDS, Bounds, Located, parse, read_file
 from spacearm.model.visuals import mesh_file
 
@@ -29,7 +29,12 @@ _SILENT = {
     "lengthrange",
 }
 #: Elements that spacearm cannot follow, and what they are called where that is reported.
-_TOLD = {"flexcomp": "flexible body", "composite": "composite body", "deformable": "flexible body", "plugin": "plugin"}
+_REPORTED_ELEMENTS = {
+    "flexcomp": "flexible body",
+    "composite": "composite body",
+    "deformable": "flexible body",
+    "plugin": "plugin",
+}
 #: Stands for the file of a mesh whose shape a plugin would make.
 _FROM_PLUGIN = "(plugin)"
 _TETRAHEDRON = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
@@ -48,31 +53,31 @@ class Bundle:
     #: for each line of the text (and of the attached texts, which have other line numbers) where it stood
     lines: list[tuple[Path | None, int]] = field(default_factory=list)
 
-    def placed(self, message: str) -> str:
+    def locate_message(self, message: str) -> str:
         """A message of MuJoCo's with the lines of the files in place of the text's."""
 
-        def original(match: re.Match[str]) -> str:
+        def original_line(match: re.Match[str]) -> str:
             number = int(match[1])
             if not 1 <= number <= len(self.lines):
                 return ""
             file, line = self.lines[number - 1]
-            return f"line {line}" if file in (None, self.path) else f"line {line} of {shown_path(str(file))}"
+            return f"line {line}" if file in (None, self.path) else f"line {line} of {format_path(str(file))}"
 
-        return re.sub(r"\bline (\d+)\b", original, message)
+        return re.sub(r"\bline (\d+)\b", original_line, message)
 
 
 def bundle_file(path: Path, *, outside: bool = False, bounds: Bounds = BOUNDS) -> Bundle:
     """The model of this file; what it includes, attaches or weighs must lie in its folder, unless ``outside``."""
-    gatherer = _Gatherer(Path("/") if outside else path.parent, bounds)
+    gatherer = _FileCollector(Path("/") if outside else path.parent, bounds)
     return gatherer.bundle(gatherer.read(path), path)
 
 
 def bundle_text(text: str | bytes, *, bounds: Bounds = BOUNDS) -> Bundle:
     """The model of a text that needs no other files."""
-    return _Gatherer(None, bounds).bundle(text, None)
+    return _FileCollector(None, bounds).bundle(text, None)
 
 
-class _Gatherer:
+class _FileCollector:
     def __init__(self, within: Path | None, bounds: Bounds) -> None:
         self.within = None if within is None else Path(os.path.realpath(within))
         self.bounds = bounds
@@ -91,14 +96,14 @@ class _Gatherer:
     def bundle(self, text: str | bytes, path: Path | None) -> Bundle:
         self.out.path = path
         root, _ = self._model(text, path)
-        self.out.text = self._written(root)
+        self.out.text = self._write_text(root)
         return self.out
 
     # -- one model ---------------------------------------------------------------------------------------------------
 
     def _model(self, text: str | bytes, path: Path | None) -> tuple[Located, int]:
         """The root element of a model with its includes, ready to be written; and how many elements it expands to."""
-        root = self._parsed(text, path, "mujoco")
+        root = self._parse_model(text, path, "mujoco")
         own = Path(os.path.realpath(path or ""))
         self.open.append(own)
         self._include(root, path, [own], {own}, 0)
@@ -107,16 +112,16 @@ class _Gatherer:
         sizes = {}
         for element in _elements(root):
             if element.tag == "model" and element.get("file") is not None:
-                name, size, title = self._attached(element, folder)
+                name, size, title = self._attach_model(element, folder)
                 element.set("file", name)
                 element.attrib.pop("content_type", None)
                 sizes[element.get("name") or title] = size
         self._meshes(root, path)
         self._check_references(root)
         self.open.pop()
-        return root, _Expansion(sizes, self.bounds).of(root)
+        return root, _ElementCount(sizes, self.bounds).count_expanded(root)
 
-    def _parsed(self, text: str | bytes, path: Path | None, tag: str | None) -> Located:
+    def _parse_model(self, text: str | bytes, path: Path | None, tag: str | None) -> Located:
         root = parse(text, None, bounds=self.bounds, file=path)
         for element in _elements(root):
             element.tag = element.tag.lower()  # as MuJoCo reads some of them
@@ -130,7 +135,7 @@ class _Gatherer:
             )
         if tag is not None and root.tag != tag:
             also = "; the name of a URDF file ends in .urdf" if root.tag == "robot" else ""
-            raise ModelError(f"the root element is <{clipped(root.tag)}>", hint=f"expected <{tag}>{also}")
+            raise ModelError(f"the root element is <{clip_text(root.tag)}>", hint=f"expected <{tag}>{also}")
         return root
 
     def _include(self, parent: Located, top: Path | None, chain: list[Path], seen: set[Path], level: int) -> None:
@@ -149,19 +154,21 @@ class _Gatherer:
                 self._include(child, top, chain, seen, level + 1)
                 position += 1
                 continue
-            file = self._resolved(child, [] if top is None else [top.parent, chain[-1].parent])
+            file = self._resolve_file(child, [] if top is None else [top.parent, chain[-1].parent])
             if file in seen or len(chain) > DEEPEST:
                 what = "is included a second time" if file in seen else f"is included by {DEEPEST} files in a row"
                 raise ModelError(what, place=_place(child), hint="files must not include each other")
             seen.add(file)
-            content = self._parsed(self.read(file), file, None)
+            content = self._parse_model(self.read(file), file, None)
             self._include(content, top, [*chain, file], seen, level)
             parent[position : position + 1] = list(content)
             position += len(content)
 
     def _leave_out(self, parent: Located) -> None:
         for child in list(parent):
-            told = _TOLD.get(child.tag) or ("flexible body" if parent.tag == "equality" and "flex" in child.tag else "")
+            told = _REPORTED_ELEMENTS.get(child.tag) or (
+                "flexible body" if parent.tag == "equality" and "flex" in child.tag else ""
+            )
             if told and parent.tag != "asset":
                 self.out.left_out[told] += 1
             if told or child.tag in _SILENT:
@@ -181,16 +188,16 @@ class _Gatherer:
             settings.append(Located("lengthrange", {"mode": "none"}))
             parent.append(settings)
 
-    def _attached(self, element: Located, folder: Path | None) -> tuple[str, int, str]:
+    def _attach_model(self, element: Located, folder: Path | None) -> tuple[str, int, str]:
         """(name among the files, size, own name) of another model that this one attaches parts of."""
-        file = self._resolved(element, [] if folder is None else [folder])
+        file = self._resolve_file(element, [] if folder is None else [folder])
         if file in self.open or len(self.open) > DEEPEST:
             what = "attaches itself" if file in self.open else f"is attached by {DEEPEST} files in a row"
             raise ModelError(what, place=_place(element), hint="files must not attach each other")
         if file not in self.models:
             root, size = self._model(self.read(file), file)
             name = f"model{len(self.out.files)}.xml"
-            self.out.files[name] = self._written(root).encode()
+            self.out.files[name] = self._write_text(root).encode()
             self.models[file] = name, size, root.get("model", "")
         return self.models[file]
 
@@ -198,7 +205,7 @@ class _Gatherer:
 
     def _meshes(self, root: Located, path: Path | None) -> None:
         folder = None if path is None else path.parent
-        weighed = set(_weighed_meshes(root))
+        weighed = set(_inertia_mesh_names(root))
         settings: dict[str, str] = {}
         for element in _elements(root):
             if element.tag == "compiler":
@@ -236,16 +243,16 @@ class _Gatherer:
                     hint="plugins are not run; give the body an <inertial>",
                 )
             folders = [None if folder is None else folder / _slashes(directory), beside]
-            self._weigh(element, value, [each for each in folders if each is not None])
+            self._read_inertia_mesh(element, value, [each for each in folders if each is not None])
 
-    def _weigh(self, element: Located, value: str, folders: list[Path]) -> None:
-        file = self._resolved(element, folders, value)
+    def _read_inertia_mesh(self, element: Located, value: str, folders: list[Path]) -> None:
+        file = self._resolve_file(element, folders, value)
         left, hint = self.bounds.mesh_bytes - self.mesh_bytes, self.bounds.lift("mesh_bytes")
         try:
             data = read_file(file, left, hint)
         except ModelError as error:
             raise ModelError(
-                f"a body takes its inertia from {shown_path(file)}: {error.message}",
+                f"a body takes its inertia from {format_path(file)}: {error.message}",
                 place=_place(element),
                 hint=error.hint if error.hint == hint else "give the body an <inertial>; then no mesh is needed",
             ) from error
@@ -254,7 +261,7 @@ class _Gatherer:
         self.out.files[name] = data
         element.set("file", name)
 
-    def _resolved(self, element: Located, folders: list[Path], value: str | None = None) -> Path:
+    def _resolve_file(self, element: Located, folders: list[Path], value: str | None = None) -> Path:
         """The file that is meant, in the first of the folders that has it; never outside the one allowed."""
         value = element.get("file", "") if value is None else value
         place = _place(element)
@@ -267,7 +274,7 @@ class _Gatherer:
             path = Path(os.path.realpath(folder / _slashes(value)))
             if not path.is_relative_to(self.within) or PureWindowsPath(value).drive:
                 raise ModelError(
-                    f"refers to a file outside the folder {shown_path(self.within)}",
+                    f"refers to a file outside the folder {format_path(self.within)}",
                     place=place,
                     hint="for a trusted file use outside=True (--outside)",
                 )
@@ -283,7 +290,7 @@ class _Gatherer:
                 if key.startswith("file") and not known:
                     raise ModelError("refers to a file of unknown kind", place=_place(element))
 
-    def _written(self, root: Located) -> str:
+    def _write_text(self, root: Located) -> str:
         """The element as text, one element a line; the lines of all texts of the bundle have different numbers."""
         parts = ["\n" * len(self.out.lines)]
         self._write(root, parts)
@@ -309,8 +316,8 @@ def _elements(root: Located) -> Iterator[Located]:
 
 
 def _place(element: Located) -> str:
-    file = f" {clipped(element.get('file'))!r}" if element.get("file") else ""
-    return f"line {element.line}: <{clipped(element.tag)}{file}>"
+    file = f" {clip_text(element.get('file'))!r}" if element.get("file") else ""
+    return f"line {element.line}: <{clip_text(element.tag)}{file}>"
 
 
 def _slashes(value: str) -> str:
@@ -328,7 +335,7 @@ def _name_by_file(element: Located) -> str:
 # -- which meshes carry mass ---------------------------------------------------------------------------------------
 
 
-def _weighed_meshes(root: Located) -> Iterator[str]:
+def _inertia_mesh_names(root: Located) -> Iterator[str]:
     """Names of the meshes that a body without an ``<inertial>`` may take its inertia from."""
     mode, groups = "auto", (0, 5)
     classes: dict[str, dict[str, str]] = {}
@@ -378,7 +385,7 @@ def _has_mass(values: dict[str, str], groups: tuple[int, int]) -> bool:
 # -- how large a model becomes ---------------------------------------------------------------------------------------
 
 
-class _Expansion:
+class _ElementCount:
     """Counts elements as they are after ``<replicate>`` and ``<attach>``, and stops at the bound."""
 
     def __init__(self, models: dict[str, int], bounds: Bounds) -> None:
@@ -386,11 +393,11 @@ class _Expansion:
         self.bodies: dict[str, int] = {}
         self.total = 0
 
-    def of(self, element: Located) -> int:
+    def count_expanded(self, element: Located) -> int:
         count = 1
         for child in element:
             assert isinstance(child, Located)
-            count += self.of(child)
+            count += self.count_expanded(child)
         if element.tag == "replicate":
             words = element.get("count", "1").split()
             count *= max(int(words[0]), 1) if words and re.fullmatch(r"\+?\d{1,9}", words[0]) else 10**9

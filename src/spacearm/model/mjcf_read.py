@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.errors import ModelError, at, did_you_mean, quoted, shown_path
-from spacearm.model.fuse import Weld, motion
-from spacearm.model.intake import Intake, Reading
-from spacearm.model.mjcf_compile import Compiled, compiled
+from spacearm.errors import ModelError, did_you_mean, error_context, format_path, quote_text
+from spacearm.model.fuse import Weld, joint_pose
+from spacearm.model.mjcf_compile import CompiledModel, compile_bundle
 from spacearm.model.mjcf_extras import Extras
 from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
 from spacearm.model.mjcf_visuals import collisions_of, visuals_of
 from spacearm.model.mjcf_write import FAR
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
 from spacearm.model.robot import Robot, free_name
+from spacearm.model.robot_import import Reading, RobotImport
 from spacearm.model.rotations import rotation_from_quaternion, rpy_from_rotation
 from spacearm.model.safexml import BOUNDS, Bounds
 from spacearm.typing import Array
@@ -64,18 +64,18 @@ def read_mjcf(path: str | Path, reading: Reading | None = None, *, bounds: Bound
     an error where ``reading.strict``. ``bounds`` say how much is read at most.
     """
     path, reading = Path(path), reading or Reading()
-    with at(file=path):
+    with error_context(file=path):
         bundle = bundle_file(path, outside=reading.outside, bounds=bounds)
-        return _robot(bundle, Intake(shown_path(path), reading), bounds)
+        return _robot(bundle, RobotImport(format_path(path), reading), bounds)
 
 
 def robot_from_mjcf(
     text: str | bytes, file: str | Path | None = None, reading: Reading | None = None, *, bounds: Bounds = BOUNDS
 ) -> Robot:
     """The robot of an MJCF text, which must not need other files; ``file`` is only named in errors."""
-    with at(file=file):
-        source = "MJCF" if file is None else shown_path(file)
-        return _robot(bundle_text(text, bounds=bounds), Intake(source, reading), bounds)
+    with error_context(file=file):
+        source = "MJCF" if file is None else format_path(file)
+        return _robot(bundle_text(text, bounds=bounds), RobotImport(source, reading), bounds)
 
 
 def mjcf_bases(path: str | Path, *, outside: bool = False, bounds: Bounds = BOUNDS) -> tuple[str, ...]:
@@ -84,22 +84,22 @@ def mjcf_bases(path: str | Path, *, outside: bool = False, bounds: Bounds = BOUN
     These are the bodies that stand on the world or float in it and have joints, or all of them if none has joints.
     """
     path = Path(path)
-    with at(file=path):
-        intake = Intake(shown_path(path))
-        tree = _Tree(compiled(bundle_file(path, outside=outside, bounds=bounds), intake.losses, bounds))
+    with error_context(file=path):
+        intake = RobotImport(format_path(path))
+        tree = _BodyTree(compile_bundle(bundle_file(path, outside=outside, bounds=bounds), intake.losses, bounds))
         return tuple(tree.names[i] for i in tree.candidates)
 
 
-def _robot(bundle: Bundle, intake: Intake, bounds: Bounds) -> Robot:
+def _robot(bundle: Bundle, intake: RobotImport, bounds: Bounds) -> Robot:
     for what, count in bundle.left_out.items():
         intake.losses.add(f"{what} ({count})" if count > 1 else what, "is left out")
-    return _Reader(compiled(bundle, intake.losses, bounds), intake, bundle.meshes).read()
+    return _MjcfReader(compile_bundle(bundle, intake.losses, bounds), intake, bundle.meshes).read()
 
 
-class _Tree:
+class _BodyTree:
     """The bodies of a compiled model: names, and which can be a base."""
 
-    def __init__(self, model: Compiled) -> None:
+    def __init__(self, model: CompiledModel) -> None:
         self.model = model
         given = [model.name("body", i) for i in range(model.nbody)]
         taken = set(given)
@@ -108,7 +108,7 @@ class _Tree:
         moving = set(model.body_rootid[model.jnt_bodyid].tolist())
         self.candidates = [i for i in self.roots if i in moving] or self.roots
 
-    def beyond(self, root: int) -> set[int]:
+    def subtree(self, root: int) -> set[int]:
         """This body and every body that it carries."""
         inside = {root}
         for i in range(root + 1, self.model.nbody):  # MuJoCo numbers parents before children
@@ -130,7 +130,7 @@ class _Tree:
         if reading.base is not None:
             if reading.base not in self.names:
                 raise ModelError(
-                    f"there is no body {quoted(reading.base)}", hint=did_you_mean(reading.base, self.names)
+                    f"there is no body {quote_text(reading.base)}", hint=did_you_mean(reading.base, self.names)
                 )
             return self.names.index(reading.base)
         if len(self.candidates) > 1:
@@ -145,7 +145,7 @@ class _Tree:
         base = self.candidates[0]
         if not self.stands_on_joints(base):
             return base
-        if reading.base_mass is None and not reading.repair:
+        if reading.base_mass is None and not reading.repair and not reading.depth:
             raise ModelError(
                 "its joints are attached to the world, which has no mass and cannot be a base",
                 place=f"body {self.names[base]!r}",
@@ -155,12 +155,12 @@ class _Tree:
         return 0
 
 
-class _Reader:
-    def __init__(self, model: Compiled, intake: Intake, meshes: Mapping[str, str]) -> None:
+class _MjcfReader:
+    def __init__(self, model: CompiledModel, intake: RobotImport, meshes: Mapping[str, str]) -> None:
         self.model, self.intake, self.losses, self.meshes = model, intake, intake.losses, meshes
-        self.tree = _Tree(model)
+        self.tree = _BodyTree(model)
         self.base = self.tree.base(intake.reading)
-        self.inside = self._inside()
+        self.inside = self._select_bodies()
         intake.reading = replace(intake.reading, base=None)  # chosen here, where also the world can be
         if len(self.inside) > MAX_BODIES:
             raise ModelError(f"there are {len(self.inside)} bodies", hint=f"at most {MAX_BODIES} are read")
@@ -182,14 +182,14 @@ class _Reader:
         #: joints in their rows, three for a ball joint
         self.rows: dict[int, list[Joint]] = {}
 
-    def _inside(self) -> set[int]:
+    def _select_bodies(self) -> set[int]:
         """The bodies of the robot; what is not among them is reported."""
-        inside = self.tree.beyond(self.base)
+        inside = self.tree.subtree(self.base)
         if self.base == 0:
             free = [i for i in self.tree.roots if any(self.model.jnt_type[j] == FREE for j in self.tree.joints_of(i))]
             chosen = self.intake.reading.base == WORLD
             for i in free if chosen else set(self.tree.roots) - set(self.tree.candidates):
-                inside -= self.tree.beyond(i)
+                inside -= self.tree.subtree(i)
         else:
             for j in self.tree.joints_of(self.base):
                 if self.model.jnt_type[j] != FREE or self.model.body_parentid[self.base] != 0:
@@ -212,11 +212,11 @@ class _Reader:
             collisions = () if self.model.off_contact else collisions_of(self.model, i, self.shift[i], self.losses)
             body = self._with_free_armature(i, body)
             self.bodies.append(replace(body, visuals=visuals, collisions=collisions))
-        self.extras.tell_the_rest()
+        self.extras.report_other_losses()
         frames, thrusters = self._frames_and_thrusters()
         named = {j: row[0].name for j, row in self.rows.items() if len(row) == 1}
         couplings: list[Coupling] = []
-        with self.intake.problems.collected():
+        with self.intake.problems.collect_errors():
             couplings = self.extras.couplings(named)
         return self.intake.robot(
             self.model.model_name or "robot",
@@ -244,7 +244,7 @@ class _Reader:
                     place,
                     f"the armature of a free joint is kept as {armature:g} kg at its origin and {armature:g} kg m2",
                 )
-                with self.intake.problems.collected(place):
+                with self.intake.problems.collect_errors(place):
                     body = replace(body, inertia=body.inertia + Inertia(armature, tensor=armature * np.eye(3)))
             acts = (self.model.dof_damping, self.model.dof_frictionloss)
             if any(np.any(values[dof : dof + 6]) for values in acts) or self.model.jnt_stiffness[j]:
@@ -285,9 +285,9 @@ class _Reader:
         kind: JointKind = "revolute" if model.jnt_type[j] == HINGE else "prismatic"
         address = int(model.jnt_qposadr[j])
         # MuJoCo counts from `ref`: at q = ref the body stands as drawn
-        back = motion(kind, model.jnt_axis[j], -float(model.qpos0[address]))
+        back = joint_pose(kind, model.jnt_axis[j], -float(model.qpos0[address]))
         laws = self._laws(j, dof, kind, float(model.qpos_spring[address]))
-        lower, upper = (float(x) for x in model.jnt_range[j]) if self._limited(j) else (-math.inf, math.inf)
+        lower, upper = (float(x) for x in model.jnt_range[j]) if self._has_limits(j) else (-math.inf, math.inf)
         limits = {
             "lower": lower if lower > -FAR else -math.inf,
             "upper": upper if upper < FAR else math.inf,
@@ -296,7 +296,7 @@ class _Reader:
         axis = model.jnt_axis[j]
         return [self.intake.joint(name, kind, parent, child, placement @ back, axis, limits=limits, **laws)]
 
-    def _limited(self, j: int) -> bool:
+    def _has_limits(self, j: int) -> bool:
         return bool(self.model.jnt_limited[j]) and not self.model.off_limit
 
     def _laws(self, j: int, dof: int, kind: JointKind, rest: float) -> dict[str, Any]:
@@ -305,16 +305,16 @@ class _Reader:
         for key, row in (("jnt_stiffnesspoly", j), ("dof_dampingpoly", dof), ("jnt_springyield", j)):
             if getattr(model, key) is not None and np.any(getattr(model, key)[row]):
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
-        damping, armature = self.extras.added(j)
+        damping, armature = self.extras.actuator_terms(j)
         damping, armature = damping + float(model.dof_damping[dof]), armature + float(model.dof_armature[dof])
         if armature != 0.0 and kind == "prismatic":
             self.losses.add(place, "the armature of a slide joint is left out")
             armature = 0.0
         stiffness = 0.0 if model.off_spring else float(model.jnt_stiffness[j])
         spring, rotor = None, None
-        with self.intake.problems.collected(place):
+        with self.intake.problems.collect_errors(place):
             spring = Spring(stiffness, rest) if stiffness != 0.0 else None
-        with self.intake.problems.collected(place):
+        with self.intake.problems.collect_errors(place):
             rotor = Rotor(armature / ARMATURE_RATIO**2, ARMATURE_RATIO) if armature != 0.0 else None
         return {
             "spring": spring,
@@ -331,7 +331,7 @@ class _Reader:
             "a ball joint becomes three revolute joints, about x, then y, then z of its body; their angles are not "
             "MuJoCo's coordinates, and at 90 deg of the second the first and the third axis coincide",
         )
-        if self._limited(j):
+        if self._has_limits(j):
             self.losses.add(place, "the range of a ball joint, a cone, is left out")
         # Springs of ball joints have their rest as a quaternion; the three joints need angles in their order.
         rest = _xyz_angles(rotation_from_quaternion(self.model.qpos_spring[address : address + 4]))
@@ -371,7 +371,7 @@ class _Reader:
             if body in self.inside:
                 own = Pose(rotation_from_quaternion(self.model.site_quat[s]), self.model.site_pos[s])
                 places[s] = self.body_names[body], self.shift[body] @ own
-        with self.intake.problems.collected():
+        with self.intake.problems.collect_errors():
             thrusters, used = self.extras.thrusters(places)
             return self._frames(places, used), thrusters
         return [], []

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spacearm.model.fuse import about_axis
+from spacearm.model.fuse import axial_tensor
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Joint
 from spacearm.model.robot import Robot
@@ -133,8 +133,8 @@ def _share(joint: Joint, child: Mass, parent: Mass) -> None:
     assert joint.rotor is not None
     turned = joint.placement.rotation @ joint.axis
     moment = joint.rotor.inertia * joint.rotor.ratio
-    child.add(about_axis(joint.axis, moment))
-    parent.add(about_axis(turned, joint.rotor.inertia - moment))
+    child.add(axial_tensor(joint.axis, moment))
+    parent.add(axial_tensor(turned, joint.rotor.inertia - moment))
     if child.mass == 0.0 and moment > 0.0:
         child.mass = BORROWED * parent.mass
         if child.mass > 0.0:
@@ -142,5 +142,5 @@ def _share(joint: Joint, child: Mass, parent: Mass) -> None:
     if child.possible or moment <= 0.0:
         return
     across = 0.6 * moment  # a little thicker than a disc, so that rounding does no harm
-    child.add(across * np.eye(3) - about_axis(joint.axis, across))
-    parent.add(about_axis(turned, across) - across * np.eye(3))
+    child.add(across * np.eye(3) - axial_tensor(joint.axis, across))
+    parent.add(axial_tensor(turned, across) - across * np.eye(3))

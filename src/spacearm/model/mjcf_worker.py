@@ -1,14 +1,15 @@
 """MuJoCo in a process of its own: compiles the models that it is sent, and sends their numbers back.
 
 :mod:`spacearm.model.mjcf_compile` runs this as a script, by its path; requests and answers are described in
-:mod:`spacearm.guarded`. A request's parts are the model's text and the files that it refers to, called ``names``.
+:mod:`spacearm.worker_process`. A request's parts are the model's text and the files that it refers to,
+called ``names``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from spacearm.guarded import Desk, serve
+from spacearm.worker_process import WorkerReplies, serve
 
 #: Arrays and counts of the compiled model that are sent, by what they belong to. Those that this version of MuJoCo
 #: lacks are left out.
@@ -40,7 +41,7 @@ LARGEST = 1 << 28
 FLAGS = ("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "passive", "actuation")
 
 
-def compiled(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[str]]:
+def compile_model(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[str]]:
     """Fields of the compiled model, and MuJoCo's warnings."""
     import mujoco
     import numpy as np
@@ -61,13 +62,13 @@ def compiled(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], list[s
     return found, told
 
 
-def answer(desk: Desk, request: dict[str, Any], parts: list[bytes]) -> None:
+def answer(desk: WorkerReplies, request: dict[str, Any], parts: list[bytes]) -> None:
     """Compile one model and send what it is, or what is wrong with it."""
     import numpy as np
 
     text, *contents = parts
     try:
-        found, told = compiled(text.decode(), dict(zip(request["names"], contents, strict=True)))
+        found, told = compile_model(text.decode(), dict(zip(request["names"], contents, strict=True)))
         arrays = {key: np.asarray(value) for key, value in found.items()}
         columns = [[key, array.dtype.str, list(array.shape)] for key, array in arrays.items()]
         if sum(array.nbytes for array in arrays.values()) > LARGEST:

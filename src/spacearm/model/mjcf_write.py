@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
-from spacearm.errors import at
+from spacearm.errors import error_context
 from spacearm.model.edit import rename
 from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
 from spacearm.model.mjcf_visuals import Geoms
@@ -21,7 +21,7 @@ from spacearm.model.notices import Losses, NotExpressible
 from spacearm.model.parts import Joint, Pose
 from spacearm.model.robot import Robot, free_name
 from spacearm.model.rotations import quaternion_from_rotation
-from spacearm.model.safexml import shown, shown_all
+from spacearm.model.safexml import format_number, format_numbers
 from spacearm.typing import Array
 
 #: Stands for "no limit" on one side of a joint that has a limit on the other; rad or m.
@@ -39,6 +39,8 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
         NotExpressible: a massless body that MuJoCo cannot do without.
     """
     losses = Losses("MJCF", strict=strict)
+    if not robot.base.is_free:
+        losses.add("base", f"is {robot.base.kind}; it is written as one that floats")
     if "world" in robot.body_names:
         new = free_name("world.body", {*robot.body_names, *robot.joint_names, *(frame.name for frame in robot.frames)})
         robot = rename(robot, {"world": new})
@@ -64,8 +66,8 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     _write_sites(root, robot, elements, losses)
     _write_tendons(root, robot)
     _write_keys(root, robot)
-    with at("MJCF"):
-        losses.tell()
+    with error_context("MJCF"):
+        losses.warn()
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
 
@@ -92,7 +94,7 @@ def _rows(robot: Robot, massless: set[str]) -> list[list[Joint]]:
 
 
 def _place(pose: Pose) -> dict[str, str]:
-    return {"pos": shown_all(pose.translation), "quat": shown_all(quaternion_from_rotation(pose.rotation))}
+    return {"pos": format_numbers(pose.translation), "quat": format_numbers(quaternion_from_rotation(pose.rotation))}
 
 
 def _write_inertia(element: ET.Element, mass: Mass) -> None:
@@ -111,10 +113,10 @@ def _write_inertia(element: ET.Element, mass: Mass) -> None:
     ET.SubElement(
         element,
         "inertial",
-        pos=shown_all(mass.com),
-        quat=shown_all(quaternion_from_rotation(axes)),
-        mass=shown(max(mass.mass, LEAST)),
-        diaginertia=shown_all(moments),
+        pos=format_numbers(mass.com),
+        quat=format_numbers(quaternion_from_rotation(axes)),
+        mass=format_number(max(mass.mass, LEAST)),
+        diaginertia=format_numbers(moments),
     )
 
 
@@ -136,17 +138,17 @@ def _write_joint(
     entries = {
         "name": joint.name,
         "type": "hinge" if joint.kind == "revolute" else "slide",
-        "pos": shown_all(anchor),
-        "axis": shown_all(axis),
+        "pos": format_numbers(anchor),
+        "axis": format_numbers(axis),
     }
     if armature > 0.0:
-        entries["armature"] = shown(armature)
+        entries["armature"] = format_number(armature)
     if joint.damping > 0.0:
-        entries["damping"] = shown(joint.damping)
+        entries["damping"] = format_number(joint.damping)
     if joint.spring is not None:
-        entries |= {"stiffness": shown(joint.spring.stiffness), "springref": shown(joint.spring.rest)}
+        entries |= {"stiffness": format_number(joint.spring.stiffness), "springref": format_number(joint.spring.rest)}
     if joint.friction is not None and joint.friction.coulomb > 0.0:
-        entries["frictionloss"] = shown(joint.friction.coulomb)
+        entries["frictionloss"] = format_number(joint.friction.coulomb)
         losses.add(place, "dry friction is soft in MuJoCo: a stuck joint creeps")
     if joint.friction is not None and joint.friction.static != joint.friction.coulomb:
         losses.add(place, "static friction above Coulomb friction is left out")
@@ -154,13 +156,13 @@ def _write_joint(
     if math.isfinite(limits.lower) or math.isfinite(limits.upper):
         if limits.lower < limits.upper:
             bounds = (max(limits.lower, -FAR), min(limits.upper, FAR))
-            entries |= {"limited": "true", "range": shown_all(bounds)}
+            entries |= {"limited": "true", "range": format_numbers(bounds)}
         else:
             losses.add(place, "limits without room between them are left out; freeze the joint instead")
     if math.isfinite(limits.effort):
         if limits.effort > 0.0:
             bounds = (-limits.effort, limits.effort)
-            entries |= {"actuatorfrclimited": "true", "actuatorfrcrange": shown_all(bounds)}
+            entries |= {"actuatorfrclimited": "true", "actuatorfrcrange": format_numbers(bounds)}
         else:
             losses.add(place, "an effort limit of zero is left out")
     if math.isfinite(limits.velocity):
@@ -194,15 +196,15 @@ def _write_sites(root: ET.Element, robot: Robot, elements: dict[str, ET.Element]
             losses.add(f"thruster {thruster.name!r}", "has no force, and is left out")
         else:
             site = free_name(f"{thruster.name}.thruster", taken)
-            ET.SubElement(elements[thruster.body], "site", name=site, pos=shown_all(thruster.position))
+            ET.SubElement(elements[thruster.body], "site", name=site, pos=format_numbers(thruster.position))
             ET.SubElement(
                 actuators,
                 "motor",
                 name=thruster.name,
                 site=site,
-                gear=shown_all((*thruster.direction, 0.0, 0.0, 0.0)),
+                gear=format_numbers((*thruster.direction, 0.0, 0.0, 0.0)),
                 ctrllimited="true",
-                ctrlrange=shown_all((0.0, thruster.force)),
+                ctrlrange=format_numbers((0.0, thruster.force)),
             )
     if len(actuators):
         root.append(actuators)
@@ -220,12 +222,12 @@ def _write_tendons(root: ET.Element, robot: Robot) -> None:
             tendons,
             "fixed",
             name=coupling.name,
-            stiffness=shown(coupling.stiffness),
-            damping=shown(coupling.damping),
-            springlength=shown(sign * coupling.rest),
+            stiffness=format_number(coupling.stiffness),
+            damping=format_number(coupling.damping),
+            springlength=format_number(sign * coupling.rest),
         )
-        ET.SubElement(tendon, "joint", joint=coupling.first, coef=shown(sign))
-        ET.SubElement(tendon, "joint", joint=coupling.second, coef=shown(-sign * coupling.ratio))
+        ET.SubElement(tendon, "joint", joint=coupling.first, coef=format_number(sign))
+        ET.SubElement(tendon, "joint", joint=coupling.second, coef=format_number(-sign * coupling.ratio))
 
 
 def _write_keys(root: ET.Element, robot: Robot) -> None:
@@ -235,4 +237,4 @@ def _write_keys(root: ET.Element, robot: Robot) -> None:
     order = [robot.joint_index(str(element.get("name"))) for element in root.iter("joint") if element.get("name")]
     keys = ET.SubElement(root, "keyframe")
     for name, values in robot.configurations.items():
-        ET.SubElement(keys, "key", name=name, qpos=shown_all((0, 0, 0, 1, 0, 0, 0, *values[order])))
+        ET.SubElement(keys, "key", name=name, qpos=format_numbers((0, 0, 0, 1, 0, 0, 0, *values[order])))

@@ -23,7 +23,7 @@ class NotExpressible(InputError):
     """The other format cannot express this robot."""
 
 
-class Repaired(UserWarning):
+class RepairWarning(UserWarning):
     """A robot was changed so that it can exist; :attr:`repairs` lists every change of this kind."""
 
     def __init__(self, message: str, repairs: Sequence[Repair] = ()) -> None:
@@ -66,7 +66,7 @@ class Losses:
             result.append(f"{', '.join(places[:most])}{more}: {what}")
         return result
 
-    def tell(self, *, stacklevel: int = 3) -> None:
+    def warn(self, *, stacklevel: int = 3) -> None:
         if self.found and self.strict:
             everything = "; ".join(self.messages(None))
             raise NotExpressible(
@@ -76,8 +76,8 @@ class Losses:
             warnings.warn(LossyConversion(f"{self.target}: {message}"), stacklevel=stacklevel)
 
 
-def tell_repairs(source: str, repairs: Iterable[Repair], *, stacklevel: int = 3) -> None:
-    """One :class:`Repaired` warning for each kind of change; the largest changes are spelt out."""
+def warn_of_repairs(source: str, repairs: Iterable[Repair], *, stacklevel: int = 3) -> None:
+    """One :class:`RepairWarning` warning for each kind of change; the largest changes are spelt out."""
     kinds: dict[str, list[Repair]] = {}
     for repair in repairs:
         kinds.setdefault(repair.kind, []).append(repair)
@@ -85,4 +85,4 @@ def tell_repairs(source: str, repairs: Iterable[Repair], *, stacklevel: int = 3)
         largest = sorted(group, key=lambda repair: -repair.size)[:MOST_CHANGES]
         shown = "; ".join(f"{repair.place}: {repair.change}" for repair in largest)
         more = f"; and {len(group) - MOST_CHANGES} more" if len(group) > MOST_CHANGES else ""
-        warnings.warn(Repaired(f"{source}: repaired: {kind}: {shown}{more}", group), stacklevel=stacklevel)
+        warnings.warn(RepairWarning(f"{source}: repaired: {kind}: {shown}{more}", group), stacklevel=stacklevel)

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.checks import UNIT_TOLERANCE, checked
-from spacearm.errors import ModelError, quoted
+from spacearm.checks import UNIT_TOLERANCE, check_fields
+from spacearm.errors import ModelError, quote_text
 from spacearm.typing import Array
 
 JointKind: TypeAlias = Literal["revolute", "prismatic"]
@@ -42,7 +42,7 @@ def finite(value: object, what: str, **bounds: Any) -> float:
     return checks.number(found, what, least=-LARGEST, most=LARGEST, hint=_TOO_LARGE, error=ModelError)
 
 
-def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+def read_only_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """``value`` as a read-only float64 array of this shape, or a :class:`ModelError` that names it."""
     found: Any = value
     right = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape
@@ -57,9 +57,9 @@ def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], what: str) -> Arr
 
 def unit_vector(value: npt.ArrayLike, what: str) -> Array:
     """``value`` as a unit vector; one that is not of length 1 is an error, not silently scaled."""
-    array = frozen_array(checks.unit_vector(value, what, error=ModelError), (3,), what)
+    array = read_only_array(checks.unit_vector(value, what, error=ModelError), (3,), what)
     length = float(np.linalg.norm(array))
-    return array if abs(length - 1.0) <= UNIT_ROUNDING else frozen_array(array / length, (3,), what)
+    return array if abs(length - 1.0) <= UNIT_ROUNDING else read_only_array(array / length, (3,), what)
 
 
 def expect(value: object, kind: type, what: str, *, optional: bool = False) -> None:
@@ -70,7 +70,8 @@ def expect(value: object, kind: type, what: str, *, optional: bool = False) -> N
 class Part:
     """A value with equality and a hash that look into its arrays, which are read-only in copies too."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+    _hash: int  # computed once: parts of many robots are the same ones
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.__dataclass_fields__)  # type: ignore[attr-defined]
@@ -84,13 +85,20 @@ class Part:
         return type(self), self._values()
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         if type(other) is not type(self):
             return NotImplemented
         pairs = zip(self._values(), other._values(), strict=True)
         return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
 
     def __hash__(self) -> int:
-        return hash(tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in self._values()))
+        try:
+            return self._hash
+        except AttributeError:
+            values = (value.tobytes() if isinstance(value, np.ndarray) else value for value in self._values())
+            object.__setattr__(self, "_hash", hash(tuple(values)))
+            return self._hash
 
 
 def skew(vector: npt.ArrayLike) -> Array:
@@ -111,16 +119,16 @@ class Pose(Part):
     translation: Array = field(default_factory=lambda: np.zeros(3))
 
     def __post_init__(self) -> None:
-        rotation = frozen_array(self.rotation, (3, 3), "rotation")
+        rotation = read_only_array(self.rotation, (3, 3), "rotation")
         off = np.abs(rotation @ rotation.T - np.eye(3)).max()
         if off > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
             raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
         if off > ROTATION_ROUNDING:
             # Data sheets round; a matrix that is not quite a rotation would break momentum in a long run.
             left, _, right = np.linalg.svd(rotation)
-            rotation = frozen_array(left @ right, (3, 3), "rotation")
+            rotation = read_only_array(left @ right, (3, 3), "rotation")
         object.__setattr__(self, "rotation", rotation)
-        object.__setattr__(self, "translation", frozen_array(self.translation, (3,), "translation"))
+        object.__setattr__(self, "translation", read_only_array(self.translation, (3,), "translation"))
 
     def __matmul__(self, other: Pose) -> Pose:
         return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
@@ -141,9 +149,9 @@ class Inertia(Part):
     tensor: Array = field(default_factory=lambda: np.zeros((3, 3)))
 
     def __post_init__(self) -> None:
-        checked(self, finite, "mass", least=0.0)
-        object.__setattr__(self, "com", frozen_array(self.com, (3,), "mass centre"))
-        tensor = frozen_array(self.tensor, (3, 3), "inertia")
+        check_fields(self, finite, "mass", least=0.0)
+        object.__setattr__(self, "com", read_only_array(self.com, (3,), "mass centre"))
+        tensor = read_only_array(self.tensor, (3, 3), "inertia")
         scale = float(np.abs(tensor).max())
         if np.abs(tensor - tensor.T).max() > 1e-9 * scale:
             raise ModelError("inertia is not symmetric")
@@ -162,7 +170,7 @@ class Inertia(Part):
             )
         if self.mass == 0.0 and scale > 0.0:
             raise ModelError("mass is zero but the inertia is not", hint="a massless body has no inertia")
-        object.__setattr__(self, "tensor", frozen_array(tensor, (3, 3), "inertia"))
+        object.__setattr__(self, "tensor", read_only_array(tensor, (3, 3), "inertia"))
 
     @classmethod
     def massless(cls) -> Inertia:
@@ -171,7 +179,7 @@ class Inertia(Part):
     @classmethod
     def from_parameters(cls, parameters: npt.ArrayLike) -> Inertia:
         """From the ten numbers that dynamics is linear in: see :attr:`parameters`."""
-        m, hx, hy, hz, xx, yy, zz, xy, xz, yz = frozen_array(parameters, (10,), "inertia parameters")
+        m, hx, hy, hz, xx, yy, zz, xy, xz, yz = read_only_array(parameters, (10,), "inertia parameters")
         if m == 0.0:
             return cls.massless()
         c = np.array([hx, hy, hz]) / m
@@ -179,17 +187,17 @@ class Inertia(Part):
         return cls(float(m), c, about_origin + m * skew(c) @ skew(c))
 
     @property
-    def about_origin(self) -> Array:
+    def tensor_about_origin(self) -> Array:
         """Inertia tensor about the origin of the body frame, kg m2."""
         return self.tensor - self.mass * skew(self.com) @ skew(self.com)
 
     @property
     def parameters(self) -> Array:
         """(m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz), the tensor about the body frame's origin."""
-        t = self.about_origin
+        t = self.tensor_about_origin
         return np.array([self.mass, *(self.mass * self.com), t[0, 0], t[1, 1], t[2, 2], t[0, 1], t[0, 2], t[1, 2]])
 
-    def moved(self, pose: Pose) -> Inertia:
+    def transform(self, pose: Pose) -> Inertia:
         """The same body seen from an outer frame in which its own frame lies at ``pose``."""
         rotation = pose.rotation
         tensor = rotation @ self.tensor @ rotation.T
@@ -225,17 +233,17 @@ COLLISIONS |= {"plane": 0, "disc": 1, "cone": 3, "hole": 2, "ring": 2}
 _COLOUR = re.compile(r"#[0-9a-f]{6}([0-9a-f]{2})?")
 
 
-class _Placed(Part):
+class _PlacedShape(Part):
     __slots__ = ()
     placement: Pose
 
-    def moved(self, pose: Pose) -> Self:
+    def transform(self, pose: Pose) -> Self:
         """The same shape seen from an outer frame in which its body's frame lies at ``pose``."""
         return replace(self, placement=pose @ self.placement)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Visual(_Placed):
+class Visual(_PlacedShape):
     """A shape that a body is drawn with, centred on ``placement`` in the body's frame; it has no part in the mechanics.
 
     ``size`` in m: the edges of a box; radius, and length along z, of a cylinder or capsule (whose half balls come on
@@ -252,20 +260,20 @@ class Visual(_Placed):
 
     def __post_init__(self) -> None:
         checks.one_of(self.shape, tuple(SHAPES), "shape", error=ModelError)
-        object.__setattr__(self, "size", frozen_array(self.size, (SHAPES[self.shape],), f"size of a {self.shape}"))
+        object.__setattr__(self, "size", read_only_array(self.size, (SHAPES[self.shape],), f"size of a {self.shape}"))
         if np.any(self.size < 0.0) and self.shape != "mesh":  # a mesh may be mirrored
             raise ModelError(f"size is {self.size.tolist()}", hint="expected nothing below zero")
         expect(self.placement, Pose, "placement of a visual")
         self._expect_text("colour", "mesh")
         object.__setattr__(self, "colour", self.colour.lower())
         if self.colour and not _COLOUR.fullmatch(self.colour):
-            raise ModelError(f"colour is {quoted(self.colour)}", hint="expected #rrggbb or #rrggbbaa")
+            raise ModelError(f"colour is {quote_text(self.colour)}", hint="expected #rrggbb or #rrggbbaa")
         if bool(self.mesh) != (self.shape == "mesh"):
             raise ModelError("a mesh has a file, and no other shape has one", hint='expected mesh = "FILE"')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CollisionShape(_Placed):
+class CollisionShape(_PlacedShape):
     """A shape by which a body may touch others: one of :mod:`spacearm.mechanics.shapes`, its lengths in order, m."""
 
     shape: str
@@ -275,7 +283,7 @@ class CollisionShape(_Placed):
     def __post_init__(self) -> None:
         checks.one_of(self.shape, tuple(COLLISIONS), "shape", error=ModelError)
         size = checks.array(self.size, "size", above=0.0, unit="m", error=ModelError)
-        object.__setattr__(self, "size", frozen_array(size, (COLLISIONS[self.shape],), f"size of a {self.shape}"))
+        object.__setattr__(self, "size", read_only_array(size, (COLLISIONS[self.shape],), f"size of a {self.shape}"))
         expect(self.placement, Pose, "placement of a collision shape")
 
 
@@ -290,12 +298,12 @@ class Body(Part):
 
     def __post_init__(self) -> None:
         self._expect_text("name")
-        expect(self.inertia, Inertia, f"inertia of body {quoted(self.name)}")
+        expect(self.inertia, Inertia, f"inertia of body {quote_text(self.name)}")
         for key, kind in (("visuals", Visual), ("collisions", CollisionShape)):
             given = getattr(self, key)
             object.__setattr__(self, key, (given,) if isinstance(given, kind) else tuple(given))
             for each in getattr(self, key):
-                expect(each, kind, f"{key[:-1]} of body {quoted(self.name)}")
+                expect(each, kind, f"{key[:-1]} of body {quote_text(self.name)}")
 
     def __hash__(self) -> int:
         return hash((self.name, self.inertia))
@@ -309,8 +317,8 @@ class Spring(Part):
     rest: float = 0.0
 
     def __post_init__(self) -> None:
-        checked(self, finite, "stiffness", least=0.0)
-        checked(self, finite, "rest")
+        check_fields(self, finite, "stiffness", least=0.0)
+        check_fields(self, finite, "rest")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -399,7 +407,7 @@ class Joint(Part):
 
     def __post_init__(self) -> None:
         self._expect_text("name", "parent", "child")
-        here = f"of joint {quoted(self.name)}"
+        here = f"of joint {quote_text(self.name)}"
         expect(self.placement, Pose, f"placement {here}")
         expect(self.spring, Spring, f"spring {here}", optional=True)
         expect(self.friction, Friction, f"friction {here}", optional=True)
@@ -410,8 +418,8 @@ class Joint(Part):
             raise ModelError(
                 "a prismatic joint cannot carry a rotor", hint="drive it by a revolute joint and a coupling"
             )
-        checked(self, unit_vector, "axis")
-        checked(self, finite, "damping", least=0.0)
+        check_fields(self, unit_vector, "axis")
+        check_fields(self, finite, "damping", least=0.0)
 
     @property
     def unit(self) -> str:
@@ -434,7 +442,7 @@ class Frame(Part):
 
     def __post_init__(self) -> None:
         self._expect_text("name", "body")
-        expect(self.placement, Pose, f"placement of frame {quoted(self.name)}")
+        expect(self.placement, Pose, f"placement of frame {quote_text(self.name)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -455,7 +463,7 @@ class Thruster(Part):
 
     def __post_init__(self) -> None:
         self._expect_text("name", "body")
-        object.__setattr__(self, "position", frozen_array(self.position, (3,), "thruster position"))
+        object.__setattr__(self, "position", read_only_array(self.position, (3,), "thruster position"))
         object.__setattr__(self, "direction", unit_vector(self.direction, "thruster direction"))
         object.__setattr__(self, "force", finite(self.force, "thruster force", least=0.0))
         object.__setattr__(self, "minimum_pulse", finite(self.minimum_pulse, "minimum pulse", least=0.0))
@@ -481,7 +489,7 @@ class Coupling(Part):
 
     def __post_init__(self) -> None:
         self._expect_text("name", "first", "second")
-        checked(self, finite, "stiffness", "damping", least=0.0)
-        checked(self, finite, "ratio", "rest")
+        check_fields(self, finite, "stiffness", "damping", least=0.0)
+        check_fields(self, finite, "ratio", "rest")
         if self.first == self.second:
             raise ModelError(f"couples joint {self.first!r} with itself")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from spacearm.errors import ModelError, at
+from spacearm.errors import ModelError, error_context
 
 #: An error shows no more problems than this: a file that is no robot at all shall not fill the screen.
 MOST_SHOWN = 100
@@ -19,7 +19,7 @@ class ModelErrors(ModelError):
         super().__init__(f"{len(self.problems)} problems")
 
     @classmethod
-    def of(cls, problems: Iterable[ModelError]) -> ModelError:
+    def from_problems(cls, problems: Iterable[ModelError]) -> ModelError:
         """Each problem once: one as itself, several as one error."""
         found = list({(each.place, each.message): each for each in reversed(list(problems))}.values())[::-1]
         return found[0] if len(found) == 1 else cls(found)
@@ -41,16 +41,17 @@ class ModelErrors(ModelError):
 
 
 class Problems:
-    """Collects the errors of a robot; :meth:`tell` raises them, one as itself and several as :class:`ModelErrors`."""
+    """Collects the errors of a robot; :meth:`raise_all` raises them, one as itself and several as
+    :class:`ModelErrors`."""
 
     def __init__(self) -> None:
         self.found: list[ModelError] = []
 
     @contextmanager
-    def collected(self, place: str = "") -> Iterator[None]:
+    def collect_errors(self, place: str = "") -> Iterator[None]:
         """An error inside ends the block and is kept, with this place unless it knows a better one."""
         try:
-            with at(place, fallback=True):
+            with error_context(place, fallback=True):
                 yield
         except ModelErrors as errors:
             self.found += errors.problems
@@ -61,7 +62,7 @@ class Problems:
         """Keep a problem."""
         self.found.append(ModelError(message, place=place, hint=hint))
 
-    def tell(self) -> None:
+    def raise_all(self) -> None:
         """Raise what was found, if anything."""
         if self.found:
-            raise ModelErrors.of(self.found)
+            raise ModelErrors.from_problems(self.found)

@@ -1,30 +1,30 @@
 """Repairs of robots that cannot exist, and in which sense each is the least change.
 
-The functions here know no file format. :class:`~spacearm.model.intake.Intake` calls them for a reader where the caller
-has asked for repair, and tells every change.
+The functions here know no file format. :class:`~spacearm.model.robot_import.RobotImport` calls them for a reader where
+the caller has asked for repair, and tells every change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.model.massless import joint_space_inertia
 from spacearm.model.parts import Body, Coupling, Inertia, Joint
 from spacearm.model.robot import Robot, bodies_with_mass
-from spacearm.model.weightless import joint_space_inertia
 from spacearm.typing import Array
 
 #: A body that has a moment of inertia but no mass gets the mass with which its largest radius of gyration is this, m:
 #: lighter than any link with such an inertia, and heavy enough for accurate dynamics.
 LARGEST_GYRATION = 1.0
-#: Mass of a body that stands in where nothing resists its joint, as a share of the robot's mass. A base that stands in
-#: is as heavy as the rest, ...
+#: Mass of a body that stands in where nothing resists its joint, as a share of the robot's mass.
 STAND_IN_SHARE = 1e-3
-#: ... and has this mass (kg) where nothing else has any.
+#: A base without mass is made as heavy as the rest, so that neither moves as if the other were not there, whether its
+#: file gives it an inertia or not; it has this mass (kg) where nothing else has any.
 STAND_IN_BASE = 1.0
 #: Density of the ball that stands in, kg/m3: water.
 STAND_IN_DENSITY = 1000.0
@@ -71,13 +71,19 @@ def lightest_mass(tensor: Array) -> float:
     return float(np.linalg.eigvalsh(tensor)[-1]) / LARGEST_GYRATION**2
 
 
-def ball(mass: float) -> Inertia:
+def water_ball(mass: float) -> Inertia:
     """A ball of water: what stands in for a body of which only the mass is known."""
     radius = (3.0 * mass / (4.0 * pi * STAND_IN_DENSITY)) ** (1.0 / 3.0)
     return Inertia(mass, tensor=0.4 * mass * radius**2 * np.eye(3))
 
 
-def unresisted(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
+def base_with_mass(base: Body, mass: float) -> Body:
+    """The base with this mass (kg); its inertia is the one that it has, or that of a ball of water."""
+    tensor = base.inertia.tensor if np.any(base.inertia.tensor) else water_ball(mass).tensor
+    return replace(base, inertia=Inertia(mass, base.inertia.com, tensor))
+
+
+def find_unresisted(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
     """Names of the bodies that a joint moves without any mass or rotor to resist it."""
     heavy = bodies_with_mass(bodies, joints)
     return [joint.child for joint in joints if joint.child not in heavy and joint.rotor is None]

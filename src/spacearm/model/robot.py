@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import ModelError, at, did_you_mean, quoted
-from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, frozen_array
+from spacearm.errors import ModelError, did_you_mean, error_context, quote_text
+from spacearm.model.base import BASE_DOFS, BaseConstraint
+from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, read_only_array
 from spacearm.model.problems import Problems
+from spacearm.text_format import html_table
 from spacearm.typing import Array
-from spacearm.words import html_table
 
-BASE_DOFS = ("base_vx", "base_vy", "base_vz", "base_wx", "base_wy", "base_wz")
 #: Names of the base's position in events; no joint may take them, nor end in ``.rate`` (the rate of a joint).
 BASE_POSITION = ("base_x", "base_y", "base_z")
 RATE_ENDING = ".rate"
@@ -44,7 +44,8 @@ class Robot:
     """A tree of bodies and one-degree-of-freedom joints on a base with six degrees of freedom.
 
     The order in which bodies and joints are given does not matter; they are sorted so that parents come first.
-    ``configurations`` are named joint positions (n numbers each). Body names are frames too.
+    ``configurations`` are named joint positions (n numbers each). Body names are frames too. ``base`` says how the base
+    may move in runs: a word (``free``, ``planar``, ``rail``, ``held``) or a :class:`BaseConstraint`.
     """
 
     name: str
@@ -54,28 +55,34 @@ class Robot:
     thrusters: tuple[Thruster, ...] = ()
     couplings: tuple[Coupling, ...] = ()
     configurations: Mapping[str, Array] = field(default_factory=dict)
+    base: BaseConstraint = field(default_factory=BaseConstraint)
 
     def __post_init__(self) -> None:
         for key, kind in PART_KINDS.items():
             given = getattr(self, key)
             if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
-                raise ModelError(f"{key} is {quoted(given)}", hint=f"expected a sequence of {kind.__name__}")
+                raise ModelError(f"{key} is {quote_text(given)}", hint=f"expected a sequence of {kind.__name__}")
             parts = tuple(given)
             for index, part in enumerate(parts):
                 expect(part, kind, f"{key}[{index}]")
             object.__setattr__(self, key, parts)
         _check_names(self)
-        bodies, joints = _sorted_tree(self.bodies, self.joints)
-        object.__setattr__(self, "configurations", _sorted_configurations(self.configurations, self.joints, joints))
+        bodies, joints = _sort_tree(self.bodies, self.joints)
+        object.__setattr__(self, "configurations", _sort_configurations(self.configurations, self.joints, joints))
         object.__setattr__(self, "bodies", bodies)
         object.__setattr__(self, "joints", joints)
+        object.__setattr__(self, "base", BaseConstraint.from_word(self.base))
         _check_mass(self)
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         if not isinstance(other, Robot):
             return NotImplemented
+        # Hashes are kept: robots that differ, as those of missions do, are mostly told apart by them.
         return (
-            all(getattr(self, key) == getattr(other, key) for key in ("name", *PART_KINDS))
+            hash(self) == hash(other)
+            and all(getattr(self, key) == getattr(other, key) for key in ("name", "base", *PART_KINDS))
             and self.configurations.keys() == other.configurations.keys()
             and all(np.array_equal(self.configurations[key], other.configurations[key]) for key in self.configurations)
         )
@@ -142,14 +149,17 @@ class Robot:
 
     @cached_property
     def wheel_names(self) -> tuple[str, ...]:
-        """Joints that are reaction wheels: a rotor, and beyond it nothing that has mass."""
+        """Joints that are reaction wheels: a rotor without a spring, and beyond it nothing that has mass."""
         carriers = {joint.parent for joint in self.joints}
         massless = {body.name for body in self.bodies if body.inertia.mass == 0.0}
         coupled = {name for coupling in self.couplings for name in (coupling.first, coupling.second)}
         return tuple(
             joint.name
             for joint in self.joints
-            if joint.rotor is not None and joint.child in massless - carriers and joint.name not in coupled
+            if joint.rotor is not None
+            and joint.spring is None
+            and joint.child in massless - carriers
+            and joint.name not in coupled
         )
 
     @cached_property
@@ -185,7 +195,7 @@ class Robot:
                 return frame
         if name in self.body_names:
             return Frame(name, name, Pose())
-        raise self._without("frame", name, (*(frame.name for frame in self.frames), *self.body_names))
+        raise self._no_such_part("frame", name, (*(frame.name for frame in self.frames), *self.body_names))
 
     def thruster(self, name: str) -> Thruster:
         return self.thrusters[_index(tuple(thruster.name for thruster in self.thrusters), name, "thruster")]
@@ -196,10 +206,12 @@ class Robot:
             return self.configurations[name]
         if name == "zero":
             return np.zeros(self.n)
-        raise self._without("configuration", name, (*self.configurations, "zero"))
+        raise self._no_such_part("configuration", name, (*self.configurations, "zero"))
 
-    def _without(self, what: str, name: str, names: Iterable[str]) -> ModelError:
-        return ModelError(f"robot {quoted(self.name)} has no {what} {quoted(name)}", hint=did_you_mean(name, names))
+    def _no_such_part(self, what: str, name: str, names: Iterable[str]) -> ModelError:
+        return ModelError(
+            f"robot {quote_text(self.name)} has no {what} {quote_text(name)}", hint=did_you_mean(name, names)
+        )
 
     # -- the tree -----------------------------------------------------------------------------------------------
 
@@ -240,22 +252,22 @@ class Robot:
 
     def with_inertia_parameters(self, parameters: npt.ArrayLike) -> Robot:
         """A copy with other inertias, (n + 1, 10) parameters in the order of ``bodies``."""
-        array = frozen_array(parameters, (len(self.bodies), 10), "inertia parameters")
+        array = read_only_array(parameters, (len(self.bodies), 10), "inertia parameters")
         bodies = []
         for body, row in zip(self.bodies, array, strict=True):
-            with at(f"body {body.name!r}"):
+            with error_context(f"body {body.name!r}"):
                 bodies.append(replace(body, inertia=Inertia.from_parameters(row)))
         return self.replace(bodies=tuple(bodies))
 
 
 def _read_only(rows: Sequence[Any]) -> Array:
-    """Limits may be infinite, so this is not :func:`frozen_array`."""
+    """Limits may be infinite, so this is not :func:`read_only_array`."""
     array = np.array(rows, dtype=np.float64)
     array.setflags(write=False)
     return array
 
 
-def _sorted_configurations(
+def _sort_configurations(
     configurations: Mapping[str, Array], given: tuple[Joint, ...], joints: tuple[Joint, ...]
 ) -> Mapping[str, Array]:
     """Configurations whose numbers follow the order ``given``, checked and put into the order of ``joints``."""
@@ -268,20 +280,20 @@ def _sorted_configurations(
     result = {}
     for name, values in configurations.items():
         _check_name(name, "configuration")
-        with at(f"configuration {quoted(name)}"):
-            array = frozen_array(values, (len(joints),), "configuration")
+        with error_context(f"configuration {quote_text(name)}"):
+            array = read_only_array(values, (len(joints),), "configuration")
         if name == "zero" and np.any(array):
             raise ModelError(
                 "this name belongs to the configuration in which all joints are at zero",
                 place="configuration 'zero'",
                 hint="choose another name",
             )
-        result[name] = frozen_array(array[order], (len(joints),), "configuration")
+        result[name] = read_only_array(array[order], (len(joints),), "configuration")
     return MappingProxyType(result)
 
 
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
-    return names.index(checks.known(name, names, what, error=ModelError))
+    return names.index(checks.check_name(name, names, what, error=ModelError))
 
 
 def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (), hint: str = "") -> None:
@@ -291,9 +303,9 @@ def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (),
     for index, name in enumerate(names):
         place = places[index] if places else f"{what}[{index}]"
         if name in first:
-            problems.add(f"two are called {quoted(name)}", place=f"{first[name]} and {place}", hint=hint)
+            problems.add(f"two are called {quote_text(name)}", place=f"{first[name]} and {place}", hint=hint)
         first.setdefault(name, place)
-    problems.tell()
+    problems.raise_all()
 
 
 def free_name(name: str, taken: set[str], separator: str = "") -> str:
@@ -310,13 +322,13 @@ def _check_name(name: object, what: str) -> None:
     """A name is text that can be printed, written to any file and typed again."""
     if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
         raise ModelError(
-            f"{quoted(name)} is not a name", place=what, hint="expected printable text without outer blanks"
+            f"{quote_text(name)} is not a name", place=what, hint="expected printable text without outer blanks"
         )
 
 
 def check_joint_name(name: str, place: object = "") -> None:
     """A joint must not be called like another quantity of the state."""
-    with at(place or f"joint {quoted(name)}"):
+    with error_context(place or f"joint {quote_text(name)}"):
         if name in BASE_DOFS:
             raise ModelError("this name belongs to the base's own degrees of freedom")
         if name in BASE_POSITION:
@@ -336,24 +348,24 @@ def _check_names(robot: Robot) -> None:
     for what, parts in groups.items():
         names = [part.name for part in parts]
         for name in names:
-            with problems.collected():
+            with problems.collect_errors():
                 _check_name(name, what)
         if what != "frame":
-            with problems.collected():
+            with problems.collect_errors():
                 check_unique(names, what)
-    problems.tell()
+    problems.raise_all()
     places = [f"body[{i}]" for i in range(len(bodies))] + [f"frame[{i}]" for i in range(len(frames))]
-    with problems.collected():
+    with problems.collect_errors():
         hint = "frames and bodies share one set of names"
         names = [*(body.name for body in bodies), *(frame.name for frame in frames)]
         check_unique(names, "frame", places=places, hint=hint)
     for joint in joints:
-        with problems.collected():
+        with problems.collect_errors():
             check_joint_name(joint.name)
     if not bodies:
-        problems.add("robot has no body", place=f"robot {quoted(robot.name)}", hint="expected at least a base")
+        problems.add("robot has no body", place=f"robot {quote_text(robot.name)}", hint="expected at least a base")
     _check_references(robot, problems)
-    problems.tell()
+    problems.raise_all()
 
 
 #: Fields by which parts refer to others: kind of part, its fields, kind referred to.
@@ -371,28 +383,28 @@ def _check_references(robot: Robot, problems: Problems) -> None:
     for kind, keys, target in _REFERENCES:
         for part in getattr(robot, f"{kind}s"):
             for key in keys:
-                with problems.collected(f"{kind} {quoted(part.name)}"):
-                    checks.known(getattr(part, key), known[target], target, error=ModelError)
+                with problems.collect_errors(f"{kind} {quote_text(part.name)}"):
+                    checks.check_name(getattr(part, key), known[target], target, error=ModelError)
 
 
-def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
+def _sort_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
     """Bodies and joints with parents first, otherwise in the order given; anything but one tree is an error."""
     problems = Problems()
     carrier: dict[str, Joint] = {}
     for joint in joints:
         if joint.parent == joint.child:
-            problems.add(f"joins body {quoted(joint.child)} to itself", place=f"joint {quoted(joint.name)}")
+            problems.add(f"joins body {quote_text(joint.child)} to itself", place=f"joint {quote_text(joint.name)}")
         if joint.child in carrier:
             problems.add(
-                f"body {quoted(joint.child)} is already carried by joint {quoted(carrier[joint.child].name)}",
-                place=f"joint {quoted(joint.name)}",
+                f"body {quote_text(joint.child)} is already carried by joint {quote_text(carrier[joint.child].name)}",
+                place=f"joint {quote_text(joint.name)}",
                 hint="a tree has one joint for each body; close a loop by a coupling",
             )
         carrier[joint.child] = joint
-    problems.tell()
+    problems.raise_all()
     roots = [body.name for body in bodies if body.name not in carrier]
     if not roots:
-        raise ModelError("the joints form a cycle: no body is the base", place=f"joint {quoted(joints[0].name)}")
+        raise ModelError("the joints form a cycle: no body is the base", place=f"joint {quote_text(joints[0].name)}")
     if len(roots) > 1:
         raise ModelError(
             f"the tree is disconnected: {', '.join(map(repr, roots))} are carried by no joint",
@@ -414,7 +426,7 @@ def _sorted_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[t
         lost = [joint.name for joint in joints if joint.name not in placed]
         raise ModelError(
             f"the joints {', '.join(map(repr, lost))} form a cycle apart from the base",
-            place=f"joint {quoted(lost[0])}",
+            place=f"joint {quote_text(lost[0])}",
         )
     by_name = {body.name: body for body in bodies}
     return (by_name[roots[0]], *(by_name[joint.child] for joint in ordered)), tuple(ordered)
@@ -437,13 +449,13 @@ def _check_mass(robot: Robot) -> None:
     problems = Problems()
     base = robot.bodies[0]
     if base.inertia.mass <= 0.0:
-        problems.add("the base has no mass", place=f"body {quoted(base.name)}", hint="expected more than zero")
+        problems.add("the base has no mass", place=f"body {quote_text(base.name)}", hint="expected more than zero")
     heavy = bodies_with_mass(robot.bodies, robot.joints)
     for joint in robot.joints:
         if joint.child not in heavy and joint.rotor is None:
             problems.add(
-                f"body {quoted(joint.child)} and all beyond it are massless, so nothing resists this joint",
-                place=f"joint {quoted(joint.name)}",
+                f"body {quote_text(joint.child)} and all beyond it are massless, so nothing resists this joint",
+                place=f"joint {quote_text(joint.name)}",
                 hint="give the chain's end a mass, or the joint a rotor",
             )
-    problems.tell()
+    problems.raise_all()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError
-from spacearm.model.parts import frozen_array, skew
+from spacearm.model.parts import read_only_array, skew
 from spacearm.typing import Array
 
 #: Below this cosine of the pitch, roll and yaw cannot be told apart and roll is taken as zero.
@@ -35,7 +35,7 @@ def cos_sin(angle: float) -> tuple[float, float]:
 
 def rotation_from_rpy(rpy: npt.ArrayLike) -> Array:
     """The matrix ``Rz(yaw) @ Ry(pitch) @ Rx(roll)`` of (roll, pitch, yaw), radians."""
-    roll, pitch, yaw = (float(angle) for angle in frozen_array(rpy, (3,), "rpy"))
+    roll, pitch, yaw = (float(angle) for angle in read_only_array(rpy, (3,), "rpy"))
     (cr, sr), (cp, sp), (cy, sy) = cos_sin(roll), cos_sin(pitch), cos_sin(yaw)
     return np.array(
         [
@@ -48,7 +48,7 @@ def rotation_from_rpy(rpy: npt.ArrayLike) -> Array:
 
 def rpy_from_rotation(rotation: npt.ArrayLike) -> Array:
     """(roll, pitch, yaw) of a matrix, radians, pitch within a quarter turn; roll is 0 where pitch is +-90 deg."""
-    matrix = frozen_array(rotation, (3, 3), "rotation")
+    matrix = read_only_array(rotation, (3, 3), "rotation")
     cosine = math.hypot(matrix[0, 0], matrix[1, 0])
     pitch = math.atan2(-matrix[2, 0], cosine)
     yaw = math.atan2(matrix[1, 0], matrix[0, 0])
@@ -64,7 +64,7 @@ def rpy_from_rotation(rotation: npt.ArrayLike) -> Array:
 
 def rotation_from_quaternion(wxyz: npt.ArrayLike) -> Array:
     """The matrix of a quaternion (w, x, y, z); its length does not matter, but must not be zero."""
-    quaternion = frozen_array(wxyz, (4,), "quaternion")
+    quaternion = read_only_array(wxyz, (4,), "quaternion")
     # scaled by the largest entry first, so that neither tiny nor huge quaternions under- or overflow
     scale = float(np.abs(quaternion).max())
     if scale == 0.0:
@@ -82,7 +82,7 @@ def rotation_from_quaternion(wxyz: npt.ArrayLike) -> Array:
 
 def quaternion_from_rotation(rotation: npt.ArrayLike) -> Array:
     """The unit quaternion (w, x, y, z) of a matrix, with w >= 0 (Shepperd: divide by the largest component)."""
-    m = frozen_array(rotation, (3, 3), "rotation")
+    m = read_only_array(rotation, (3, 3), "rotation")
     trace = float(np.trace(m))
     # the four rows of 4 * outer(q, q); the one with the largest diagonal is the best conditioned
     rows = np.array(
@@ -100,7 +100,7 @@ def quaternion_from_rotation(rotation: npt.ArrayLike) -> Array:
 
 def rotation_about(axis: npt.ArrayLike, angle: float) -> Array:
     """The matrix of a turn by ``angle`` (rad) about ``axis`` (any length but zero), right-handed."""
-    direction = frozen_array(axis, (3,), "axis")
+    direction = read_only_array(axis, (3,), "axis")
     length = float(np.linalg.norm(direction))
     if length == 0.0 or not math.isfinite(length):
         raise ModelError("axis has no direction", hint="expected three numbers, not all zero")

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from spacearm.errors import ModelError, clipped
+from spacearm.errors import ModelError, clip_text
 
 #: Numbers beyond this are a mistake in SI units, and their products could overflow.
 MAX_NUMBER = 1e30
@@ -87,7 +87,7 @@ def parse(text: str | bytes, root: str | None, *, bounds: Bounds = BOUNDS, file:
     """
     if len(text) > bounds.file_bytes:
         raise ModelError(f"text is longer than {bounds.file_bytes:,} bytes", hint=bounds.lift("file_bytes"))
-    builder = _Builder(bounds, file)
+    builder = _BoundedTreeBuilder(bounds, file)
     parser = DefusedXMLParser(target=builder, forbid_dtd=True)
     builder.parser = parser.parser
     try:
@@ -105,11 +105,11 @@ def parse(text: str | bytes, root: str | None, *, bounds: Bounds = BOUNDS, file:
             raise
         raise ModelError(f"not readable as XML text: {error}") from error
     if root is not None and element.tag != root:
-        raise ModelError(f"the root element is <{clipped(element.tag)}>", hint=f"expected <{root}>")
+        raise ModelError(f"the root element is <{clip_text(element.tag)}>", hint=f"expected <{root}>")
     return element
 
 
-class _Builder(TreeBuilder):
+class _BoundedTreeBuilder(TreeBuilder):
     """Builds the tree, and stops where it grows too large."""
 
     parser: Any = None
@@ -161,11 +161,11 @@ def numbers(text: str, count: int, what: str) -> list[float]:
     return [number(word, what) for word in words]
 
 
-def shown(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as text that reads back to the same double."""
     return repr(float(value) + 0.0)  # + 0.0 turns -0.0 into 0.0
 
 
-def shown_all(values: object) -> str:
+def format_numbers(values: object) -> str:
     """Several numbers as text."""
-    return " ".join(shown(value) for value in values)  # type: ignore[attr-defined]
+    return " ".join(format_number(value) for value in values)  # type: ignore[attr-defined]

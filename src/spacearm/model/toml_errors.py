@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from spacearm.errors import ModelError, did_you_mean
-from spacearm.model.toml_schema import RobotFile, Table, shortened
+from spacearm.model.toml_schema import RobotFile, TomlTable, shorten_value
 
 #: Endings by which other formats and data sheets mark a unit.
 UNIT_ENDINGS = ("degree", "degrees", "deg", "rad", "mm", "cm", "m", "g", "kg", "kgmm2", "kgm2", "gmm2", "n", "nm")
@@ -51,7 +51,9 @@ class Place:
         return f"{self.path} ({self.name!r})" if self.name else self.path
 
 
-def schema_errors(error: ValidationError, data: Mapping[str, Any], root: type[Table] = RobotFile) -> list[ModelError]:
+def schema_errors(
+    error: ValidationError, data: Mapping[str, Any], root: type[TomlTable] = RobotFile
+) -> list[ModelError]:
     """All faults, each with its place; unknown keys first, since they explain keys that are missing.
 
     ``root`` is the schema of the whole file, from which the known keys of each table are read.
@@ -60,31 +62,31 @@ def schema_errors(error: ValidationError, data: Mapping[str, Any], root: type[Ta
     errors = []
     for fault in faults:
         loc = tuple(fault["loc"])
-        message, hint = _say(fault, loc, root)
+        message, hint = _describe_fault(fault, loc, root)
         errors.append(ModelError(message, place=str(_place(loc, data)), hint=hint))
     return errors
 
 
-def _say(fault: ErrorDetails, loc: Sequence[int | str], root: type[Table]) -> tuple[str, str]:
+def _describe_fault(fault: ErrorDetails, loc: Sequence[int | str], root: type[TomlTable]) -> tuple[str, str]:
     context = fault.get("ctx", {})
     kind, key = fault["type"], str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
         table = _table(loc, root)
-        return f"unknown key {key!r}", table.moved.get(key) or suggestion(key, table.model_fields)
+        return f"unknown key {key!r}", table.key_changes.get(key) or suggestion(key, table.model_fields)
     if kind == "missing":
         field = _table(loc, root).model_fields.get(key)
         return f"{key!r} is missing", (field and field.description) or ""
     if kind == "literal_error" and key == "[key]":
-        moved = _table(loc[:-2], root).moved.get(f"{loc[-3]}.{loc[-2]}")
+        moved = _table(loc[:-2], root).key_changes.get(f"{loc[-3]}.{loc[-2]}")
         return f"unknown key {fault['input']!r}", moved or f"expected {context['expected']}"
     if kind == "literal_error":
         return f"value is {fault['input']!r}", f"expected {context['expected']}"
     if kind == "string_type":
-        return f"{shortened(fault['input'])} is not text", "expected text in quotes"
+        return f"{shorten_value(fault['input'])} is not text", "expected text in quotes"
     if kind == "list_type":
-        return f"{shortened(fault['input'])} is not a list", _table_hint(key, len(loc))
+        return f"{shorten_value(fault['input'])} is not a list", _table_hint(key, len(loc))
     if kind in ("model_type", "dict_type", "model_attributes_type"):
-        return f"{shortened(fault['input'])} is not a table", "expected { key = value, ... }"
+        return f"{shorten_value(fault['input'])} is not a table", "expected { key = value, ... }"
     if kind == "too_short":
         return f"there is no {key!r}", "expected at least one"
     if kind == "spacearm":
@@ -110,7 +112,7 @@ def suggestion(key: str, known: Iterable[str]) -> str:
     return did_you_mean(key, words)
 
 
-def _table(loc: Sequence[int | str], root: type[Table]) -> type[Table]:
+def _table(loc: Sequence[int | str], root: type[TomlTable]) -> type[TomlTable]:
     """The table in which a key stands."""
     table = root
     for part in loc[:-1]:
@@ -119,9 +121,9 @@ def _table(loc: Sequence[int | str], root: type[Table]) -> type[Table]:
     return table
 
 
-def table_in(annotation: object) -> type[Table] | None:
+def table_in(annotation: object) -> type[TomlTable] | None:
     """The table that an annotation speaks of, if any."""
-    if isinstance(annotation, type) and issubclass(annotation, Table):
+    if isinstance(annotation, type) and issubclass(annotation, TomlTable):
         return annotation
     return next((found for part in get_args(annotation) if (found := table_in(part)) is not None), None)
 

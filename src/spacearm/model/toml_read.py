@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
-from spacearm.errors import ModelError, at, clipped, similar_files
+from spacearm.errors import ModelError, clip_text, error_context, similar_files
+from spacearm.model.appendages import Appendage, Mode, add_appendage, make_boom
 from spacearm.model.dh import dh_links
-from spacearm.model.intake import Reading
+from spacearm.model.edit import add_parts
+from spacearm.model.mounts import Mount, read_mount
 from spacearm.model.parts import (
     Body,
     Coupling,
@@ -32,33 +34,40 @@ from spacearm.model.parts import (
 )
 from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
+from spacearm.model.robot_import import Reading
+from spacearm.model.tanks import Tank, add_tank
 from spacearm.model.toml_errors import Place, schema_errors
 from spacearm.model.toml_schema import (
+    AppendageTable,
     BodyTable,
+    BoomTable,
     CouplingTable,
     DhTable,
     FrameTable,
     JointKeys,
     JointTable,
     RobotFile,
+    TankTable,
     ThrusterTable,
     TransmissionTable,
     WheelTable,
 )
 from spacearm.model.toml_values import (
     LARGEST_ANGLE,
-    coupling_of,
+    base_of,
     dh_row,
-    doubt_angle,
     friction_of,
     inertia_of,
     limits_of,
+    make_coupling,
     pose_of,
     rest_of,
     shapes_of,
+    thrusters_of,
+    warn_of_degrees,
+    wheels_of,
 )
 from spacearm.model.visuals import mesh_file, with_meshes
-from spacearm.model.wheels import wheel
 from spacearm.typing import Array
 
 T = TypeVar("T")
@@ -84,12 +93,16 @@ FILE_USES = {
 }
 #: A robot with more joints than this is a mistake too; the compiled engine is meant for some tens.
 MOST_JOINTS = 2000
+#: Tables with an ``origin`` on a body.
+PlacedTable = JointTable | DhTable | FrameTable | AppendageTable | BoomTable | TankTable
 
 
 def read_toml(path: str | Path, reading: Reading | None = None) -> Robot:
-    """The robot in a TOML file, which says what it means: nothing in ``reading`` concerns it."""
-    with at(file=path):
-        return with_meshes(robot_from_toml(read_text(Path(path))), lambda file: mesh_file(file, Path(path).parent))
+    """The robot in a TOML file, which says what it means: of ``reading`` only the depth concerns it."""
+    folder = Path(path).parent
+    with error_context(file=path):
+        data = parse_toml(read_text(Path(path)))
+        return with_meshes(robot_from_tables(data, folder, reading), lambda file: mesh_file(file, folder))
 
 
 def read_text(path: Path, largest: int = LARGEST_FILE) -> str:
@@ -136,14 +149,14 @@ def robot_from_toml(text: str) -> Robot:
     return robot_from_tables(parse_toml(text))
 
 
-def robot_from_tables(data: dict[str, Any]) -> Robot:
-    """The robot of these tables, as a TOML file has them."""
+def robot_from_tables(data: dict[str, Any], folder: Path | None = None, reading: Reading | None = None) -> Robot:
+    """The robot of these tables, as a TOML file has them; robots that it mounts lie in ``folder``."""
     require_file_type(data, ROBOT_FILE)
     try:
         file = RobotFile.model_validate(data)
     except ValidationError as error:
-        raise ModelErrors.of(schema_errors(error, data)) from None
-    return _Builder(file).robot()
+        raise ModelErrors.from_problems(schema_errors(error, data)) from None
+    return _RobotBuilder(file).robot(folder, reading or Reading())
 
 
 def parse_toml(text: str, expected: str = "[robot] and [[body]] tables") -> dict[str, Any]:
@@ -190,7 +203,7 @@ def _refuse_depth(document: dict[str, Any]) -> None:
                     if len(key) > LONGEST_KEY:
                         raise ModelError(
                             f"a key has {len(key)} characters",
-                            place=f"{place}.{clipped(key)}".lstrip("."),
+                            place=f"{place}.{clip_text(key)}".lstrip("."),
                             hint=f"expected at most {LONGEST_KEY}",
                         )
                     if isinstance(child, dict | list):
@@ -200,27 +213,27 @@ def _refuse_depth(document: dict[str, Any]) -> None:
         if not below:
             return
         level = below
-    raise ModelError(f"is nested more than {DEEPEST} deep", place=clipped(level[0][0]))
+    raise ModelError(f"is nested more than {DEEPEST} deep", place=clip_text(level[0][0]))
 
 
 #: Parts that were made of tables, by what the tables hold: of many robots that differ in little, most are the same.
-_made: dict[tuple[type, str], Any] = {}
-MOST_MADE = 4096
+_part_cache: dict[tuple[type, str], Any] = {}
+MOST_CACHED_PARTS = 4096
 
 
-def _once(table: Any, make: Callable[[], T]) -> T:
+def _make_cached(table: Any, make: Callable[[], T]) -> T:
     """What ``make`` makes of this table and of nothing else; parts never change, so that robots may share them."""
     # By content: a campaign reads thousands of robots that differ in one number.
     key = type(table), repr(table)
-    if key not in _made:
-        if len(_made) >= MOST_MADE:
-            _made.clear()
-        _made[key] = make()
-    found: T = _made[key]
+    if key not in _part_cache:
+        if len(_part_cache) >= MOST_CACHED_PARTS:
+            _part_cache.clear()
+        _part_cache[key] = make()
+    found: T = _part_cache[key]
     return found
 
 
-class _Builder:
+class _RobotBuilder:
     """Collects the parts. ``frames`` holds, for bodies of a standard DH table, the table's link frame in the body's own
     frame: all that the file places on such a body is given in the link frame."""
 
@@ -236,41 +249,90 @@ class _Builder:
         #: where in the file each body, joint and coupling stands, in the order of the lists above
         self.places: dict[str, list[str]] = {"body": [], "joint": [], "coupling": []}
 
-    def robot(self) -> Robot:
+    def robot(self, folder: Path | None, reading: Reading) -> Robot:
         file = self.file
         count = len(file.joint) + len(file.wheel) + sum(len(table.row) for table in file.dh)
         if count > MOST_JOINTS:
             raise ModelError(f"there are {count} joints", place="joint", hint=f"expected at most {MOST_JOINTS}")
-        self.made("body", self.add_body)
-        self.made("dh", self.add_dh)
-        self.made("joint", self.add_joint)
-        self.made("wheel", self.add_wheel)
-        frames = self.made("frame", lambda each, place: Frame(each.name, each.body, self.on(each.body, each, place)))
-        self.made("coupling", self.add_coupling)
-        self.problems.tell()  # the tree can only be judged when every part is there
+        self.make_parts("body", self.add_body)
+        self.make_parts("dh", self.add_dh)
+        self.make_parts("joint", self.add_joint)
+        self.make_parts("wheel", self.add_wheel)
+        frames = self.make_parts(
+            "frame", lambda each, place: Frame(each.name, each.body, self.pose_on_body(each.body, each, place))
+        )
+        mounts = self.make_parts("mount", lambda each, place: read_mount(each, place, folder, reading))
+        self.make_parts("coupling", self.add_coupling)
+        self.problems.raise_all()  # the tree can only be judged when every part is there
         self.check_names()
-        thrusters = self.made("thruster", self.thruster)
-        self.problems.tell()
+        thrusters = self.make_parts("thruster", self.thrusters)
+        self.problems.raise_all()
+        own = {body.name for body in self.bodies} if mounts else {frame.body for frame in frames}
         robot = Robot(
             file.robot.name,
             tuple(self.bodies),
             tuple(self.joints),
-            tuple(frames),
-            tuple(thrusters),
+            tuple(frame for frame in frames if frame.body in own),
+            tuple(each for several in thrusters for each in several),
             tuple(self.couplings),
-            self.configurations(),
+            {} if mounts else self.configurations(),
+            base_of(file.base, Place("base")),
         )
+        if mounts:
+            robot = self.with_mounts(robot, mounts, [frame for frame in frames if frame.body not in own])
         if file.robot.base is not None and robot.bodies[0].name != file.robot.base:
             raise ModelError(
                 f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
             )
+        return self.add_flexible_parts(robot)
+
+    def add_flexible_parts(self, robot: Robot) -> Robot:
+        """The robot with its appendages, booms and tanks, which bring joints of their own."""
+        modes = sum(len(table.mode) for table in self.file.appendage)
+        modes += sum(3 * max(0, table.modes) for table in self.file.boom) + 2 * len(self.file.tank)
+        if robot.n + modes > MOST_JOINTS:
+            hint = f"expected at most {MOST_JOINTS} joints in all"
+            raise ModelError(f"there are {robot.n} joints and {modes} modes", place="appendage", hint=hint)
+
+        def add(kind: str, extend: Callable[[Robot, Any, Pose, Place], Robot]) -> None:
+            nonlocal robot
+            for index, table in enumerate(getattr(self.file, kind)):
+                place = Place(f"{kind}[{index}]", table.name)
+                with error_context(place):
+                    robot = extend(robot, table, self.pose_on_body(table.body, table, place), place)
+
+        add("appendage", _extend_by_appendage)
+        add("boom", _extend_by_boom)
+        add("tank", _extend_by_tank)
         return robot
 
-    def made(self, kind: str, make: Callable[[Any, Place], T]) -> list[T]:
+    def with_mounts(self, robot: Robot, mounts: list[Mount], frames: list[Frame]) -> Robot:
+        """The robot with those that it mounts, frames on these, and the configurations of the whole."""
+        for mount in mounts:
+            placed = mount.placement
+            if mount.frame in self.frames:
+                placed = self.frames[mount.frame] @ placed
+            robot = mount.attach_to(robot, placed)
+        mine = {joint.name for joint in self.joints}
+        for joint in robot.joints:
+            if joint.name not in mine:
+                self.joints.append(joint)
+                self.sources.append(self.entries)
+                self.entries += 1
+        if frames:
+            robot = add_parts(robot, frames=frames)
+        names = [joint.name for joint in self.joints]
+        own = {
+            key: np.array([dict(zip(names, values, strict=True))[name] for name in robot.joint_names])
+            for key, values in self.configurations().items()
+        }
+        return robot.replace(configurations={**robot.configurations, **own})
+
+    def make_parts(self, kind: str, make: Callable[[Any, Place], T]) -> list[T]:
         """What ``make`` makes of each table of this kind; problems are kept."""
         tables, result = getattr(self.file, kind), []
         for index, table in enumerate(tables):
-            with self.problems.collected():
+            with self.problems.collect_errors():
                 path = kind if kind == "dh" and len(tables) == 1 else f"{kind}[{index}]"
                 result.append(make(table, Place(path, getattr(table, "name", ""))))
         return result
@@ -291,29 +353,31 @@ class _Builder:
         for joint, path in zip(self.joints, places["joint"], strict=True):
             check_joint_name(joint.name, Place(path, joint.name))
 
-    def on(self, body: str, table: JointTable | DhTable | FrameTable, place: Place) -> Pose:
+    def pose_on_body(
+        self, body: str, table: JointTable | DhTable | FrameTable | AppendageTable | BoomTable | TankTable, place: Place
+    ) -> Pose:
         """The pose that a table gives on this body, in the body's own frame."""
-        pose = _once(table.origin, lambda: pose_of(table.origin, place.key("origin")))
+        pose = _make_cached(table.origin, lambda: pose_of(table.origin, place.key("origin")))
         return self.frames[body] @ pose if body in self.frames else pose
 
     def add_body(self, table: BodyTable, place: Place) -> None:
-        body = _once(table, lambda: Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
+        body = _make_cached(table, lambda: Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
         self.bodies.append(body)
         self.places["body"].append(place.path)
 
     def add_coupling(self, table: CouplingTable, place: Place) -> None:
-        self.couplings.append(coupling_of(table, self.joints, place))
+        self.couplings.append(make_coupling(table, self.joints, place))
         self.places["coupling"].append(place.path)
 
     def add_joint(self, table: JointTable, place: Place) -> None:
-        placement = self.on(table.parent, table, place)
-        with at(place.key("axis"), fallback=True):
+        placement = self.pose_on_body(table.parent, table, place)
+        with error_context(place.key("axis"), fallback=True):
             axis = unit_vector(table.axis, "axis")
         self.add(table, place, table.name, table.parent, table.child, placement=placement, axis=axis)
 
     def add_dh(self, table: DhTable, place: Place) -> None:
         rows = [dh_row(row, place.key(f"row[{index}]")) for index, row in enumerate(table.row)]
-        links = dh_links(rows, table.convention, self.on(table.base, table, place))
+        links = dh_links(rows, table.convention, self.pose_on_body(table.base, table, place))
         parent = table.base
         for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
             here = Place(f"{place.path}.row[{index}]", row.joint)
@@ -330,20 +394,20 @@ class _Builder:
         turns = keys.kind == "revolute"
         spring, rotor, motor = None, None, keys.transmission
         if keys.spring is not None:
-            with at(place.key("spring"), fallback=True):
+            with error_context(place.key("spring"), fallback=True):
                 spring = Spring(keys.spring.stiffness, rest_of(keys.spring, turns, place.key("spring")))
         if keys.rotor is not None:
-            with at(place.key("rotor"), fallback=True):
+            with error_context(place.key("rotor"), fallback=True):
                 rotor = Rotor(keys.rotor.inertia, keys.rotor.ratio)
         laws: dict[str, Any] = {"spring": spring, "damping": keys.damping, "rotor": None if motor else rotor}
         laws["limits"] = limits_of(keys.limits, turns, place.key("limits"))
         laws["friction"] = friction_of(keys.friction, place.key("friction"))
-        with at(place, fallback=True):
+        with error_context(place, fallback=True):
             self.joints.append(Joint(name, keys.kind, parent, child, **where, **laws))
         self.places["joint"].append(place.path)
         self.sources.append(self.entries)
         if motor is not None:
-            with at(place.key("transmission"), fallback=True):
+            with error_context(place.key("transmission"), fallback=True):
                 self.add_motor(motor, place.key("transmission"), rotor, **where)
         self.entries += 1
 
@@ -364,40 +428,27 @@ class _Builder:
             self.places[what].append(place.path)
         self.sources.append(self.entries)
 
-    def thruster(self, table: ThrusterTable, place: Place) -> Thruster:
-        return self._thruster(table, place) if self.frames else _once(table, lambda: self._thruster(table, place))
-
-    def _thruster(self, table: ThrusterTable, place: Place) -> Thruster:
-        frame = self.frames.get(table.body, Pose())
-        with at(place.key("direction"), fallback=True):
-            direction = unit_vector(table.direction, "direction")
-        if table.body in self.frames:
-            direction = frame.rotation @ direction
-        with at(place, fallback=True):
-            position = frame.rotation @ np.array(table.position) + frame.translation
-            last = (table.force, table.minimum_pulse, table.specific_impulse)
-            return Thruster(table.name, table.body, position, direction, *last)
+    def thrusters(self, table: ThrusterTable, place: Place) -> list[Thruster]:
+        frame = self.frames.get(table.body)
+        if frame is not None:
+            return thrusters_of(table, place, frame)
+        return _make_cached(table, lambda: thrusters_of(table, place))
 
     def add_wheel(self, table: WheelTable, place: Place) -> None:
-        """A reaction wheel: in configurations it stands at zero unless all numbers are given."""
-        with at(place.key("axis"), fallback=True):
-            axis = unit_vector(table.axis, "axis")
-        if table.body in self.frames:
-            axis = self.frames[table.body].rotation @ axis
-        with at(place, fallback=True):
-            body, joint = wheel(table.name, table.body, axis, table.inertia, table.torque, table.speed)
-        self.bodies.append(body)
-        self.joints.append(joint)
-        for what in ("body", "joint"):
-            self.places[what].append(place.path)
-        self.sources.append(-1)
+        """Reaction wheels: in configurations they stand at zero unless all numbers are given."""
+        for body, joint in wheels_of(table, place, self.frames.get(table.body)):
+            self.bodies.append(body)
+            self.joints.append(joint)
+            for what in ("body", "joint"):
+                self.places[what].append(place.path)
+            self.sources.append(-1)
 
     def configurations(self) -> dict[str, Array]:
         result: dict[str, Array] = {}
         for section in ("configurations", "configurations_deg"):
             for name, values in getattr(self.file, section).items():
                 place = Place(f"{section}.{name}")
-                with at(place):
+                with error_context(place):
                     if name in result:
                         raise ModelError("this configuration is given twice")
                     result[name] = self.configuration(values, section.endswith("_deg"), place)
@@ -417,5 +468,24 @@ class _Builder:
         if degrees:
             return np.where(turns, np.deg2rad(array), array)
         if np.any(np.abs(array[turns]) > LARGEST_ANGLE):
-            doubt_angle(float(np.abs(array[turns]).max()), place, "configurations_deg")
+            warn_of_degrees(float(np.abs(array[turns]).max()), place, "configurations_deg")
         return array
+
+
+def _extend_by_appendage(robot: Robot, table: AppendageTable, pose: Pose, place: Place) -> Robot:
+    modes = tuple(Mode(mode.frequency, mode.translation, mode.rotation, mode.damping) for mode in table.mode)
+    return add_appendage(robot, table.body, Appendage(table.name, inertia_of(table, place), modes), pose)
+
+
+def _extend_by_boom(robot: Robot, table: BoomTable, pose: Pose, _: Place) -> Robot:
+    stiffness, torsion = (table.stiffness_y, table.stiffness_z), table.torsion
+    twist = None if torsion is None else (torsion.stiffness, torsion.inertia)
+    boom = make_boom(
+        table.name, table.length, table.mass, stiffness, modes=table.modes, damping=table.damping, torsion=twist
+    )
+    return add_appendage(robot, table.body, boom, pose)
+
+
+def _extend_by_tank(robot: Robot, table: TankTable, pose: Pose, _: Place) -> Robot:
+    given = table.model_dump(exclude={"body", "origin"})
+    return add_tank(robot, table.body, Tank(**given), pose)

@@ -19,7 +19,7 @@ def _fail(message: str, hint: str = "") -> PydanticCustomError:
     return PydanticCustomError("spacearm", "{message}", {"message": message, "hint": hint})
 
 
-def shortened(value: object) -> str:
+def shorten_value(value: object) -> str:
     """A value as it is written, cut to some forty characters."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
@@ -31,7 +31,7 @@ LARGEST_NUMBER = 1e30
 
 def _any_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _fail(f"{shortened(value)} is not a number", "expected a number without quotes")
+        raise _fail(f"{shorten_value(value)} is not a number", "expected a number without quotes")
     try:
         number = float(value)
     except OverflowError:
@@ -50,12 +50,12 @@ def _finite_number(value: object) -> float:
     return number
 
 
-def whole(low: int, high: int) -> BeforeValidator:
+def integer_between(low: int, high: int) -> BeforeValidator:
     """Whole numbers from ``low`` to ``high``."""
 
     def check(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _fail(f"{shortened(value)} is not a whole number", "expected a number without quotes and point")
+            raise _fail(f"{shorten_value(value)} is not a whole number", "expected a number without quotes and point")
         if not low <= value <= high:
             shown = value if abs(value) < 10**20 else "too large"
             raise _fail(f"value is {shown}", f"expected a whole number from {low} to {high}")
@@ -64,7 +64,7 @@ def whole(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def above_zero(least: float = 0.0) -> BeforeValidator:
+def positive_number(least: float = 0.0) -> BeforeValidator:
     """Numbers above zero, at least ``least``."""
 
     def check(value: object) -> float:
@@ -81,7 +81,7 @@ def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
 
     def check(value: object) -> object:
         if not isinstance(value, list):
-            raise _fail(f"{shortened(value)} is not a list", expected)
+            raise _fail(f"{shorten_value(value)} is not a list", expected)
         if len(value) not in lengths:
             raise _fail(f"list has length {len(value)}", expected)
         return value
@@ -89,20 +89,20 @@ def _count(*lengths: int, what: str = "numbers") -> Callable[[Any], Any]:
     return check
 
 
-def _without_controls(text: str) -> str:
+def _refuse_controls(text: str) -> str:
     if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text):
-        raise _fail(f"{shortened(text)} holds control characters", "expected printable text in one line")
+        raise _fail(f"{shorten_value(text)} holds control characters", "expected printable text in one line")
     return text
 
 
 #: Names and titles; data files and terminals cannot hold every character.
-Name = Annotated[str, Strict(), AfterValidator(_without_controls)]
+Name = Annotated[str, Strict(), AfterValidator(_refuse_controls)]
 Number = Annotated[float, BeforeValidator(_finite_number)]
 #: Where a random number generator starts.
-Seed = Annotated[int, whole(0, 2**63 - 1)]
+Seed = Annotated[int, integer_between(0, 2**63 - 1)]
 #: What is computed in time lasts at least so long, s: below that, times cannot be told apart.
 SHORTEST = 1e-9
-Duration = Annotated[float, above_zero(SHORTEST)]
+Duration = Annotated[float, positive_number(SHORTEST)]
 Limit = Annotated[float, BeforeValidator(_any_number)]
 Vector3 = Annotated[list[Number], BeforeValidator(_count(3))]
 Vector4 = Annotated[list[Number], BeforeValidator(_count(4))]
@@ -111,20 +111,35 @@ Moments = Annotated[list[Number], BeforeValidator(_count(3, 6))]
 Kind = Literal["revolute", "prismatic"]
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table of the file; keys that it does not know are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     #: Keys of older files, and where to say it now.
-    moved: ClassVar[Mapping[str, str]] = {}
+    key_changes: ClassVar[Mapping[str, str]] = {}
 
 
-class RobotTable(Table):
+class RobotHeaderTable(TomlTable):
     name: Name
     base: Name | None = None
 
 
-class Turn(Table):
+def _bare_kind(value: object) -> object:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class BaseTable(TomlTable):
+    """How the base may move; ``base = "planar"`` stands for ``base = { kind = "planar" }``."""
+
+    kind: Literal["free", "planar", "rail", "held"]
+    axis: Vector3 | None = None
+
+
+#: How a base may move, as a word or a table.
+BaseKey = Annotated[BaseTable, BeforeValidator(_bare_kind)]
+
+
+class RotationTable(TomlTable):
     """A rotation, in one of its forms."""
 
     rpy: Vector3 | None = None
@@ -133,57 +148,57 @@ class Turn(Table):
     rotation: Matrix3 | None = None
 
 
-class Origin(Turn):
+class Origin(RotationTable):
     xyz: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
-class InertialKeys(Table):
+class InertialKeys(TomlTable):
     mass: Number
     com: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
     inertia: Moments | None = None
     inertia_about: Literal["com", "origin"] = "com"
-    inertia_axes: Turn | None = None
+    inertia_axes: RotationTable | None = None
 
 
-def _listed(value: object) -> object:
+def _wrap_in_list(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
-class VisualTable(Table):
+class VisualTable(TomlTable):
     """A shape that a body is drawn with."""
 
     shape: Literal["box", "cylinder", "capsule", "sphere", "ellipsoid", "mesh"]
-    size: Annotated[list[Number], BeforeValidator(_listed)] | None = None
+    size: Annotated[list[Number], BeforeValidator(_wrap_in_list)] | None = None
     origin: Origin = Field(default_factory=Origin)
     colour: Name = ""
     mesh: Name = ""
 
 
-class CollisionTable(Table):
+class CollisionTable(TomlTable):
     """A shape by which a body may touch others."""
 
     shape: Literal["box", "cylinder", "capsule", "sphere", "plane", "disc", "cone", "hole", "ring"]
-    size: Annotated[list[Number], BeforeValidator(_listed)] = Field(default_factory=list)
+    size: Annotated[list[Number], BeforeValidator(_wrap_in_list)] = Field(default_factory=list)
     origin: Origin = Field(default_factory=Origin)
 
 
-class ShapeKeys(Table):
+class ShapeKeys(TomlTable):
     visual: list[VisualTable] = Field(default_factory=list, max_length=1000)
     collision: list[CollisionTable] = Field(default_factory=list, max_length=1000)
 
 
-class SpringTable(Table):
+class SpringTable(TomlTable):
     stiffness: Number
     rest: Number | None = None
     rest_deg: Number | None = None
 
 
-class FrictionTable(Table):
+class FrictionTable(TomlTable):
     coulomb: Number
     static: Number | None = None
 
 
-class LimitsTable(Table):
+class LimitsTable(TomlTable):
     lower: Limit | None = None
     lower_deg: Limit | None = None
     upper: Limit | None = None
@@ -193,7 +208,7 @@ class LimitsTable(Table):
     effort: Limit | None = None
 
 
-class RotorTable(Table):
+class RotorTable(TomlTable):
     inertia: Number
     ratio: Number = 1.0
 
@@ -204,7 +219,7 @@ class TransmissionTable(SpringTable):
     motor_friction: FrictionTable | None = None
 
 
-class JointKeys(Table):
+class JointKeys(TomlTable):
     kind: Kind = "revolute"
     spring: SpringTable | None = None
     damping: Number = 0.0
@@ -238,33 +253,42 @@ class DhRowTable(InertialKeys, JointKeys, ShapeKeys):
     theta_deg: Number | None = None
 
 
-class DhTable(Table):
+class DhTable(TomlTable):
     convention: Literal["craig", "standard"]
     base: Name
     origin: Origin = Field(default_factory=Origin)
     row: list[DhRowTable] = Field(min_length=1)
 
 
-class FrameTable(Table):
+class FrameTable(TomlTable):
     name: Name
     body: Name
     origin: Origin = Field(default_factory=Origin)
 
 
-class ThrusterTable(Table):
+class ThrusterTable(TomlTable):
+    """A thruster, or a set of them on a box."""
+
     name: Name
     body: Name
-    position: Vector3
-    direction: Vector3
+    position: Vector3 | None = None
+    direction: Vector3 | None = None
+    set: Literal[12, 16] | None = None
+    size: Vector3 | None = None
     force: Number
     minimum_pulse: Number = 0.0
     specific_impulse: Limit = math.inf
 
 
-class WheelTable(Table):
+class WheelTable(TomlTable):
+    """A reaction wheel, or a set of them."""
+
     name: Name
     body: Name
-    axis: Vector3
+    axis: Vector3 | None = None
+    set: Literal["pyramid", "orthogonal"] | None = None
+    tilt: Number | None = None
+    tilt_deg: Number | None = None
     inertia: Number
     torque: Limit = math.inf
     speed: Limit = math.inf
@@ -278,14 +302,102 @@ class CouplingTable(SpringTable):
     ratio: Number = 1.0
 
 
+class ModeTable(TomlTable):
+    """A mode of an appendage whose root is held, its shape normalised to a modal mass of 1 kg."""
+
+    frequency: Number
+    damping: Number = 0.005
+    translation: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    rotation: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+class AppendageTable(InertialKeys):
+    """A flexible appendage by its modes; mass properties in the frame of its root."""
+
+    name: Name
+    body: Name
+    origin: Origin = Field(default_factory=Origin)
+    mode: list[ModeTable] = Field(min_length=1, max_length=100)
+
+
+class TorsionTable(TomlTable):
+    stiffness: Number
+    inertia: Number
+
+
+class BoomTable(TomlTable):
+    """A uniform Euler-Bernoulli beam from its root along x."""
+
+    name: Name
+    body: Name
+    origin: Origin = Field(default_factory=Origin)
+    length: Number
+    mass: Number
+    stiffness_y: Limit = math.inf
+    stiffness_z: Limit = math.inf
+    torsion: TorsionTable | None = None
+    modes: int = 3
+    damping: Number = 0.005
+
+
+class TankTable(TomlTable):
+    """A cylindrical tank with a free surface; its bottom at the origin, its axis along z."""
+
+    name: Name
+    body: Name
+    origin: Origin = Field(default_factory=Origin)
+    radius: Number
+    mass: Number
+    density: Number
+    acceleration: Number = 0.0
+    surface_tension: Number = 0.0
+    damping: Number = 0.01
+
+
+class RobotFileKeys(TomlTable):
+    """A robot of another file, and how it is read."""
+
+    file: Name = Field(description="a robot file, relative to this file, or a name of the catalogue")
+    repair: Annotated[bool, Strict()] = Field(False, description="replace impossible values by the nearest possible")
+    base: Name | None = Field(None, description="body to take as the base, of URDF and MJCF")
+    base_mass: Number | None = Field(None, description="mass of a base to which URDF or MJCF gives none, kg")
+    scale: Number | None = Field(None, description="factor on all lengths; the robot then moves as before, in its size")
+    scale_mass: Number | None = Field(None, description="factor on all masses; the cube of `scale` unless given")
+    rename: dict[Name, Name] = Field(default_factory=dict, description="new names of parts by their old ones")
+
+
+class MountTable(RobotFileKeys):
+    """A robot that is mounted by its base."""
+
+    frame: Name | None = Field(None, description="what it is mounted on: a body or a frame; the base unless given")
+    origin: Origin = Field(
+        default_factory=Origin, description="pose of its base there: `xyz`, and `rpy_deg` or another"
+    )
+    prefix: Name = Field("", description="in front of the names of its parts")
+    base_inertia: Annotated[bool, Strict()] = Field(True, description="false: without the mass of its base")
+
+
+#: Robots that one file mounts, at most.
+Mounts = Annotated[list[MountTable], Field(max_length=32)]
+
+
+class AssembledRobotTable(RobotFileKeys):
+    """A robot: its file, how that is read, and what is added to it."""
+
+    mount: Mounts = Field(default_factory=list, description="robots to mount on it")
+    wheel: list[WheelTable] = Field(default_factory=list, description="wheels, as in a robot file")
+    thruster: list[ThrusterTable] = Field(default_factory=list, description="thrusters, as in a robot file")
+
+
 def _one_or_more(value: object) -> object:
     return [value] if isinstance(value, dict) else value
 
 
-class RobotFile(Table):
+class RobotFile(TomlTable):
     """The whole file."""
 
-    robot: RobotTable
+    robot: RobotHeaderTable
+    base: BaseKey | None = None
     body: list[BodyTable] = Field(min_length=1)
     joint: list[JointTable] = Field(default_factory=list)
     dh: Annotated[list[DhTable], BeforeValidator(_one_or_more)] = Field(default_factory=list)
@@ -293,6 +405,10 @@ class RobotFile(Table):
     thruster: list[ThrusterTable] = Field(default_factory=list)
     wheel: list[WheelTable] = Field(default_factory=list)
     coupling: list[CouplingTable] = Field(default_factory=list)
+    appendage: list[AppendageTable] = Field(default_factory=list)
+    boom: list[BoomTable] = Field(default_factory=list)
+    tank: list[TankTable] = Field(default_factory=list)
+    mount: Mounts = Field(default_factory=list)
     configurations: dict[str, list[Number]] = Field(default_factory=dict)
     configurations_deg: dict[str, list[Number]] = Field(default_factory=dict)
     provenance: dict[str, Any] = Field(default_factory=dict)

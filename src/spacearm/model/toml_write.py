@@ -30,6 +30,9 @@ _SILENT = {"damping": 0.0, "minimum_pulse": 0.0, "specific_impulse": math.inf}
 def toml_text(robot: Robot, comments: Iterable[str] = ()) -> str:
     """The robot file of this robot; ``comments`` become leading comment lines."""
     blocks = [_comment(comments), _table("[robot]", {"name": robot.name, "base": robot.bodies[0].name})]
+    if not robot.base.is_free:
+        keys = {"kind": robot.base.kind} | ({} if robot.base.axis is None else {"axis": robot.base.axis})
+        blocks.append(_table("[base]", keys))
     for kind, name in _TABLES.items():
         blocks += [_table(f"[[{name}]]", _keys(part)) for part in getattr(robot, kind)]
     if robot.configurations:

@@ -22,17 +22,17 @@ from typing import ParamSpec, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, at, clipped, quoted, shown_path
+from spacearm.errors import ModelError, clip_text, error_context, format_path, quote_text
 from spacearm.model.files import FOREIGN
 from spacearm.model.fuse import Weld
-from spacearm.model.intake import REPAIRABLE, Intake, Reading, row_of_joints
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Inertia, Joint, JointKind, Pose
 from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_unique
+from spacearm.model.robot_import import REPAIRABLE, Reading, RobotImport, row_of_joints
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.safexml import number, numbers, parse, read_file
-from spacearm.model.urdf_visuals import Shapes
+from spacearm.model.urdf_visuals import UrdfShapes
 from spacearm.model.urdf_write import UNLIMITED
 from spacearm.typing import Array
 
@@ -64,7 +64,7 @@ class _Floating:
 
 def read_urdf(path: str | Path, reading: Reading | None = None) -> Robot:
     """The robot of a URDF file. Raises :class:`ModelError` with the file and every link or joint concerned."""
-    with at(file=path):
+    with error_context(file=path):
         return robot_from_urdf(read_file(path), path, reading)
 
 
@@ -72,14 +72,14 @@ def robot_from_urdf(
     text: str | bytes, file: str | Path | None = None, reading: Reading | None = None, *, stacklevel: int = 4
 ) -> Robot:
     """The robot of a URDF text; ``file`` is named in messages, and its folder is where meshes are looked for."""
-    intake = Intake("URDF" if file is None else shown_path(file), reading, what="link")
-    with at(file=file):
+    intake = RobotImport("URDF" if file is None else format_path(file), reading, what="link")
+    with error_context(file=file):
         root = _root(text, intake)
         name = _robot_name(root, file, intake)
         if len(root.findall("link")) > MAX_LINKS:
             raise ModelError(f"there are {len(root.findall('link'))} links", hint=f"at most {MAX_LINKS} are read")
-        _tell_unknown(root, intake.losses)
-        reader = _Reader(root, intake, Shapes(root, None if file is None else Path(file).parent, intake.losses))
+        _report_unknown(root, intake.losses)
+        reader = _UrdfReader(root, intake, UrdfShapes(root, None if file is None else Path(file).parent, intake.losses))
         reader.read()
         return intake.robot(
             name,
@@ -91,37 +91,37 @@ def robot_from_urdf(
         )
 
 
-def _robot_name(root: ET.Element, file: str | Path | None, intake: Intake) -> str:
+def _robot_name(root: ET.Element, file: str | Path | None, intake: RobotImport) -> str:
     """The robot's name; the file's where it has none and repairs are asked for."""
     if (root.get("name") or "").strip():
         return _attribute(root, "name")
     if not intake.reading.repair:
         raise ModelError("<robot> has no 'name'", place="robot", hint=f"{REPAIRABLE} takes the file's")
     name = "".join(c for c in Path(file or "robot").stem if c.isprintable()).strip() or "robot"
-    intake.mended("a robot without a name gets the file's", "robot", f"is called {name!r}")
+    intake.note_repair("a robot without a name gets the file's", "robot", f"is called {name!r}")
     return name
 
 
-def _root(text: str | bytes, intake: Intake) -> ET.Element:
+def _root(text: str | bytes, intake: RobotImport) -> ET.Element:
     if intake.reading.repair and text[:1].isspace():
         text = text.lstrip()
-        intake.mended("blanks before the XML declaration are skipped", "line 1", "left out")
+        intake.note_repair("blanks before the XML declaration are skipped", "line 1", "left out")
     bytes_ = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     shorter = bytes_.rstrip(b"\0 \t\r\n")
     if b"\0" in bytes_[len(shorter) :] and b"\0" not in shorter:  # UTF-16 is full of them
         if not intake.reading.repair:
             raise ModelError("there are NUL bytes after the end", hint=f"{REPAIRABLE} leaves them out")
-        intake.mended("NUL bytes after the end are skipped", "end of the file", "left out")
+        intake.note_repair("NUL bytes after the end are skipped", "end of the file", "left out")
         text = shorter
     root = parse(text, None)
     if root.tag != "robot":
         remedy = _OTHER_ROOTS.get(root.tag)
         hint = f"expected <robot>; {remedy}" if remedy else "expected <robot>"
-        raise ModelError(f"the root element is <{clipped(root.tag)}>", hint=hint)
+        raise ModelError(f"the root element is <{clip_text(root.tag)}>", hint=hint)
     for parent in [root, *root.findall("link"), *root.findall("link/inertial"), *root.findall("joint")]:
         for element in parent:
             if "xacro" in str(element.tag):
-                raise ModelError("this is a xacro file", place=f"<{clipped(element.tag)}>", hint=FOREIGN[".xacro"])
+                raise ModelError("this is a xacro file", place=f"<{clip_text(element.tag)}>", hint=FOREIGN[".xacro"])
     return root
 
 
@@ -150,28 +150,28 @@ _KNOWN: dict[str, tuple[set[str], set[str]]] = {
 }
 
 
-def _tell_unknown(root: ET.Element, losses: Losses) -> None:
+def _report_unknown(root: ET.Element, losses: Losses) -> None:
     """Tells elements and attributes that nobody knows: a slip of the pen would else change the robot silently."""
-    _look_at(root, "robot", losses)
+    _check_element(root, "robot", losses)
     for tag in ("link", "joint"):
         for index, element in enumerate(root.findall(tag)):
             name = element.get("name")
-            _look_at(element, f"{tag}[{index}]" if not name else f"{tag} {quoted(name)}", losses)
+            _check_element(element, f"{tag}[{index}]" if not name else f"{tag} {quote_text(name)}", losses)
 
 
-def _look_at(element: ET.Element, place: str, losses: Losses) -> None:
+def _check_element(element: ET.Element, place: str, losses: Losses) -> None:
     elements, attributes = _KNOWN[element.tag]
     for key in element.attrib:
         if key not in attributes and not key.startswith("{"):  # another name space belongs to another program
-            losses.add(place, _unknown(f"attribute {quoted(key)} of <{element.tag}>", key, attributes))
+            losses.add(place, _unknown(f"attribute {quote_text(key)} of <{element.tag}>", key, attributes))
     for child in element:
         tag = child.tag if isinstance(child.tag, str) else ""
         if not tag or tag.startswith("{"):
             continue
         if tag not in elements:
-            losses.add(place, _unknown(f"element <{clipped(tag)}>", tag, elements))
+            losses.add(place, _unknown(f"element <{clip_text(tag)}>", tag, elements))
         elif element.tag != "robot" and tag in _KNOWN:
-            _look_at(child, place, losses)
+            _check_element(child, place, losses)
 
 
 def _unknown(what: str, word: str, known: set[str]) -> str:
@@ -227,10 +227,10 @@ def _pose(element: ET.Element | None) -> Pose:
     return Pose(rotation_from_rpy(rpy), np.array(xyz))
 
 
-class _Reader:
+class _UrdfReader:
     """Takes the elements apart. Every part is tried for itself, so that all its problems are found."""
 
-    def __init__(self, root: ET.Element, intake: Intake, shapes: Shapes) -> None:
+    def __init__(self, root: ET.Element, intake: RobotImport, shapes: UrdfShapes) -> None:
         self.root, self.intake, self.shapes = root, intake, shapes
         self.links: list[Body] = []
         self.connections: list[Joint | Weld] = []
@@ -244,71 +244,71 @@ class _Reader:
         names = {tag: self._names(tag) for tag in ("link", "joint")}
         for element, link in zip(self.root.findall("link"), names["link"], strict=True):
             if link:
-                visuals, collisions = self.shapes.of(element, f"link {quoted(link)}")
+                visuals, collisions = self.shapes.read_shapes(element, f"link {quote_text(link)}")
                 self.links.append(replace(self._link(element, link), visuals=visuals, collisions=collisions))
         for element, joint in zip(self.root.findall("joint"), names["joint"], strict=True):
             if joint:
                 self._joint(element, joint)
-        with problems.collected():
-            self._leave_world()
+        with problems.collect_errors():
+            self._remove_world()
         self.links += self._between
         if not all(names["link"]) or not all(names["joint"]) or self._incomplete:
-            self.intake.tell_problems()  # what is missing would make the tree look wrong
+            self.intake.raise_problems()  # what is missing would make the tree look wrong
 
-    def _tried(self, place: str, fallback: T, make: Callable[P, T], *args: P.args, **keys: P.kwargs) -> T:
+    def _try_part(self, place: str, fallback: T, make: Callable[P, T], *args: P.args, **keys: P.kwargs) -> T:
         """What ``make`` makes; where it fails, that is a problem, and reading goes on with the fallback."""
-        with self.intake.problems.collected(place):
+        with self.intake.problems.collect_errors(place):
             return make(*args, **keys)
         return fallback
 
     def _names(self, tag: str) -> list[str]:
         elements = self.root.findall(tag)
-        names = [self._tried(f"{tag}[{i}]", "", _attribute, e, "name") for i, e in enumerate(elements)]
-        with self.intake.problems.collected():
+        names = [self._try_part(f"{tag}[{i}]", "", _attribute, e, "name") for i, e in enumerate(elements)]
+        with self.intake.problems.collect_errors():
             known = [(name, f"{tag}[{i}]") for i, name in enumerate(names) if name]
             check_unique([name for name, _ in known], tag, places=[place for _, place in known])
         return names
 
-    def _only(self, element: ET.Element, tag: str, place: str) -> ET.Element | None:
+    def _single_element(self, element: ET.Element, tag: str, place: str) -> ET.Element | None:
         found = element.findall(tag)
         if len(found) > 1 and self.intake.reading.repair:
-            self.intake.mended(f"of several <{tag}> the first is used", place, f"{len(found) - 1} left out")
+            self.intake.note_repair(f"of several <{tag}> the first is used", place, f"{len(found) - 1} left out")
         elif len(found) > 1:
             self.intake.problems.add(f"there are {len(found)} <{tag}>", place=place, hint="expected at most one")
         return found[0] if found else None
 
-    def _needed(self, element: ET.Element, tag: str, key: str, place: str) -> str:
-        found = self._only(element, tag, place)
+    def _require_attribute(self, element: ET.Element, tag: str, key: str, place: str) -> str:
+        found = self._single_element(element, tag, place)
         if found is None:
             self.intake.problems.add(f"<{element.tag}> has no <{tag}>", place=place)
             return ""
-        return self._tried(place, "", _attribute, found, key)
+        return self._try_part(place, "", _attribute, found, key)
 
     def _origin(self, element: ET.Element, place: str) -> Pose:
-        found = self._only(element, "origin", place)
-        return self._tried(place, Pose(), _pose, found)
+        found = self._single_element(element, "origin", place)
+        return self._try_part(place, Pose(), _pose, found)
 
     def _link(self, element: ET.Element, name: str) -> Body:
         place, intake = f"link {name!r}", self.intake
-        inertial = self._only(element, "inertial", place)
+        inertial = self._single_element(element, "inertial", place)
         if inertial is None:
             return Body(name, Inertia.massless())
         before = len(intake.problems.found)
         pose = self._origin(inertial, place)
-        weight, entries = (self._only(inertial, tag, place) for tag in ("mass", "inertia"))
+        weight, entries = (self._single_element(inertial, tag, place) for tag in ("mass", "inertia"))
         for tag, found, mended in (("mass", weight, "massless"), ("inertia", entries, "a point mass")):
             if found is not None:
                 continue
             if intake.reading.repair:
-                intake.mended(f"<inertial> has no <{tag}>", place, f"read as {mended}")
+                intake.note_repair(f"<inertial> has no <{tag}>", place, f"read as {mended}")
             else:
                 intake.problems.add(f"<inertial> has no <{tag}>", place=place)
-        mass = 0.0 if weight is None else self._tried(place, 1.0, _number, weight, "value")
+        mass = 0.0 if weight is None else self._try_part(place, 1.0, _number, weight, "value")
         tensor = np.zeros((3, 3))
         if entries is not None:
             for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"):
                 row, column = ("xyz".index(letter) for letter in key[1:])
-                value = self._tried(place, 0.0, _number, entries, key)
+                value = self._try_part(place, 0.0, _number, entries, key)
                 tensor[row, column] = tensor[column, row] = value
         if len(intake.problems.found) > before:
             return Body(name, Inertia(1.0))  # numbers that were not read cannot be judged
@@ -316,14 +316,14 @@ class _Reader:
 
     def _joint(self, element: ET.Element, name: str) -> None:
         place, intake = f"joint {name!r}", self.intake
-        kind = self._tried(place, "", _attribute, element, "type")
-        parent = self._needed(element, "parent", "link", place)
-        child = self._needed(element, "child", "link", place)
+        kind = self._try_part(place, "", _attribute, element, "type")
+        parent = self._require_attribute(element, "parent", "link", place)
+        child = self._require_attribute(element, "child", "link", place)
         placement = self._origin(element, place)
         if not (kind and parent and child):
             self._incomplete = True
             return
-        mimic = self._only(element, "mimic", place)
+        mimic = self._single_element(element, "mimic", place)
         if mimic is not None:
             self._mimic(mimic, name, kind, place)
         if kind == "fixed":
@@ -337,7 +337,7 @@ class _Reader:
         else:
             self._incomplete = True
             intake.problems.add(
-                f"joint type {quoted(kind)} is not supported",
+                f"joint type {quote_text(kind)} is not supported",
                 place=place,
                 hint="expected revolute, continuous, prismatic, fixed, planar, spherical or floating",
             )
@@ -345,9 +345,12 @@ class _Reader:
     def _single(self, element: ET.Element, name: str, kind: str, parent: str, child: str, placement: Pose) -> Joint:
         place = f"joint {name!r}"
         none: dict[str, float] = {}
-        dynamics, limit = self._only(element, "dynamics", place), self._only(element, "limit", place)
+        dynamics, limit = (
+            self._single_element(element, "dynamics", place),
+            self._single_element(element, "limit", place),
+        )
         damping, friction = (
-            0.0 if dynamics is None else self._tried(place, 0.0, _number, dynamics, key, 0.0)
+            0.0 if dynamics is None else self._try_part(place, 0.0, _number, dynamics, key, 0.0)
             for key in ("damping", "friction")
         )
         return self.intake.joint(
@@ -357,22 +360,22 @@ class _Reader:
             child,
             placement,
             self._axis(element, place),
-            limits=self._tried(place, none, _limits, limit, endless=kind == "continuous"),
+            limits=self._try_part(place, none, _limits, limit, endless=kind == "continuous"),
             damping=damping,
             friction=friction,
         )
 
     def _axis(self, element: ET.Element, place: str) -> Array:
-        found = self._only(element, "axis", place)
+        found = self._single_element(element, "axis", place)
         usual = np.array([1.0, 0.0, 0.0])
         if found is None:
             return usual
-        return self._tried(place, usual, _vector, found)
+        return self._try_part(place, usual, _vector, found)
 
     def _mimic(self, element: ET.Element, name: str, kind: str, place: str) -> None:
-        leader = self._tried(place, "", _attribute, element, "joint")
-        ratio = self._tried(place, 1.0, _number, element, "multiplier", 1.0)
-        offset = self._tried(place, 0.0, _number, element, "offset", 0.0)
+        leader = self._try_part(place, "", _attribute, element, "joint")
+        ratio = self._try_part(place, 1.0, _number, element, "multiplier", 1.0)
+        offset = self._try_part(place, 0.0, _number, element, "offset", 0.0)
         if kind in _KINDS:
             self.mimics.append(Mimic(name, leader, ratio, offset))
         else:
@@ -412,11 +415,11 @@ class _Reader:
         self.connections += joints
         self._between += between
 
-    def _leave_world(self) -> None:
+    def _remove_world(self) -> None:
         """Without the massless root that only stands for the world: spacearm's base always floats."""
         joints = [*self.connections, *self._floating]
         rooted = {link.name for link in self.links if link.inertia.mass == 0.0} - {part.child for part in joints}
-        base, world = self.intake.reading.base, self._fixed_to_world(rooted)
+        base, world = self.intake.reading.base, self._find_world_joint(rooted)
         for part in self._floating:
             beside = [other for other in joints if other.parent == part.parent]
             if part.child == base or (part.parent in rooted and len(beside) == 1):
@@ -433,15 +436,15 @@ class _Reader:
                     hint="each is a robot of its own: choose one by base (--base NAME)",
                 )
         if world is not None and base is None:
-            self._drop(world)
+            self._drop_world(world)
 
-    def _fixed_to_world(self, rooted: set[str]) -> _Floating | Weld | None:
+    def _find_world_joint(self, rooted: set[str]) -> _Floating | Weld | None:
         """The fixed joint that holds the one link on a massless root called world, if there is such."""
         on_world = [part for part in self.connections if part.parent == "world"]
         fixed = "world" in rooted and len(on_world) == 1 and isinstance(on_world[0], Weld)
         return on_world[0] if fixed and isinstance(on_world[0], Weld) else None
 
-    def _drop(self, world: _Floating | Weld) -> None:
+    def _drop_world(self, world: _Floating | Weld) -> None:
         for role in (world.parent, world.child):
             if all(link.name != role for link in self.links):
                 raise ModelError(f"there is no link {role!r}", place=f"joint {world.name!r}")

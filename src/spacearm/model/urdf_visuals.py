@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from spacearm.errors import ModelError, quoted
+from spacearm.errors import ModelError, quote_text
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, CollisionShape, Pose, Visual
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
-from spacearm.model.safexml import number, numbers, shown, shown_all
+from spacearm.model.safexml import format_number, format_numbers, number, numbers
 from spacearm.model.visuals import MOST, colour_shares, colour_text, mesh_file
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _SIZES = {
 }
 
 
-class Shapes:
+class UrdfShapes:
     """The visuals of a file's links; ``folder`` is where its meshes are looked for."""
 
     def __init__(self, root: ET.Element, folder: Path | None, losses: Losses) -> None:
@@ -36,11 +36,11 @@ class Shapes:
             if name and colour is not None and name not in self.colours:
                 self.colours[name] = _colour(colour)
 
-    def of(self, link: ET.Element, place: str) -> tuple[tuple[Visual, ...], tuple[CollisionShape, ...]]:
+    def read_shapes(self, link: ET.Element, place: str) -> tuple[tuple[Visual, ...], tuple[CollisionShape, ...]]:
         """The visuals and the collision shapes of a link."""
         return (
             tuple(self._each(link, "visual", place, self._visual)),
-            tuple(_rejoined(self._each(link, "collision", place, self._collision))),
+            tuple(_join_capsules(self._each(link, "collision", place, self._collision))),
         )
 
     def _each(self, link: ET.Element, tag: str, place: str, read: Callable[[ET.Element], T]) -> list[T]:
@@ -91,7 +91,7 @@ class Shapes:
         return _colour(own) if own is not None else self.colours.get(material.get("name", ""), "")
 
 
-def _rejoined(found: list[CollisionShape]) -> Iterator[CollisionShape]:
+def _join_capsules(found: list[CollisionShape]) -> Iterator[CollisionShape]:
     """With capsules in place of cylinders that two balls of their radius follow, as they are written."""
     k = 0
     while k < len(found):
@@ -126,26 +126,26 @@ def write_shapes(link: ET.Element, body: Body, losses: Losses) -> None:
         for shape in shapes:
             if shape.shape not in (*_SIZES, "mesh"):
                 what = f"an {shape.shape}" if shape.shape == "ellipsoid" else f"a collision shape ({shape.shape})"
-                losses.add(f"body {quoted(body.name)}", f"{what}, which URDF does not know, is left out")
+                losses.add(f"body {quote_text(body.name)}", f"{what}, which URDF does not know, is left out")
                 continue
             for kind, size, pose in _parts(shape):
                 element = ET.SubElement(link, tag)
                 rpy = rpy_from_rotation(pose.rotation)
-                ET.SubElement(element, "origin", xyz=shown_all(pose.translation), rpy=shown_all(rpy))
+                ET.SubElement(element, "origin", xyz=format_numbers(pose.translation), rpy=format_numbers(rpy))
                 _write_geometry(ET.SubElement(element, "geometry"), kind, size, shape)
                 if isinstance(shape, Visual) and shape.colour:
                     material = ET.SubElement(element, "material", name=shape.colour)
-                    ET.SubElement(material, "color", rgba=shown_all(colour_shares(shape.colour)))
+                    ET.SubElement(material, "color", rgba=format_numbers(colour_shares(shape.colour)))
 
 
 def _write_geometry(geometry: ET.Element, kind: str, size: list[float], shape: Visual | CollisionShape) -> None:
     if isinstance(shape, Visual) and kind == "mesh":
-        ET.SubElement(geometry, "mesh", filename=shape.mesh, scale=shown_all(size))
+        ET.SubElement(geometry, "mesh", filename=shape.mesh, scale=format_numbers(size))
     elif kind == "box":
-        ET.SubElement(geometry, "box", size=shown_all(size))
+        ET.SubElement(geometry, "box", size=format_numbers(size))
     else:
         sizes = zip(_SIZES[kind], size, strict=True)
-        ET.SubElement(geometry, kind, {key: shown(value) for key, value in sizes})
+        ET.SubElement(geometry, kind, {key: format_number(value) for key, value in sizes})
 
 
 def _parts(visual: Visual | CollisionShape) -> Iterator[tuple[str, list[float], Pose]]:

@@ -7,12 +7,12 @@ import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from spacearm.errors import at
+from spacearm.errors import error_context
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Joint, Pose
 from spacearm.model.robot import Robot, bodies_with_mass, free_name
 from spacearm.model.rotations import rpy_from_rotation
-from spacearm.model.safexml import shown, shown_all
+from spacearm.model.safexml import format_number, format_numbers
 from spacearm.model.urdf_visuals import write_shapes
 
 #: URDF has no word for "unlimited": the largest double stands for it.
@@ -27,6 +27,8 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     :class:`NotExpressible` error where ``strict``. A drive whose rotor is all that its joint moves is left out whole.
     """
     losses = Losses("URDF", strict=strict)
+    if not robot.base.is_free:
+        losses.add("base", f"is {robot.base.kind}; it is written as one that floats")
     # bodies beyond which there is no mass: joints that move nothing but rotors, which URDF does not know
     left_out = set(robot.body_names) - bodies_with_mass(robot.bodies, robot.joints)
     root = ET.Element("robot", name=robot.name)
@@ -50,8 +52,8 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     places = [f"{what} {part.name!r}" for what, parts in lost.items() for part in parts]
     for place in (*places, *(f"configuration {name!r}" for name in robot.configurations)):
         losses.add(place, "is left out")
-    with at("URDF"):
-        losses.tell()
+    with error_context("URDF"):
+        losses.warn()
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -65,11 +67,11 @@ def _write_link(root: ET.Element, body: Body, losses: Losses) -> None:
 
 def _write_inertial(link: ET.Element, body: Body) -> None:
     inertial = ET.SubElement(link, "inertial")
-    ET.SubElement(inertial, "origin", xyz=shown_all(body.inertia.com), rpy="0 0 0")
-    ET.SubElement(inertial, "mass", value=shown(body.inertia.mass))
+    ET.SubElement(inertial, "origin", xyz=format_numbers(body.inertia.com), rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=format_number(body.inertia.mass))
     t = body.inertia.tensor
     entries = {"ixx": t[0, 0], "ixy": t[0, 1], "ixz": t[0, 2], "iyy": t[1, 1], "iyz": t[1, 2], "izz": t[2, 2]}
-    ET.SubElement(inertial, "inertia", {key: shown(value) for key, value in entries.items()})
+    ET.SubElement(inertial, "inertia", {key: format_number(value) for key, value in entries.items()})
 
 
 def _write_connection(
@@ -79,7 +81,7 @@ def _write_connection(
     ET.SubElement(element, "parent", link=parent)
     ET.SubElement(element, "child", link=child)
     rpy = rpy_from_rotation(placement.rotation)
-    ET.SubElement(element, "origin", xyz=shown_all(placement.translation), rpy=shown_all(rpy))
+    ET.SubElement(element, "origin", xyz=format_numbers(placement.translation), rpy=format_numbers(rpy))
     return element
 
 
@@ -90,14 +92,14 @@ def _write_joint(root: ET.Element, joint: Joint, losses: Losses) -> None:
     element = _write_connection(
         root, joint.name, kind, parent=joint.parent, child=joint.child, placement=joint.placement
     )
-    ET.SubElement(element, "axis", xyz=shown_all(joint.axis))
+    ET.SubElement(element, "axis", xyz=format_numbers(joint.axis))
     bounds: dict[str, float] = {} if endless else {"lower": limits.lower, "upper": limits.upper}
     if not endless or math.isfinite(limits.effort) or math.isfinite(limits.velocity):
         bounds |= {"effort": limits.effort, "velocity": limits.velocity}
-        ET.SubElement(element, "limit", {key: shown(_bounded(value)) for key, value in bounds.items()})
+        ET.SubElement(element, "limit", {key: format_number(_clip_limit(value)) for key, value in bounds.items()})
     friction = 0.0 if joint.friction is None else joint.friction.coulomb
     if joint.damping > 0.0 or friction > 0.0:
-        ET.SubElement(element, "dynamics", damping=shown(joint.damping), friction=shown(friction))
+        ET.SubElement(element, "dynamics", damping=format_number(joint.damping), friction=format_number(friction))
     if joint.friction is not None and joint.friction.static != joint.friction.coulomb:
         losses.add(place, "static friction above Coulomb friction is left out")
     if joint.spring is not None:
@@ -106,5 +108,5 @@ def _write_joint(root: ET.Element, joint: Joint, losses: Losses) -> None:
         losses.add(place, "its rotor is left out")
 
 
-def _bounded(value: float) -> float:
+def _clip_limit(value: float) -> float:
     return max(-UNLIMITED, min(UNLIMITED, value))

@@ -54,9 +54,9 @@ def with_meshes(robot: Robot, change: Callable[[str], str]) -> Robot:
     if not any(visual.mesh for body in robot.bodies for visual in body.visuals):
         return robot
 
-    def changed(visual: Visual) -> Visual:
+    def change_mesh(visual: Visual) -> Visual:
         return replace(visual, mesh=change(visual.mesh)) if visual.mesh else visual
 
     return robot.replace(
-        bodies=tuple(replace(body, visuals=tuple(map(changed, body.visuals))) for body in robot.bodies)
+        bodies=tuple(replace(body, visuals=tuple(map(change_mesh, body.visuals))) for body in robot.bodies)
     )

@@ -1,3 +1,3 @@
-"""The plain run in time as a study: see :mod:`spacearm.motion.scenario`. In Python it is :mod:`spacearm.simulate`."""
+"""The study of a single run in time: see :mod:`spacearm.motion.scenario`; in Python, use :mod:`spacearm.simulate`."""
 
 __all__: list[str] = []

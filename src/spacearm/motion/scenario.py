@@ -1,4 +1,4 @@
-"""A plain run in time from a scenario file: phases, loads, thrusters, driven joints, events."""
+"""A single run in time from a scenario file: phases, loads, thrusters, driven joints, events."""
 
 from __future__ import annotations
 
@@ -13,49 +13,61 @@ import numpy as np
 from spacearm.control import JointPlan, Law, Sensor
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Robot
-from spacearm.model.document import at
-from spacearm.model.toml_schema import Duration, Name, Number, Seed
-from spacearm.motion.law_tables import LawTable
+from spacearm.model.document import error_context
+from spacearm.model.toml_schema import BaseKey, Duration, Name, Number, Seed
+from spacearm.motion.law_tables import ControlLawTable
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import RK4, Dopri853, Event, Phase, Reason, Run, Signal, State, Touched, World, simulate
+from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, Run, Signal, State, TouchRecord, World, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.checks import LARGEST_ANGLE
-from spacearm.simulate.ensemble.lanes import ALONE, LanesError
-from spacearm.simulate.ensemble.side_by_side import LaneRun
+from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
 from spacearm.simulate.methods import Method
 from spacearm.simulate.run.figures import figures
-from spacearm.study import Findings, Noted, Session, StudyFile, Table, agreement, by_joint, key, largest, row, xyz
+from spacearm.study import (
+    Findings,
+    NotedValue,
+    ScenarioTable,
+    Session,
+    StudyFile,
+    joint_values,
+    key,
+    largest_difference,
+    mujoco_check,
+    row,
+    xyz,
+)
 from spacearm.study.limits import run_limits
-from spacearm.study.scenario import Lane
+from spacearm.study.scenario import VectorisedStudy
 from spacearm.study.sensor_tables import SensorTable, sensors_of
 from spacearm.study.signal_tables import (
+    FiringTable,
     LoadTable,
     SignalKey,
     SignalTable,
-    ThrusterTable,
-    bounds,
-    not_an_angle,
-    thrust,
+    no_degrees_reason,
+    signal_bounds,
+    thruster_loads,
 )
-from spacearm.study.surroundings import SurroundingsKeys
+from spacearm.study.surroundings import BASE_MEANING, SurroundingsKeys, with_base
 from spacearm.study.tables import StartTable
+from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.words import number
 
 
-class MethodTable(Table):
-    """How to integrate."""
+class MethodTable(ScenarioTable):
+    """Integration method."""
 
     uses: ClassVar = {"dopri853": ("rtol", "atol", "max_step", "max_steps"), "rk4": ("step", "max_steps")}
 
     kind: Literal["dopri853", "rk4"] = key("dopri853")
-    rtol: Number = key(1e-10, "relative error of a step")
-    atol: Number = key(1e-12, "absolute error of a step, SI")
-    max_step: Number | None = key(None, "longest step, s")
-    step: Number | None = key(None, "of rk4, s")
-    max_steps: Annotated[int, key(gt=0)] | None = key(None, "after so many steps a run is given up")
+    rtol: Number = key(1e-10, "relative error tolerance of a step")
+    atol: Number = key(1e-12, "absolute error tolerance of a step, SI")
+    max_step: Number | None = key(None, "largest step, s")
+    step: Number | None = key(None, "step of rk4, s")
+    max_steps: Annotated[int, key(gt=0)] | None = key(None, "number of steps after which a run is aborted")
 
     def make(self) -> Method:
         """The method."""
@@ -66,40 +78,42 @@ class MethodTable(Table):
         return RK4(self.step)
 
 
-class EventTable(Table):
+class EventTable(ScenarioTable):
     """An event: a quantity reaches a value."""
 
     quantity: Name = key(what="a joint, `<joint>.rate`, `base_x` ... `base_z`, `base_vx` ... `base_wz`")
-    value: Number | None = key(None, "0 where left out")
+    value: Number | None = key(None, "0 if omitted")
     value_deg: Number | None = None
     direction: Literal["rising", "falling", "either"] = key("either")
 
-    def of(self, robot: Robot) -> Event:
+    def build(self, robot: Robot) -> Event:
         """The event of this robot."""
-        self.no_degrees(not_an_angle(robot, self.quantity))
-        return Event(self.quantity, self.si("value") or 0.0, self.direction)
+        self.refuse_degrees(no_degrees_reason(robot, self.quantity))
+        return Event(self.quantity, self.si_value("value") or 0.0, self.direction)
 
 
-class PhaseTable(Table):
-    """What happens; times count from the start of the phase."""
+class PhaseTable(ScenarioTable):
+    """A phase of the run; times count from its start."""
 
-    name: Name = key("", "for messages")
-    duration: Duration = key(what="s; with `until`, at most this")
+    name: Name = key("", "name in messages")
+    duration: Duration = key(what="s; with `until`, the longest duration")
     until: list[EventTable] = key([], "events that end the phase")
     record: list[EventTable] = key([], "events that are only recorded")
-    locked: list[Name] = key([], "degrees of freedom that do not move: joints, `base_vx` ... `base_wz`")
-    plan: Name | None = key(None, "plan that the joints follow, but for locked ones")
-    driven: dict[str, SignalKey] = key({}, "joint = path: the joint follows it, its drive's torque is the reaction")
+    locked: list[Name] = key([], "locked degrees of freedom: joints, `base_vx` ... `base_wz`")
+    plan: Name | None = key(None, "plan that the joints follow, except locked ones")
+    driven: dict[str, SignalKey] = key(
+        {}, "joint = path: the joint follows it exactly; the torque of its drive is the reaction"
+    )
     accelerations: dict[str, SignalKey] = key({}, "degree of freedom = prescribed acceleration")
     forces: dict[str, SignalKey] = key({}, "degree of freedom = applied force, N or N m")
     load: list[LoadTable] = key([], "forces and moments at frames")
-    thruster: list[ThrusterTable] = key([], "thrusters that fire, each once")
-    law: list[LawTable] = key([], "control laws, which act together")
-    free: list[Name] = key([], "joints that nothing drives or holds while laws command others: they are limp")
+    thruster: list[FiringTable] = key([], "thrusters that fire, each once")
+    law: list[ControlLawTable] = key([], "control laws, which act simultaneously")
+    free: list[Name] = key([], "joints that are neither driven nor held while laws command others: they move freely")
     friction: bool = key(True, "whether dry friction acts")
-    limits: Literal["report", "stop", "ignore"] = key("report", "joint limits are events, no physical stop")
+    limits: Literal["report", "stop", "ignore"] = key("report", "joint limits as events; they are not physical stops")
 
-    def of(
+    def make_phase(
         self,
         robot: Robot,
         start: State,
@@ -108,26 +122,31 @@ class PhaseTable(Table):
         others: Mapping[str, tuple[Robot, State]] | None = None,
         folder: Path = Path(),
     ) -> Phase:
-        """The phase of this robot, which is here at time zero and whose laws may read these sensors.
+        """The phase of this robot; its laws may read ``sensors``, and ``start`` is its state at time zero.
 
-        ``others``: further systems, as they are then; ``folder``: of the scenario.
+        ``others``: states of further systems at time zero; ``folder``: folder of the scenario.
         """
 
         def signals(what: str, given: Mapping[str, SignalTable], why: str = "") -> dict[str, Signal]:
-            return {name: one.of(f"{what}.{name}", why or not_an_angle(robot, name)) for name, one in given.items()}
+            return {
+                name: one.make_signal(f"{what}.{name}", why or no_degrees_reason(robot, name))
+                for name, one in given.items()
+            }
 
         def each(what: str, tables: list[Any], *more: Any) -> list[Any]:
             found = []
             for k, entry in enumerate(tables):
-                with at(f"{what}[{k}]"):
-                    found.append(entry.of(robot, *more))
+                with error_context(f"{what}[{k}]"):
+                    found.append(entry.build(robot, *more))
             return found
 
+        # Paths first: a path out of range is the clearer error if a law follows it too.
         driven = signals("driven", self.driven)
         for name, path in driven.items():
             check_path(robot, name, path, self.duration)
+        # Laws are built for the state at time zero: held poses refer to it in every phase.
         laws = each("law", self.law, start, sensors, seed, others, folder)
-        self._check_limp({robot.name: robot, **{name: own for name, (own, _) in (others or {}).items()}}, laws)
+        self._check_undriven({robot.name: robot, **{name: own for name, (own, _) in (others or {}).items()}}, laws)
         return Phase(
             self.duration,
             until=each("until", self.until),
@@ -135,20 +154,21 @@ class PhaseTable(Table):
             locked=self.locked,
             driven=driven,
             accelerations=signals("accelerations", self.accelerations),
-            forces=signals("forces", self.forces, "a force has no degrees"),
-            loads=[*each("load", self.load), *thrust(robot, self.thruster, self.duration)],
+            forces=signals("forces", self.forces, "a force cannot be given in degrees"),
+            loads=[*each("load", self.load), *thruster_loads(robot, self.thruster, self.duration)],
             laws=laws,
             friction=self.friction,
             limits=self.limits,
             name=self.name,
         )
 
-    def _check_limp(self, systems: Mapping[str, Robot], laws: Sequence[Law]) -> None:
-        """An error where laws command some joints of an arm, and nothing drives or holds another."""
+    def _check_undriven(self, systems: Mapping[str, Robot], laws: Sequence[Law]) -> None:
+        """Raise an error if laws command some joints of an arm, and another joint is neither driven nor held."""
         named = {*self.locked, *self.driven, *self.accelerations, *self.forces}
         free = {*self.free}
         for system, robot in systems.items():
             own = [(table, law) for table, law in zip(self.law, laws, strict=True) if law.system == system]
+            # Known from the table for most kinds; a law in Python must be compiled to tell.
             sets = [table.joints_of(robot) for table, _ in own]
             commanded = {
                 name
@@ -158,7 +178,9 @@ class PhaseTable(Table):
             arm = [name for name in robot.joint_names if name not in robot.wheel_names]
             if not commanded & {*arm}:
                 continue
+            # A coupled joint is held by its spring, a joint with friction by that: they are not left loose.
             tied = {end for coupling in robot.couplings for end in (coupling.first, coupling.second)}
+            # A joint that nothing holds moves under reaction forces: rarely meant, and hard to see in a result.
             limp = []
             for name in arm:
                 joint, names = robot.joint(name), {name, f"{system}/{name}"}
@@ -169,14 +191,14 @@ class PhaseTable(Table):
                 listed = ", ".join(map(repr, limp))
                 raise InputError(
                     f"nothing drives or holds {listed} of {system!r} while a law moves other joints",
-                    hint="give a reference, lock them, or say that they are limp: free = [...]",
+                    hint="give a reference, lock them, or let them move freely: free = [...]",
                 )
 
 
 def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
-    """A path stays where angles are known; a name that is no joint's is reported by the phase."""
+    """Check that a path stays in the range of exact angles; an unknown joint name is reported by the phase."""
     if name in robot.joint_names and robot.joint(name).kind == "revolute":
-        farthest = max(map(abs, bounds(path, duration)))
+        farthest = max(map(abs, signal_bounds(path, duration)))
         if farthest > LARGEST_ANGLE:
             raise InputError(
                 f"goes to {farthest:g} rad", place=f"driven.{name}", hint=f"expected at most {LARGEST_ANGLE:g} rad"
@@ -184,56 +206,61 @@ def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
 
 
 class MotionFile(StudyFile, SurroundingsKeys):
-    """A plain run in time."""
+    """A single run in time."""
 
-    sample: Duration | None = key(None, "interval of the recorded samples, s; 200 over the run where left out")
-    tolerance: Number = key(1e-7, "relative error that the certificate allows")
-    start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration where left out")
-    method: MethodTable = key(MethodTable(), "how to integrate")
-    plan: list[PlanTable] = key([], "paths of the joints that phases and laws follow")
-    phase: list[PhaseTable] = key(what="what happens, one after the other", min_length=1)
-    sensor: list[SensorTable] = key([], "sensors, which sampled laws read in place of the true state")
-    seed: Seed = key(0, "of the sensors' random numbers")
+    sample: Duration | None = key(None, "sampling interval of the record, s; 200 samples over the run if omitted")
+    tolerance: Number = key(1e-7, "relative error that the certificate permits")
+    base: BaseKey | None = key(None, BASE_MEANING)
+    start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration if omitted")
+    method: MethodTable = key(MethodTable(), "integration method")
+    plan: list[PlanTable] = key([], "joint paths that phases and laws follow")
+    phase: list[PhaseTable] = key(what="phases, in sequence", min_length=1)
+    sensor: list[SensorTable] = key([], "sensors that sampled laws read in place of the true state")
+    seed: Seed = key(0, "seed of the sensor noise")
 
     def world(self, session: Session, robot: Robot, start: State) -> tuple[World, dict[str, State]]:
-        """The robot and all that is around it, and its states at time zero."""
-        systems = {robot.name: (robot, start), **self.others(session, robot)}
+        """The world with the robot and everything else in the file, and the states at time zero."""
+        systems = {robot.name: (robot, start), **self.other_systems(session, robot)}
         world = World({name: own for name, (own, _) in systems.items()})
+        # Elements refer to frames of all systems: the world must exist before they are made.
         states = {name: state for name, (_, state) in systems.items()}
         return world.replace(elements=tuple(self.elements(world))), states
 
-    def others(self, session: Session, robot: Robot) -> dict[str, tuple[Robot, State]]:
-        """Systems beside the robot, and their states at time zero."""
+    def other_systems(self, session: Session, robot: Robot) -> dict[str, tuple[Robot, State]]:
+        """Further systems, and their states at time zero."""
         found: dict[str, tuple[Robot, State]] = {}
         for k, table in enumerate(self.system):
-            with at(f"system[{k}]"):
+            with error_context(f"system[{k}]"):
                 if table.name == robot.name or table.name in found:
                     raise InputError(f"a second system is called {table.name!r}", place="name")
-                own = table.made(session)
-                with at("start"):
+                own = table.make_robot(session)
+                with error_context("start"):
                     found[table.name] = own, table.start.state(own)
         return found
 
-    def made(self, session: Session) -> tuple[Robot, State, list[Phase], Method, dict[str, JointPlan]]:
-        """The robot, its state at time zero, what happens, how to integrate, and the plans."""
-        robot = session.robot(self.robot)
-        with at("start"):
+    def prepare_run(self, session: Session) -> tuple[Robot, State, list[Phase], Method, dict[str, JointPlan]]:
+        """The robot, its state at time zero, the phases, the method, and the plans."""
+        robot = with_base(session.robot(self.robot, any_base=True), self.base)
+        with error_context("start"):
             start = self.start.state(robot)
-        session.tell(0.02, "planning")
+        session.report_progress(0.02, "planning")
         plans, sensors = plans_of(self.plan, robot, start), sensors_of(self.sensor)
         phases = []
-        others = self.others(session, robot)
+        others = self.other_systems(session, robot)
+        # Plans are put into the tables first, so that a phase has one source of its paths.
         for index, entry in enumerate(self.phase):
-            with at(f"phase[{index}]"):
-                phases.append(with_plans(entry, plans).of(robot, start, sensors, self.seed, others, session.folder))
-        with at("method"):
+            with error_context(f"phase[{index}]"):
+                phases.append(
+                    with_plans(entry, plans).make_phase(robot, start, sensors, self.seed, others, session.folder)
+                )
+        with error_context("method"):
             return robot, start, phases, self.method.make(), plans
 
-    def solve(self, session: Session) -> Motion:
-        """Run it."""
-        robot, start, phases, method, plans = self.made(session)
+    def solve(self, session: Session) -> Findings:
+        """Run the scenario and return its findings."""
+        robot, start, phases, method, plans = self.prepare_run(session)
         world, states = self.world(session, robot, start)
-        session.tell(0.1, "compiling and running")
+        session.report_progress(0.1, "compiling and running")
         total = float(sum(phase.duration for phase in phases))
         done = simulate(
             world,
@@ -244,70 +271,79 @@ class MotionFile(StudyFile, SurroundingsKeys):
             sample=self.sample,
             tolerance=self.tolerance,
             max_steps=self.method.max_steps,
-            progress=session.part(0.1, 0.6, "seconds"),
+            progress=session.partial_progress(0.1, 0.6, "seconds"),
         )
-        if done.reason == Reason.TOO_MANY_STEPS:
+        # Half a run is of no use to a reader: an error with its cause, not a result with a remark.
+        if done.reason == EndReason.TOO_MANY_STEPS:
             raise SimulationError(
                 f"the run ended at t = {done.end_time:.9g} s of {total:g} s: {done.why}",
-                place=phases[len(done.phase_starts) - 1].numbered(len(done.phase_starts) - 1),
-                hint="slow down what moves so fast, or set method.max_steps higher",
+                place=phases[len(done.phase_starts) - 1].place_in_run(len(done.phase_starts) - 1),
+                hint="slow down the fast motion, or raise method.max_steps",
             )
         checked = None
         if session.cross_check:
-            progress = session.part(0.6, 0.95, "cross-checking with MuJoCo, seconds")
-            checked = agreement(cross_check(done, progress=progress))
-        return Motion(whole=done, phases=len(phases), method=method, checked=checked, plans=plans)
+            # The reference integration takes longer than the run: it has a bar of its own.
+            progress = session.partial_progress(0.6, 0.95, "cross-checking with MuJoCo, seconds")
+            checked = mujoco_check(cross_check(done, progress=progress))
+        return MotionFindings(whole=done, phases=len(phases), method=method, checked=checked, plans=plans)
 
-    def lane(self, session: Session) -> Lane:
-        """The same in fixed steps beside others."""
-        for name in ("system", "contact", "stops", "gravity", "orbit", "latch"):
+    def prepare_vectorised(self, session: Session) -> VectorisedStudy:
+        """The scenario with fixed steps as one lane of a vectorised batch."""
+        # Force elements and further systems need events or other programs than the lanes share.
+        for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "latch"):
             if getattr(self, name):
-                raise LanesError("runs side by side are of one robot in free space", place=name, hint=ALONE)
-        robot, start, phases, method, plans = self.made(session)
+                raise VectorisedError(
+                    "a vectorised run has a single robot in free space", place=name, hint=RUN_WITHOUT_DEVICE
+                )
+        robot, start, phases, method, plans = self.prepare_run(session)
         if not isinstance(method, RK4):
-            hint = f'expected method = {{ kind = "rk4", step = ... }}, or {ALONE}'
-            raise LanesError("adapts its steps: runs side by side have fixed ones", place="method", hint=hint)
-        run = LaneRun(robot, start, phases, method.step, self.tolerance)
+            hint = f'expected method = {{ kind = "rk4", step = ... }}, or {RUN_WITHOUT_DEVICE}'
+            raise VectorisedError("adapts its steps; a vectorised run needs fixed steps", place="method", hint=hint)
+        run = VectorisedRun(robot, start, phases, method.step, self.tolerance)
         total = float(sum(phase.duration for phase in phases))
-        return Lane(run, lambda end: MotionEnd(robot=robot, state=end, time=total, plans=plans))
+        return VectorisedStudy(
+            run, lambda end: VectorisedMotionFindings(robot=robot, state=end, time=total, plans=plans)
+        )
 
 
-class End(Findings):
-    """How a run ends."""
+class EndStateFindings(Findings):
+    """Final state of a run."""
 
     robot: Robot
     state: State
 
     base_velocity = row("m/s", "world axes", of=lambda e: xyz(e.state.base_velocity))
     base_angular_velocity = row("rad/s", "world axes", of=lambda e: xyz(e.state.base_angular_velocity))
-    joint = row(of=lambda e: by_joint(e.robot, e.state.joints))
-    joint_rate = row(of=lambda e: by_joint(e.robot, e.state.rates, "/s"))
+    joint = row(of=lambda e: joint_values(e.robot, e.state.joints))
+    joint_rate = row(of=lambda e: joint_values(e.robot, e.state.rates, "/s"))
 
 
-class MotionEnd(Findings):
-    """What is kept of a run beside others, which finished and kept momentum and energy: rows as of :class:`Motion`."""
+class VectorisedMotionFindings(Findings):
+    """Findings of a vectorised run that conserved momentum and energy; rows as in :class:`MotionFindings`."""
 
     robot: Robot
     state: State
     time: float
     plans: dict[str, JointPlan]
 
-    end_time = row("s", name="end.time", of=lambda m: Noted(m.time, Reason.FINISHED.text))
-    end = row(of=lambda m: End(robot=m.robot, state=m.state))
+    end_time = row("s", name="end.time", of=lambda m: NotedValue(m.time, EndReason.FINISHED.text))
+    end = row(of=lambda m: EndStateFindings(robot=m.robot, state=m.state))
     plan = row(of=lambda m: {name: PlanFindings(plan=plan) for name, plan in m.plans.items()})
 
 
-#: Touches that have rows; all are in the run.
+#: Largest number of touches with rows; the run has all of them.
 MOST_TOUCHES = 10
 
 
 class TouchFindings(Findings):
-    """A touch of a contact or stop."""
+    """A touch at a contact or stop."""
 
-    touch: Touched
+    touch: TouchRecord
 
     start = row("s", of=lambda t: t.touch.start)
-    duration = row("s", of=lambda t: Noted(t.touch.end - t.touch.start, "" if t.touch.released else "still closed"))
+    duration = row(
+        "s", of=lambda t: NotedValue(t.touch.end - t.touch.start, "" if t.touch.released else "still closed")
+    )
     closing_speed = row("m/s", of=lambda t: t.touch.closing_speed)
     impulse = row("N s", "on the second shape, world axes", of=lambda t: xyz(t.touch.impulse))
     peak_force = row("N", "normal", of=lambda t: t.touch.peak_force)
@@ -315,14 +351,14 @@ class TouchFindings(Findings):
     dissipated = row("J", of=lambda t: t.touch.dissipated)
 
 
-def _peak(times: Array, values: Array, unit: str) -> str:
-    """The largest of a curve and its time, in words."""
+def _peak_text(times: Array, values: Array, unit: str) -> str:
+    """The largest value of a curve and its time as text."""
     k = int(np.argmax(values))
-    return f"{number(float(values[k]), 3)} {unit} (at {times[k]:.3g} s)"
+    return f"{format_number(float(values[k]), 3)} {unit} (at {times[k]:.3g} s)"
 
 
-class Motion(Findings):
-    """What a run in time gives."""
+class MotionFindings(Findings):
+    """Findings of a run in time."""
 
     whole: Run
     phases: int
@@ -332,20 +368,22 @@ class Motion(Findings):
 
     @property
     def run(self) -> Run:
-        """The run as the robot of the scenario has it, whatever else is in its world."""
+        """The run of the scenario's robot, without the other systems of its world."""
         return self.whole if len(self.whole.tracks) == 1 else self.whole.only(self.whole.tracks[0].name)
 
-    end_time = row("s", name="end.time", of=lambda m: Noted(m.run.end_time, m.run.reason.text))
-    end = row(of=lambda m: m.run.end and End(robot=m.run.robot, state=m.run.end))
+    end_time = row("s", name="end.time", of=lambda m: NotedValue(m.run.end_time, m.run.reason.text))
+    end = row(of=lambda m: m.run.end and EndStateFindings(robot=m.run.robot, state=m.run.end))
     touch = row(
         of=lambda m: {
             f"{touch.contact}.{k + 1}": TouchFindings(touch=touch)
             for k, touch in enumerate(m.whole.touches[:MOST_TOUCHES])
         }
     )
-    saturated = row("1", "share of its law's time at a limit of effort or rate", of=lambda m: m.run.saturated)
+    saturated = row(
+        "1", "fraction of its law's active time at a limit of effort or rate", of=lambda m: m.run.saturation_shares
+    )
     plan = row(of=lambda m: {name: PlanFindings(plan=plan) for name, plan in m.plans.items()})
-    cross_check = row(name="cross_check.largest", of=lambda m: largest(m.checked))
+    cross_check = row(name="cross_check.largest", of=lambda m: largest_difference(m.checked))
 
     def title(self) -> str:
         return f"Motion of {self.run.robot.name}"
@@ -355,40 +393,45 @@ class Motion(Findings):
         if run.end is None:
             return f"The run ended after {run.end_time:g} s: {run.why}."
         place, attitude = data["base_position"].values, data["base_quaternion"].values
+        # Rotation since the start from the scalar product of quaternions; its magnitude, since q and -q are equal.
         turned = 2.0 * np.degrees(np.arccos(np.minimum(1.0, np.abs(attitude @ attitude[0]))))
         moved = 1e3 * np.linalg.norm(place - place[0], axis=1)
         rate = np.degrees(np.linalg.norm(data["base_angular_velocity"].values, axis=1))
         return (
-            f"{self._nearest()} In {run.end_time:g} s the base is turned by at most {_peak(run.times, turned, 'deg')}, "
-            f"moved by at most {_peak(run.times, moved, 'mm')}, and turns at no more than "
-            f"{_peak(run.times, rate, 'deg/s')}."
+            f"{self._worst_limit_text()} In {run.end_time:g} s the base rotates by at most "
+            f"{_peak_text(run.times, turned, 'deg')}, moves by at most {_peak_text(run.times, moved, 'mm')}, and "
+            "its angular velocity is at most "
+            f"{_peak_text(run.times, rate, 'deg/s')}."
         )
 
-    def _nearest(self) -> str:
-        """The worst limit in a sentence."""
+    def _worst_limit_text(self) -> str:
+        """The worst limit as a sentence."""
         limits = self.limits()
         if not limits:
             return "No joint has limits."
-        broken = [limit for limit in limits if limit.broken]
+        broken = [limit for limit in limits if limit.is_broken]
         if not broken:
-            return f"All limits are met; nearest is {limits[0].words}."
+            return f"All limits are met; the closest is {limits[0].words}."
         most = 3
         more = f" and {len(broken) - most} more" if len(broken) > most else ""
-        return f"Limits are broken: {', '.join(limit.words for limit in broken[:most])}{more}."
+        return f"Limits are violated: {', '.join(limit.words for limit in broken[:most])}{more}."
 
     def summary(self) -> str:
         robot, counted = self.run.robot, f"{self.phases} phase{'s' if self.phases > 1 else ''}"
         return (
-            f"The robot {robot.name} has {len(robot.bodies)} bodies, {robot.n} joints and {robot.mass:g} kg. It went "
-            f"through {counted} in {self.run.end_time:g} s; dotted lines mark where one begins. How the run ended: "
+            f"The robot {robot.name} has {len(robot.bodies)} bodies, {robot.n} joints and a mass of "
+            f"{robot.mass:g} kg. The run has "
+            f"{counted} and lasts {self.run.end_time:g} s; dotted "
+            f"lines mark the start of each. It ended because: "
             f"{self.run.reason.text}."
         )
 
     def certificate(self) -> Mapping[str, Checks]:
         run = self.run
-        early = run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT)
+        # A run that ended early conserves what it should: its end is a check of its own.
+        early = run.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT)
         cross = {} if self.checked is None else {"cross_check": self.checked}
-        return {**({"end": Check.that(False, run.why)} if early else {}), **(run.certificate or {}), **cross}
+        return {**({"end": Check.from_condition(False, run.why)} if early else {}), **(run.certificate or {}), **cross}
 
     def limits(self) -> list[Limit]:
         return self._limits

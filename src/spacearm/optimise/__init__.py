@@ -1,7 +1,7 @@
 """Estimation and search: one :class:`Problem` goes in, one :class:`Estimate` with its uncertainty comes out.
 
 Estimators (least squares, Nelder-Mead, particle swarm, several starts), searches of many points at once within bounds
-(:func:`minimise_boxed`, :func:`evolve`) and for a Pareto front (:func:`pareto_search`), what an estimate is worth
+(:func:`minimise_in_box`, :func:`evolve`) and for a Pareto front (:func:`pareto_search`), what an estimate is worth
 (:func:`diagnose`), and uncertainty beyond standard deviations (:func:`profile`, :func:`sample`). Nothing here knows
 robots.
 """

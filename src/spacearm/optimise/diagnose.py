@@ -24,7 +24,7 @@ LEVEL = 1e-3
 #: How much more skew than chi-square the portmanteau statistic of n samples is, by lags / n, seen in white series.
 TAIL = 5.0
 #: Parameters correlated more than this cannot be told apart.
-TIED = 0.995
+STRONG_CORRELATION = 0.995
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,16 @@ class Diagnosis:
         return {b: {c: whiteness(r) for c, r in rows.items()} for b, rows in self.estimate.residuals.items()}
 
     @property
-    def on_bounds(self) -> tuple[str, ...]:
+    def is_coloured(self) -> bool:
+        """Whether the residuals of a channel are coloured, at the level of all channels together."""
+        series = [one.p_value for channels in self.whiteness.values() for one in channels.values()]
+        return min(series, default=1.0) * len(series) < LEVEL
+
+    @property
+    def parameters_on_bounds(self) -> tuple[str, ...]:
         """Parameters that ended on a bound; their standard deviations are those of an unbounded fit."""
         pairs = zip(self.estimate.parameters, self.estimate.values, strict=True)
-        return tuple(p.name for p, value in pairs if p.on_bound(float(value)))
+        return tuple(p.name for p, value in pairs if p.is_on_bound(float(value)))
 
     @property
     def not_identifiable(self) -> tuple[str, ...]:
@@ -158,28 +164,34 @@ class Diagnosis:
         return tuple(name for name, sd in pairs if np.isinf(sd))
 
     @property
-    def tied(self) -> tuple[tuple[str, str, float], ...]:
+    def strong_correlations(self) -> tuple[tuple[str, str, float], ...]:
         """Pairs of parameters that cannot be told apart, with their correlation."""
         names, correlation = self.estimate.names, self.estimate.correlation
         pairs = zip(*np.triu_indices(len(names), 1), strict=True)
-        return tuple((names[i], names[j], float(correlation[i, j])) for i, j in pairs if abs(correlation[i, j]) > TIED)
+        return tuple(
+            (names[i], names[j], float(correlation[i, j]))
+            for i, j in pairs
+            if abs(correlation[i, j]) > STRONG_CORRELATION
+        )
 
     def certificate(self, level: float = LEVEL) -> Certificate:
         """Checks that a right model passes but for a share ``level`` of all cases.
 
         Residuals are always among what is checked: without a check of them nothing is sound.
         """
-        residuals = self._sizes(level) | ({} if self.ties else self._colours(level))
+        residuals = self._chi_square_checks(level) | ({} if self.ties else self._whiteness_checks(level))
         if not residuals or self.freedom < 1:
             why = "there are as many unknowns as readings" if residuals else "there are none"
-            residuals["residuals"] = Check.that(False, f"{why}: nothing shows whether the model fits the data")
+            residuals["residuals"] = Check.from_condition(
+                False, f"{why}: nothing shows whether the model fits the data"
+            )
         return Certificate({
-            "converged": Check.that(self.estimate.converged, str(self.estimate.reason)),
-            "on_bounds": Check(float(len(self.on_bounds)), 0.0, "", ", ".join(self.on_bounds)),
+            "converged": Check.from_condition(self.estimate.has_converged, str(self.estimate.reason)),
+            "on_bounds": Check(float(len(self.parameters_on_bounds)), 0.0, "", ", ".join(self.parameters_on_bounds)),
             **residuals,
         })  # fmt: skip
 
-    def _sizes(self, level: float) -> dict[str, Check]:
+    def _chi_square_checks(self, level: float) -> dict[str, Check]:
         """Chi-square of each block, where the noise is known or assumed."""
         found: dict[str, Check] = {}
         for name, block in self.blocks.items() if self.estimate.noise_known or self.assumed else ():
@@ -196,7 +208,7 @@ class Diagnosis:
             found[f"chi_square.{name}"] = Check(block.ratio - middle, half, "", note)
         return found
 
-    def _colours(self, level: float) -> dict[str, Check]:
+    def _whiteness_checks(self, level: float) -> dict[str, Check]:
         """Whiteness of each channel."""
         series = {f"{b}.{c}": w for b, channels in self.whiteness.items() for c, w in channels.items()}
         most, note = 1.0 - level / max(len(series), 1), "1 - p of Ljung and Box's test"

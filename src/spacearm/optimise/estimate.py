@@ -13,11 +13,11 @@ import numpy as np
 
 from spacearm.optimise.information import Information
 from spacearm.optimise.problem import Parameter, Problem
+from spacearm.text_format import format_unit, html_table
 from spacearm.typing import Array
-from spacearm.words import html_table, unit
 
 
-class Reason(StrEnum):
+class StopReason(StrEnum):
     """Why an estimator stopped."""
 
     CONVERGED = "converged"
@@ -28,8 +28,8 @@ class Reason(StrEnum):
     NOT_FINITE = "cost was not finite"
 
     @property
-    def converged(self) -> bool:
-        return self in (Reason.CONVERGED, Reason.SMALL_STEP, Reason.SMALL_COST)
+    def has_converged(self) -> bool:
+        return self in (StopReason.CONVERGED, StopReason.SMALL_STEP, StopReason.SMALL_COST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Estimate:
     covariance: Array | None
     cost: float
     method: str
-    reason: Reason = Reason.CONVERGED
+    reason: StopReason = StopReason.CONVERGED
     evaluations: int = 1
     iterations: int = 1
     history: Array = field(default_factory=lambda: np.zeros(0))
@@ -61,7 +61,7 @@ class Estimate:
         return f"Estimate({self.method}, {len(self.names)} parameters, cost {self.cost:.4g}, {self.reason.value})"
 
     def _repr_html_(self) -> str:
-        rows = zip(self.names, self.values, self.std, map(unit, self.units), strict=True)
+        rows = zip(self.names, self.values, self.std, map(format_unit, self.units), strict=True)
         return html_table(("parameter", "value", "standard deviation", "unit"), rows, repr(self))
 
     def __getitem__(self, name: str) -> float:
@@ -76,8 +76,8 @@ class Estimate:
         return tuple(p.unit for p in self.parameters)
 
     @property
-    def converged(self) -> bool:
-        return self.reason.converged
+    def has_converged(self) -> bool:
+        return self.reason.has_converged
 
     @property
     def std(self) -> Array:
@@ -120,17 +120,17 @@ class Stopwatch:
         # NaN would win or lose comparisons by chance; infinity always loses.
         return np.where(np.isfinite(values), values, np.inf)
 
-    def weighted(self, x: Array) -> Array:
+    def residual_vector(self, x: Array) -> Array:
         self.evaluations += 1
-        return self.problem.weighted(x)
+        return self.problem.residual_vector(x)
 
     def estimate(
-        self, values: Array, cost: float, iterations: int, reason: Reason, method: str, *, uncertainty: bool = True
+        self, values: Array, cost: float, iterations: int, reason: StopReason, method: str, *, uncertainty: bool = True
     ) -> Estimate:
         """The estimate at ``values``, with its uncertainty unless that is not wanted."""
         seconds, problem, x = time.perf_counter() - self._start, self.problem, np.asarray(values, dtype=np.float64)
         # The search has ended: time and evaluations of the uncertainty are not counted.
-        information = Information.of(problem, x) if uncertainty and math.isfinite(cost) else None
+        information = Information.from_problem(problem, x) if uncertainty and math.isfinite(cost) else None
         return Estimate(
             problem.parameters,
             x,

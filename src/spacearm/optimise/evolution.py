@@ -54,7 +54,7 @@ class Population:
         self.expected = np.sqrt(n) * (1.0 - 0.25 / n + 1.0 / (21.0 * n * n))
 
     @property
-    def converged(self) -> bool:
+    def has_converged(self) -> bool:
         """Whether going on brings nothing: tiny steps, or no better member for long."""
         if len(self.course) > _PATIENCE and self.worth - self.course[-1 - _PATIENCE] <= _GAIN * abs(self.worth):
             return True
@@ -126,7 +126,7 @@ def evolve(
     ]
     history = []
     for _ in range(generations):
-        alive = [population for population in populations if not population.converged]
+        alive = [population for population in populations if not population.has_converged]
         if not alive:
             break
         members = [population.ask() for population in alive]
@@ -135,12 +135,12 @@ def evolve(
         for population, part, score in zip(alive, members, np.split(scores, edges), strict=True):
             population.tell(part, score)
         # Two populations on one peak are a waste of evaluations: the worse one ends.
-        populations = _merged(populations)
+        populations = _merge_populations(populations)
         history.append(populations[0].worth)
-    return [(population.best, population.worth) for population in _merged(populations)], history
+    return [(population.best, population.worth) for population in _merge_populations(populations)], history
 
 
-def _merged(populations: list[Population]) -> list[Population]:
+def _merge_populations(populations: list[Population]) -> list[Population]:
     """The populations, best first, without those that have come to a better one's place."""
     kept: list[Population] = []
     for each in sorted(populations, key=lambda population: -population.worth):

@@ -61,9 +61,9 @@ class Information:
         return cls(values, sizes, *np.linalg.eigh(0.5 * (scaled + np.swapaxes(scaled, -1, -2))))
 
     @classmethod
-    def of(cls, problem: Problem, x: Array) -> Information:
+    def from_problem(cls, problem: Problem, x: Array) -> Information:
         """From a problem's residuals at ``x``; with unknown noise their own variance stands for it."""
-        jacobian = problem.weighted_jacobian(x) * problem.sizes
+        jacobian = problem.residual_jacobian(x) * problem.sizes
         if not np.all(np.isfinite(jacobian)):
             jacobian = np.zeros_like(jacobian)
         # Singular values of J, not eigenvalues of J^T J: squaring would lose half of the digits, and with them weak
@@ -74,30 +74,30 @@ class Information:
         rises[: singular.size] = singular**2
         # The residuals' own variance per degree of freedom stands for the unknown noise.
         if not problem.noise_known:
-            r = problem.weighted(x)
+            r = problem.residual_vector(x)
             rises = rises * max(r.size - x.size, 1) / max(float(r @ r), 1e-300)
         return cls(x, problem.sizes, rises[::-1], rows[::-1].T, ROUNDING_OF_JACOBIAN)
 
     @property
-    def seen(self) -> Array:
+    def identifiable(self) -> Array:
         """Which directions (..., p) the data determine at all."""
         return np.asarray((self.rises > self.rounding * self.rises[..., -1:]) & (self.rises > 0))
 
     @property
     def rank(self) -> int:
         """Number of identifiable combinations (the least of all repetitions)."""
-        return int(np.sum(self.seen, axis=-1).min())
+        return int(np.sum(self.identifiable, axis=-1).min())
 
     @property
     def condition(self) -> float:
         """Ratio of the worst to the best determined combination's deviation, in typical sizes; infinite of none."""
-        kept = self.rises[self.seen]
+        kept = self.rises[self.identifiable]
         return float(np.sqrt(kept[-1] / kept[0])) if kept.size else float("inf")
 
     @property
     def root(self) -> Array:
         """Rows (rank, p), one for each identifiable combination, whose product with a change is its misfit."""
-        seen = self.seen
+        seen = self.identifiable
         return np.asarray(np.sqrt(self.rises[seen])[:, None] * self.vectors[:, seen].T / self.sizes)
 
     @property
@@ -107,7 +107,7 @@ class Information:
         A share counts when such a direction, taken as unknown by a typical size and by all that the values have along
         it, matters more than the data's own deviation.
         """
-        seen = self.seen
+        seen = self.identifiable
         inverse = np.where(seen, 1.0 / np.where(seen, self.rises, 1.0), 0.0)
         full = np.einsum("...ik,...k,...jk->...ij", self.vectors, inverse, self.vectors)
         diagonal = np.einsum("...ii->...i", full)
@@ -124,13 +124,21 @@ class Information:
         """Standard deviations (..., p)."""
         return np.asarray(np.sqrt(np.einsum("...ii->...i", self.covariance)))
 
-    def at(self, values: Array) -> Information:
+    def with_values(self, values: Array) -> Information:
         """The same about other values."""
         return replace(self, values=values)
 
+    def widen(self, factors: Array) -> Information:
+        """The same with standard deviations times ``factors`` (p,); correlations stay."""
+        matrix = np.einsum("...ik,...k,...jk->...ij", self.vectors, self.rises, self.vectors)
+        scale = self.sizes * factors
+        return Information.from_matrix(self.values, matrix / scale[:, None] / scale, self.sizes)
+
     def weakest(self, names: Sequence[str], count: int = 5) -> tuple[Direction, ...]:
         """The least determined combinations; a deviation of 1 is as large as the numbers themselves."""
-        deviations = np.where(self.seen, 1.0 / np.sqrt(np.where(self.seen, self.rises, 1.0)), np.inf)[:count]
+        deviations = np.where(self.identifiable, 1.0 / np.sqrt(np.where(self.identifiable, self.rises, 1.0)), np.inf)[
+            :count
+        ]
         pairs = zip(deviations, self.vectors.T, strict=False)
         return tuple(Direction(float(deviation), combination(row, names)) for deviation, row in pairs)
 
@@ -144,7 +152,7 @@ def combination(row: Array, names: Sequence[str]) -> str:
 
 def covariance_at(problem: Problem, x: Array) -> Array:
     """Covariance (p, p) of the estimate at ``x`` from the residuals' Jacobian."""
-    return Information.of(problem, x).covariance
+    return Information.from_problem(problem, x).covariance
 
 
 def solve_scaled(matrix: Array, right: Array) -> Array:
@@ -203,7 +211,7 @@ def complement(directions: Array) -> Array:
     return np.asarray(q[..., count:])
 
 
-def without(information: Array, directions: Array, sizes: Array) -> Array:
+def remove_directions(information: Array, directions: Array, sizes: Array) -> Array:
     """Information (..., r, r) that knows nothing along directions (..., r, k), given in typical sizes.
 
     What the data do determine must not depend on what these directions were held at: each takes along those changes of

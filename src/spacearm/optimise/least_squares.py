@@ -7,11 +7,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from spacearm.optimise.estimate import Estimate, Reason, Stopwatch
+from spacearm.optimise.estimate import Estimate, StopReason, Stopwatch
 from spacearm.optimise.problem import Problem
 from spacearm.typing import Array
 
-_REASONS = {0: Reason.LIMIT, 1: Reason.CONVERGED, 2: Reason.CONVERGED, 3: Reason.SMALL_STEP, 4: Reason.CONVERGED}
+_REASONS = {
+    0: StopReason.LIMIT,
+    1: StopReason.CONVERGED,
+    2: StopReason.CONVERGED,
+    3: StopReason.SMALL_STEP,
+    4: StopReason.CONVERGED,
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class LeastSquares:
 
         def residual(x: Array) -> Array:
             nonlocal best
-            r = watch.weighted(x)
+            r = watch.residual_vector(x)
             cost = 0.5 * float(r @ r) if np.all(np.isfinite(r)) else np.inf
             best = min(best, cost)
             watch.history.append(best)
@@ -49,10 +55,10 @@ class LeastSquares:
             "max_nfev": self.max_evaluations,
             "loss": self.loss,
         }
-        found = least_squares(residual, start, jac=problem.weighted_jacobian, **options)
-        reason = _REASONS.get(int(found.status), Reason.STALLED)
+        found = least_squares(residual, start, jac=problem.residual_jacobian, **options)
+        reason = _REASONS.get(int(found.status), StopReason.STALLED)
         if not np.isfinite(best):
-            reason = Reason.NOT_FINITE
+            reason = StopReason.NOT_FINITE
         return watch.estimate(
             found.x, float(found.cost), int(found.njev), reason, "least squares", uncertainty=self.uncertainty
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.checks import whole
+from spacearm.checks import integer
 from spacearm.optimise.estimate import Estimate, Estimator
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.problem import Problem
@@ -30,14 +30,14 @@ class MultiStart:
     estimator: Estimator | None = None
 
     def solve(self, problem: Problem) -> Estimate:
-        whole(self.starts, "starts", least=1, place="multi-start")
+        integer(self.starts, "starts", least=1, place="multi-start")
         begin = time.perf_counter()
         estimator = self.estimator or LeastSquares()
         rng = np.random.default_rng(self.seed)
         found = [estimator.solve(problem)]
         for _ in range(1, self.starts):
             start = [_draw(p.lower, p.upper, p.guess, self.spread * p.size, rng) for p in problem.parameters]
-            found.append(estimator.solve(problem.starting_at(start)))
+            found.append(estimator.solve(problem.with_guess(start)))
         costs = np.array([one.cost for one in found])
         best = found[int(np.nanargmin(np.where(np.isfinite(costs), costs, np.inf)))]
         # How many starts end in the same minimum says how far the best can be trusted to be the global one.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.optimise.estimate import Estimate, Reason, Stopwatch
+from spacearm.optimise.estimate import Estimate, StopReason, Stopwatch
 from spacearm.optimise.problem import Problem
 from spacearm.typing import Array
 
@@ -45,7 +45,7 @@ class NelderMead:
         def record(intermediate_result: Any) -> None:
             watch.history.append(float(intermediate_result.fun))
 
-        start, iterations, reason = problem.guess / sizes, 0, Reason.LIMIT
+        start, iterations, reason = problem.guess / sizes, 0, StopReason.LIMIT
         value = cost(start)
         for _ in range(self.restarts + 1):
             simplex = np.tile(start, (start.size + 1, 1))
@@ -71,10 +71,10 @@ class NelderMead:
                 },
             )
             start, value, iterations = found.x, float(found.fun), iterations + int(found.nit)
-            reason = Reason.CONVERGED if found.success else Reason.LIMIT
+            reason = StopReason.CONVERGED if found.success else StopReason.LIMIT
             if watch.evaluations >= self.max_evaluations:
                 break
         if not np.isfinite(value):
-            reason = Reason.NOT_FINITE
+            reason = StopReason.NOT_FINITE
         best = np.clip(start * sizes, lower, upper)
         return watch.estimate(best, value, iterations, reason, "Nelder-Mead", uncertainty=self.uncertainty)

@@ -18,7 +18,9 @@ from scipy.stats import norm
 from spacearm.typing import Array
 
 #: Stretches that all data are cut into: long against the errors that are to be seen, and enough to tell a scatter.
-STRETCHES = 12
+INTERVALS = 12
+#: Deviations that are larger by less than this factor are the same.
+WIDER = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def scatter(
     jacobian: Array,
     covariance: Array,
     count: int,
-    stretches: int = STRETCHES,
+    stretches: int = INTERVALS,
     *,
     doubt: float = 0.0,
 ) -> Scatter:
@@ -64,6 +66,24 @@ def scatter(
         return Scatter(1.0, 1.0)
     total = float(moves @ moves)
     return Scatter(total / float(weights.sum()), _mean_tail(total, weights, doubt))
+
+
+def interval_factors(residual: Array, jacobian: Array, covariance: Array, stretches: int = INTERVALS) -> Array:
+    """By how much (p,) the deviations that intervals of the data show exceed those of white noise; one where less.
+
+    The root of each parameter's sandwich variance over the claimed one, both without what the sum over all intervals
+    takes away. Residuals (m,), derivatives (m, p) and covariance (p, p) as in :func:`scatter`; one where nothing is
+    claimed.
+    """
+    known = np.isfinite(np.diagonal(covariance))
+    claimed = np.where(np.outer(known, known), covariance, 0.0)
+    moved, expected = np.zeros(len(claimed)), np.zeros(len(claimed))
+    for part in np.array_split(np.arange(residual.size), stretches):
+        gain = claimed @ (jacobian[part].T @ jacobian[part])
+        moved += (claimed @ (jacobian[part].T @ residual[part])) ** 2
+        expected += np.einsum("ij,ji->i", gain - gain @ gain, claimed)
+    there = expected > 1e-9 * np.diagonal(claimed)
+    return np.sqrt(np.maximum(np.where(there, moved / np.where(there, expected, 1.0), 1.0), 1.0))
 
 
 def _mean_tail(total: float, weights: Array, doubt: float) -> float:

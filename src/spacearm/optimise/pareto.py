@@ -74,7 +74,7 @@ def pareto_search(
         kept, values = kept[pool], values[pool]
         if progress is not None:
             progress(tried / count)
-        points = _offspring(kept, values, batch, variables, rng)
+        points = _make_offspring(kept, values, batch, variables, rng)
     front = not_dominated(values)
     order = front[np.argsort(values[front, 0], kind="stable")]
     return ParetoFront(kept[order], values[order], np.concatenate(sampled), tried)
@@ -102,12 +102,12 @@ def _best(values: Array) -> npt.NDArray[np.int64]:
         chosen += front.tolist()
         left = np.setdiff1d(left, front)
     if len(chosen) > FRONT_SIZE:
-        order = np.argsort(-crowding(values[chosen]), kind="stable")[:FRONT_SIZE]
+        order = np.argsort(-neighbour_distance(values[chosen]), kind="stable")[:FRONT_SIZE]
         chosen = [chosen[i] for i in order]
     return np.array(chosen, dtype=np.int64)
 
 
-def crowding(values: Array) -> Array:
+def neighbour_distance(values: Array) -> Array:
     """How far the neighbours of each row on a front are; infinite at the ends."""
     distance = np.zeros(len(values))
     for column in values.T:
@@ -119,11 +119,11 @@ def crowding(values: Array) -> Array:
     return distance
 
 
-def _offspring(parents: Array, values: Array, count: int, width: int, rng: np.random.Generator) -> Array:
+def _make_offspring(parents: Array, values: Array, count: int, width: int, rng: np.random.Generator) -> Array:
     """New points from those on the front: a mix of two, then small changes of a few variables."""
     if len(parents) < 2:
         return np.asarray(rng.random((count, width)))
-    spread = crowding(values)
+    spread = neighbour_distance(values)
     pairs = rng.integers(0, len(parents), (2, 2, count))
     # Tournaments of two: the one in the emptier part of the front becomes a parent.
     first, second = (np.where(spread[a] >= spread[b], a, b) for a, b in pairs)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spacearm.checks import whole
-from spacearm.errors import InputError, at
+from spacearm.checks import integer
+from spacearm.errors import InputError, error_context
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.problem import Block, Problem
@@ -40,7 +40,7 @@ def profile(problem: Problem, estimate: Estimate, name: str, *, span: float = 3.
     sd = float(estimate.std[index])
     if not (np.isfinite(sd) and sd > 0):
         raise InputError(f"{name!r} has no finite standard deviation", place="profile likelihood")
-    whole(points, "points", least=5, place="profile likelihood")
+    integer(points, "points", least=5, place="profile likelihood")
     best = estimate.values
     parameter = problem.parameters[index]
     values = np.clip(best[index] + np.linspace(-span, span, points) * sd, parameter.lower, parameter.upper)
@@ -62,7 +62,7 @@ def profile(problem: Problem, estimate: Estimate, name: str, *, span: float = 3.
 
 def _deviance(problem: Problem, x: Array) -> float:
     """Twice the negative log-likelihood up to a constant."""
-    r = problem.weighted(x)
+    r = problem.residual_vector(x)
     total = float(r @ r)
     return total if problem.noise_known else r.size * float(np.log(max(total / r.size, 1e-300)))
 
@@ -72,21 +72,21 @@ def _conditional(problem: Problem, index: int, others: list[int], value: float, 
     if not others:
         return start, _deviance(problem, np.array([value]))
 
-    def whole(rest: Array) -> Array:
+    def join_values(rest: Array) -> Array:
         full = np.empty(len(others) + 1)
         full[others], full[index] = rest, value
         return full
 
-    kept = problem.starting_at(whole(start)).parameters
+    kept = problem.with_guess(join_values(start)).parameters
     rest = Block(
-        lambda x: problem.weighted(whole(x)),
-        lambda x: problem.weighted_jacobian(whole(x))[:, others],
+        lambda x: problem.residual_vector(join_values(x)),
+        lambda x: problem.residual_jacobian(join_values(x))[:, others],
         1.0 if problem.noise_known else None,
     )
     # Priors are part of the whole problem's residuals already: counted once.
     inner = Problem([replace(kept[i], prior=None) for i in others], rest)
     found = LeastSquares(tolerance=1e-6, uncertainty=False).solve(inner)
-    return found.values, _deviance(problem, whole(found.values))
+    return found.values, _deviance(problem, join_values(found.values))
 
 
 def _interval(values: Array, rise: Array, middle: int) -> tuple[float, float]:
@@ -154,10 +154,10 @@ def sample(
     count = walkers or max(2 * p + 2, 12)
     # The ensemble moves in two halves.
     count += count % 2
-    with at("posterior"):
-        whole(steps, "steps", least=1)
-        whole(burn, "burn", least=0)
-        whole(count, "walkers", least=2 * p)
+    with error_context("posterior"):
+        integer(steps, "steps", least=1)
+        integer(burn, "burn", least=0)
+        integer(count, "walkers", least=2 * p)
     rng = np.random.default_rng(seed)
     lower, upper = problem.lower, problem.upper
     evaluations = 0

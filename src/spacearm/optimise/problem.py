@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from spacearm.checks import array, positive
 from spacearm.errors import InputError
+from spacearm.optimise.consider import ConsiderParameters
 from spacearm.typing import Array
 
 
@@ -58,7 +59,7 @@ class Parameter:
             return self.upper - self.lower
         return abs(self.guess) or 1.0
 
-    def on_bound(self, value: float) -> bool:
+    def is_on_bound(self, value: float) -> bool:
         return min(value - self.lower, self.upper - value) <= 1e-6 * self.size
 
 
@@ -84,15 +85,15 @@ class Block:
     def __post_init__(self) -> None:
         array(1.0 if self.sigma is None else self.sigma, "sigma", above=0.0, place=self.name)
 
-    def _weighted(self, rows: Array) -> Array:
+    def _divide_by_sigma(self, rows: Array) -> Array:
         return rows if self.sigma is None else rows / self.sigma
 
-    def weighted(self, x: Array) -> Array:
+    def residual_array(self, x: Array) -> Array:
         """Residuals in standard deviations, as they are shaped."""
-        return self._weighted(np.asarray(self.residual(x), dtype=np.float64))
+        return self._divide_by_sigma(np.asarray(self.residual(x), dtype=np.float64))
 
-    def weighted_jacobian(self, x: Array, parameters: Sequence[Parameter]) -> Array:
-        """Derivative (m, p) of :meth:`weighted`; central differences where no Jacobian is given."""
+    def residual_jacobian(self, x: Array, parameters: Sequence[Parameter]) -> Array:
+        """Derivative (m, p) of :meth:`residual_array`; central differences where no Jacobian is given."""
         if self.jacobian is not None:
             full = np.asarray(self.jacobian(x), dtype=np.float64)
             return (
@@ -104,14 +105,14 @@ class Block:
             high, low = x.copy(), x.copy()
             # At a bound the difference becomes one-sided: models need not exist beyond it.
             high[i], low[i] = min(x[i] + step, p.upper), max(x[i] - step, p.lower)
-            columns.append((self.weighted(high) - self.weighted(low)).ravel() / (high[i] - low[i]))
+            columns.append((self.residual_array(high) - self.residual_array(low)).ravel() / (high[i] - low[i]))
         return np.stack(columns, axis=1)
 
-    def weighted_batch(self, xs: Array) -> Array:
+    def residual_batch(self, xs: Array) -> Array:
         """Residuals (B, m) of candidates (B, p)."""
         if self.batch is None:
-            return np.stack([self.weighted(x).ravel() for x in xs])
-        return self._weighted(np.asarray(self.batch(xs), dtype=np.float64))
+            return np.stack([self.residual_array(x).ravel() for x in xs])
+        return self._divide_by_sigma(np.asarray(self.batch(xs), dtype=np.float64))
 
 
 class Problem:
@@ -122,6 +123,9 @@ class Problem:
         blocks: of residuals; all have known noise, or none. A problem of a cost alone has none.
         cost: X (B, p) to costs (B,), for searches without derivatives; half the weighted square sum when not given.
     """
+
+    #: Fixed numbers that are uncertain: residuals are whitened by what they do to them.
+    consider: ConsiderParameters | None = None
 
     def __init__(
         self,
@@ -170,7 +174,7 @@ class Problem:
     def sizes(self) -> Array:
         return np.array([p.size for p in self.parameters])
 
-    def starting_at(self, guess: npt.ArrayLike) -> Self:
+    def with_guess(self, guess: npt.ArrayLike) -> Self:
         """The same problem with other start values, clipped to the bounds."""
         other = copy.copy(self)
         start = np.clip(np.asarray(guess, dtype=np.float64), self.lower, self.upper)
@@ -179,9 +183,25 @@ class Problem:
 
     def residuals(self, x: Array) -> dict[str, dict[str, Array]]:
         """Weighted residuals by block and channel."""
-        return self.named([block.weighted(x) for block in self.blocks])
+        return self.rows_by_channel(self.block_residuals(x))
 
-    def named(self, rows: Sequence[Array]) -> dict[str, dict[str, Array]]:
+    def block_residuals(self, x: Array) -> list[Array]:
+        """Weighted residuals of each block, as they are shaped."""
+        return self.whiten_blocks([block.residual_array(x) for block in self.blocks])
+
+    def whiten_blocks(self, rows: list[Array]) -> list[Array]:
+        """Rows of each block with the errors of fixed numbers, which all blocks share, made part of unit noise."""
+        if self.consider is None:
+            return rows
+        flat = self.consider.whiten(np.concatenate([part.ravel() for part in rows]))
+        ends = np.cumsum([part.size for part in rows])[:-1]
+        return [new.reshape(old.shape) for new, old in zip(np.split(flat, ends), rows, strict=True)]
+
+    def whiten_fixed(self, rows: Array) -> Array:
+        """The same of rows (m, ...) of all blocks together."""
+        return rows if self.consider is None else self.consider.whiten(rows)
+
+    def rows_by_channel(self, rows: Sequence[Array]) -> dict[str, dict[str, Array]]:
         """Rows of each block, samples before channels, by block and channel."""
         return {
             block.name: dict(zip(block.channels, part.reshape(-1, len(block.channels)).T, strict=True))
@@ -192,24 +212,23 @@ class Problem:
     def _priors(self) -> tuple[tuple[int, float, float], ...]:
         return tuple((i, *p.prior) for i, p in enumerate(self.parameters) if p.prior is not None)
 
-    def weighted(self, x: Array) -> Array:
+    def residual_vector(self, x: Array) -> Array:
         """All residuals, flat, divided by their standard deviations; those of the priors last."""
-        parts = [block.weighted(x).ravel() for block in self.blocks]
+        parts = [part.ravel() for part in self.block_residuals(x)]
         return np.concatenate([*parts, [(x[i] - mean) / sigma for i, mean, sigma in self._priors]])
 
-    def weighted_jacobian(self, x: Array) -> Array:
-        """Derivative (m, p) of :meth:`weighted`."""
-        parts = [block.weighted_jacobian(x, self.parameters) for block in self.blocks]
-        beliefs = [np.eye(x.size)[[i]] / sigma for i, _, sigma in self._priors]
-        return np.concatenate([*parts, *beliefs] or [np.zeros((0, x.size))])
+    def residual_jacobian(self, x: Array) -> Array:
+        """Derivative (m, p) of :meth:`residual_vector`."""
+        parts = [block.residual_jacobian(x, self.parameters) for block in self.blocks]
+        rows = self.whiten_fixed(np.concatenate(parts or [np.zeros((0, x.size))]))
+        return np.concatenate([rows, *(np.eye(x.size)[[i]] / sigma for i, _, sigma in self._priors)])
 
     def costs(self, xs: Array) -> Array:
         """Costs (B,) of candidates (B, p)."""
         if self.cost is not None:
             return np.asarray(self.cost(xs), dtype=np.float64)
         beliefs = [[(x[i] - mean) / sigma for i, mean, sigma in self._priors] for x in xs]
-        weighted = np.concatenate(
-            [*(block.weighted_batch(xs) for block in self.blocks), np.reshape(beliefs, (len(xs), -1))], axis=1
-        )
+        rows = np.concatenate([np.zeros((len(xs), 0)), *(block.residual_batch(xs) for block in self.blocks)], axis=1)
+        weighted = np.concatenate([self.whiten_fixed(rows.T).T, np.reshape(beliefs, (len(xs), -1))], axis=1)
         costs: Array = 0.5 * np.einsum("bm,bm->b", weighted, weighted)
         return costs

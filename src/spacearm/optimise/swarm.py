@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.optimise.estimate import Estimate, Reason, Stopwatch
+from spacearm.optimise.estimate import Estimate, StopReason, Stopwatch
 from spacearm.optimise.problem import Problem
 
 
@@ -64,7 +64,7 @@ class ParticleSwarm:
         ring = (np.arange(self.particles)[:, None] + np.arange(-self.neighbours, self.neighbours + 1)) % self.particles
         best = float(own_cost.min())
         watch.history.append(best)
-        reason, since, done = Reason.LIMIT, 0, 0
+        reason, since, done = StopReason.LIMIT, 0, 0
         for done in range(1, self.iterations + 1):
             if self.neighbours:
                 leader = own[ring[np.arange(self.particles), np.argmin(own_cost[ring], axis=1)]]
@@ -93,12 +93,12 @@ class ParticleSwarm:
             best = now
             watch.history.append(best)
             if best <= self.target:
-                reason = Reason.SMALL_COST
+                reason = StopReason.SMALL_COST
                 break
             if self.patience is not None and since >= self.patience:
-                reason = Reason.STALLED
+                reason = StopReason.STALLED
                 break
         if not np.isfinite(best):
-            reason = Reason.NOT_FINITE
+            reason = StopReason.NOT_FINITE
         winner = own[np.argmin(own_cost)]
         return watch.estimate(winner, best, done, reason, "particle swarm", uncertainty=self.uncertainty)

@@ -1,6 +1,6 @@
 """The table of agreement with a paper: claims as data, findings as values, one rule for every verdict.
 
-A paper's folder has TOML files beside its modules: ``printed.toml``, what the paper prints, in its own units;
+A paper's folder has TOML files beside its modules: ``read_printed.toml``, what the paper prints, in its own units;
 ``claims.toml``, one entry for each quantity of the table of agreement; ``page.toml``, what else its page says: title,
 summary, captions, settings, checks, and which figure of the paper is which here. A claim is named by its quantity;
 braces stand for what differs between the rows of a family::
@@ -16,8 +16,8 @@ braces stand for what differs between the rows of a family::
 
 The verdict of a claim that holds follows from its basis: *consistent* for arithmetic among the paper's own numbers,
 *agrees* for what was computed from others. ``verdict`` puts *fitted*, *no evidence* or *not recoverable* there;
-neither of the two may be set by hand. A claim that does not hold *differs*. What has the basis ``printed`` is found by
-``arithmetic`` of the paper's ``claims.py``, a function without arguments that therefore sees no run.
+neither of the two may be set by hand. A claim that does not hold *differs*. What has the basis ``read_printed`` is
+found by ``arithmetic`` of the paper's ``claims.py``, a function without arguments that therefore sees no run.
 
 A claim holds within ``tolerance`` plus ``relative`` times the printed value (with ``same_sign``, on the same side of
 zero only), or between ``above`` and ``below``, or as the finding says. Without any of these, ``agrees``,
@@ -41,7 +41,7 @@ import numpy as np
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.result import Check, Figure, PrintedFigure, Row, Verdict
-from spacearm.words import in_words
+from spacearm.text_format import humanise_name
 
 _ASKS_FOR_EQUALITY = (Verdict.AGREES, Verdict.CONSISTENT, Verdict.FITTED)
 #: What a claim is computed from, and the verdict of one that holds.
@@ -75,7 +75,7 @@ class Claim:
                 f"verdict is {self.verdict!r}", hint="it follows from what the claim is computed from: give the basis"
             )
 
-    def allowed(self) -> float:
+    def allowed_difference(self) -> float:
         """How far the value may be from the printed one."""
         return (self.tolerance or 0.0) + (self.relative * abs(self.printed) if self.relative else 0.0)
 
@@ -91,12 +91,12 @@ class Claim:
         if math.isfinite(self.above) or math.isfinite(self.below):
             return bool(self.above < value < self.below)
         if self.tolerance is not None or self.relative is not None:
-            return bool(abs(value - self.printed) <= self.allowed()) and not self.sign(value)
+            return bool(abs(value - self.printed) <= self.allowed_difference()) and not self.sign(value)
         # No test given: equality for what claims to agree, nothing for what claims nothing.
-        return self.met not in _ASKS_FOR_EQUALITY or bool(value == self.printed)
+        return self.verdict_if_met not in _ASKS_FOR_EQUALITY or bool(value == self.printed)
 
     @property
-    def met(self) -> Verdict:
+    def verdict_if_met(self) -> Verdict:
         """The verdict when it holds."""
         return Verdict(self.verdict or (Verdict.NEW if self.printed is None else BASES[self.basis]))
 
@@ -109,7 +109,7 @@ class Claim:
         """What notes may say of the value beside the printed one."""
         found: dict[str, Any] = {"value": value, "printed": self.printed, "unit": self.unit}
         if isinstance(value, int | float) and isinstance(self.printed, int | float):
-            found |= {"gap": value - self.printed, "allowed": self.allowed(), "sign": self.sign(value)}
+            found |= {"gap": value - self.printed, "allowed": self.allowed_difference(), "sign": self.sign(value)}
             found["percent"] = 100.0 * abs(found["gap"] / self.printed) if self.printed else math.nan
         if self.tolerance is not None or self.relative is not None:
             found["limit"] = self.limit
@@ -126,7 +126,7 @@ class Finding:
         holds: whether the claim holds, where its tolerance or bounds do not say so.
         cannot_fail: it would have held in any case, so that it is no evidence.
         also: names of the claim's further remarks that apply.
-        own: fields of the claim that are others in this row, such as ``printed`` or ``unit``.
+        own: fields of the claim that are others in this row, such as ``read_printed`` or ``unit``.
         facts: what the braces of name and notes stand for.
     """
 
@@ -139,7 +139,7 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find(claim: str, value: Any = None, /, **given: Any) -> Finding:
+def build_finding(claim: str, value: Any = None, /, **given: Any) -> Finding:
     """A :class:`Finding`; what is given is a field of it, a field of :class:`Claim` (its own), or a fact."""
     said = {name: given.pop(name) for name in ("holds", "cannot_fail") if name in given}
     also = tuple(given.pop("also", ()))
@@ -148,7 +148,7 @@ def find(claim: str, value: Any = None, /, **given: Any) -> Finding:
 
 
 @cache
-def printed(paper: str, file: str = "printed") -> dict[str, Any]:
+def read_printed(paper: str, file: str = "printed") -> dict[str, Any]:
     """A TOML file of a paper's folder."""
     return tomllib.loads((files("spacearm.papers") / paper / f"{file}.toml").read_text(encoding="utf-8"))
 
@@ -156,7 +156,7 @@ def printed(paper: str, file: str = "printed") -> dict[str, Any]:
 @cache
 def claims(paper: str) -> dict[str, Claim]:
     """The entries of a paper's ``claims.toml``."""
-    return {name: Claim(**entry) for name, entry in printed(paper, "claims").items()}
+    return {name: Claim(**entry) for name, entry in read_printed(paper, "claims").items()}
 
 
 def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
@@ -166,9 +166,9 @@ def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
     left = claims(paper).keys() - {finding.claim for finding in findings}
     if left:
         raise InputError(f"nothing was found for {', '.join(sorted(left))}", place=f"claims of {paper}")
-    words = printed(paper, "page").get("words")
+    words = read_printed(paper, "page").get("words")
     rows = (row_of(paper, finding) for finding in findings)
-    return [replace(row, words=in_words(row.quantity, words)) for row in rows]
+    return [replace(row, words=humanise_name(row.quantity, words)) for row in rows]
 
 
 def row_of(paper: str, finding: Finding) -> Row:
@@ -180,7 +180,7 @@ def row_of(paper: str, finding: Finding) -> Row:
     claim, value = replace(entries[finding.claim], **finding.own), finding.value
     holds = claim.holds(value) if finding.holds is None else bool(finding.holds)
     # A claim that fails differs even where it was thought unable to fail.
-    verdict = Verdict.DIFFERS if not holds else Verdict.NO_EVIDENCE if finding.cannot_fail else claim.met
+    verdict = Verdict.DIFFERS if not holds else Verdict.NO_EVIDENCE if finding.cannot_fail else claim.verdict_if_met
     parts = [claim.differs if claim.differs and not holds else claim.note, *(claim.also[name] for name in finding.also)]
     if claim.why:
         parts.append("tolerance {limit}: {why}")
@@ -192,21 +192,21 @@ def row_of(paper: str, finding: Finding) -> Row:
 
 def page(paper: str, **facts: Any) -> dict[str, Any]:
     """Title, headline, summary and the paper's own figures, as a :class:`~spacearm.result.Result` takes them."""
-    texts = printed(paper, "page")
+    texts = read_printed(paper, "page")
     found = {name: texts[name].format(**facts) for name in ("headline", "summary")}
     return {"title": texts["title"], **found, "printed_figures": page_figures(paper)}
 
 
 def page_figures(paper: str) -> list[PrintedFigure]:
     """The figures of the paper, and which of ours shows each."""
-    return [PrintedFigure(label, **entry) for label, entry in printed(paper, "page")["figures"].items()]
+    return [PrintedFigure(label, **entry) for label, entry in read_printed(paper, "page")["figures"].items()]
 
 
 def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, Check]:
     """Checks with tolerance, unit and note from ``page.toml``; of several residuals the largest counts."""
     found = {}
     for name, value in residuals.items():
-        entry = printed(paper, "page")["checks"][name]
+        entry = read_printed(paper, "page")["checks"][name]
         largest = float(np.max([np.max(one) for one in value] if isinstance(value, list) else value))
         found[name] = Check(largest, entry["tolerance"], entry.get("unit", ""), entry.get("note", "").format(**facts))
     return found
@@ -214,9 +214,9 @@ def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, 
 
 def settings(paper: str, **computed: Any) -> dict[str, Any]:
     """Settings of a paper's page: those of ``page.toml``, and what is known at run time only."""
-    return {**printed(paper, "page").get("settings", {}), **computed}
+    return {**read_printed(paper, "page").get("settings", {}), **computed}
 
 
 def figure(paper: str, name: str, plot: Any, **facts: Any) -> Figure:
     """A figure with its caption from ``page.toml``."""
-    return Figure(name, plot, printed(paper, "page")["captions"][name].format(**facts))
+    return Figure(name, plot, read_printed(paper, "page")["captions"][name].format(**facts))

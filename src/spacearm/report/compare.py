@@ -1,4 +1,4 @@
-"""Two folders of results against each other: rows that differ, verdicts, checks, curves over one another."""
+"""Comparison of two folders of results: differing rows, verdicts, checks, overlaid curves."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from spacearm.errors import InputError, SpacearmError
 from spacearm.figures import COLOURS
 from spacearm.report import page
 from spacearm.report.folder import publish, read_json
-from spacearm.report.write import PLOTLY, plots_of, share_script
+from spacearm.report.write import PLOTLY, read_plots, share_script
 from spacearm.result import Certificate, Json, Limit, Result
-from spacearm.words import ROUNDING
+from spacearm.text_format import ROUNDING
 
-#: Study that a folder of a comparison is known by.
+#: Study name of a comparison's folder.
 STUDY = "comparison"
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A row whose values differ; ``None`` is a value that one of the results lacks.
+class RowDifference:
+    """A row whose values differ; ``None`` if one of the results lacks it.
 
     ``relative`` is the largest difference over the larger size, of numbers and lists of numbers; infinite for texts and
     for what only one of them has.
@@ -42,8 +42,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One of the two: where it is, what it says of itself, its page's figures."""
+class ComparedResult:
+    """One of the two results: its folder, its contents, its page's figures."""
 
     folder: Path
     result: Result
@@ -51,8 +51,8 @@ class Compared:
     plots: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: Path) -> Compared:
-        """An :class:`~spacearm.errors.InputError` where a folder holds no results of spacearm."""
+    def read(cls, folder: Path) -> ComparedResult:
+        """Read a folder; raises an :class:`~spacearm.errors.InputError` if it holds no results of spacearm."""
         table: Any = read_json(folder / "results.json")
         hint = "expected a folder that 'spacearm run' or 'spacearm reproduce' wrote"
         if not {"study", "rows", "certificate"} <= table.keys():
@@ -65,31 +65,32 @@ class Compared:
                 headline=str(table.get("headline", "")),
                 source=str(table.get("source", "")),
                 limits=[Limit.from_json(one) for one in table.get("verdict", {}).get("each", ())],
+                go="decision" in table.get("verdict", {}),
             )
             rows = {str(row["quantity"]): {"value": row["value"], "unit": str(row["unit"])} for row in table["rows"]}
             written = folder / "index.html"
-            return cls(folder, result, rows, plots_of(written) if written.is_file() else {})
+            return cls(folder, result, rows, read_plots(written) if written.is_file() else {})
         except (SpacearmError, TypeError, KeyError, ValueError, AttributeError) as error:
             raise InputError(f"results.json cannot be read: {error}", file=folder, hint=hint) from None
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What differs between two results, the largest difference first."""
+class FolderComparison:
+    """Differences between two results, largest first."""
 
-    first: Compared
-    second: Compared
-    rows: tuple[Difference, ...]
+    first: ComparedResult
+    second: ComparedResult
+    rows: tuple[RowDifference, ...]
     equal: int
-    checks: tuple[Difference, ...]
+    checks: tuple[RowDifference, ...]
 
     @property
-    def both(self) -> tuple[Compared, Compared]:
+    def both(self) -> tuple[ComparedResult, ComparedResult]:
         return self.first, self.second
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the two are called: the names of their folders, or more of their paths where these are the same."""
+        """Names of the two: their folders, or more of their paths if these are equal."""
         one, two = (each.folder.resolve() for each in self.both)
         return (one.name, two.name) if one.name != two.name else (str(self.first.folder), str(self.second.folder))
 
@@ -112,28 +113,28 @@ class Comparison:
         }
 
 
-def compare_results(first: Path | str, second: Path | str) -> Comparison:
+def compare_results(first: Path | str, second: Path | str) -> FolderComparison:
     """Compare the results in two folders; numbers that differ by rounding alone are equal."""
-    one, two = Compared.read(Path(first)), Compared.read(Path(second))
+    one, two = ComparedResult.read(Path(first)), ComparedResult.read(Path(second))
     rows = []
     quantities = [*one.rows, *(name for name in two.rows if name not in one.rows)]
     for quantity in quantities:
         given = [each.rows.get(quantity, {}) for each in (one, two)]
         before, after = (row.get("value") for row in given)
-        relative = math.inf if not all(given) else difference(before, after)
+        relative = math.inf if not all(given) else relative_difference(before, after)
         if relative > 0.0:
             unit = str((given[0] or given[1])["unit"])
-            rows.append(Difference(quantity, before, after, unit, relative))
+            rows.append(RowDifference(quantity, before, after, unit, relative))
     rows.sort(key=lambda row: -row.relative)
-    return Comparison(one, two, tuple(rows), len(quantities) - len(rows), tuple(_checks(one, two)))
+    return FolderComparison(one, two, tuple(rows), len(quantities) - len(rows), tuple(_checks(one, two)))
 
 
-def difference(first: Any, second: Any) -> float:
-    """Relative difference of two values of ``results.json``; 0 of rounding, infinite of what is no number."""
+def relative_difference(first: Any, second: Any) -> float:
+    """Relative difference of two values of ``results.json``; 0 for rounding, infinite for anything but numbers."""
     if first == second:
         return 0.0
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        return max(map(difference, first, second))
+        return max(map(relative_difference, first, second))
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in (first, second)):
         return math.inf
     apart = abs(first - second)
@@ -141,16 +142,16 @@ def difference(first: Any, second: Any) -> float:
     return 0.0 if apart <= ROUNDING * max(1.0, abs(first), abs(second)) else apart / max(abs(first), abs(second))
 
 
-def _checks(one: Compared, two: Compared) -> Iterator[Difference]:
-    """Checks of which one holds and the other does not, or that only one of them has."""
+def _checks(one: ComparedResult, two: ComparedResult) -> Iterator[RowDifference]:
+    """Checks that hold in only one of the results, or that only one of them has."""
     for name in dict.fromkeys([*one.result.certificate, *two.result.certificate]):
         checks = (each.result.certificate.get(name) for each in (one, two))
         before, after = (None if check is None else check.verdict for check in checks)
         if before != after:
-            yield Difference(name, before, after, "", math.inf)
+            yield RowDifference(name, before, after, "", math.inf)
 
 
-def overlaid(first: str, second: str, names: tuple[str, str]) -> str:
+def overlay_curves(first: str, second: str, names: tuple[str, str]) -> str:
     """A figure with the curves of two: the first's solid and the second's dashed; empty where there are no curves."""
     one, two = json.loads(first), json.loads(second)
     curves = [figure["data"] for figure in (one, two)]
@@ -168,14 +169,14 @@ def overlaid(first: str, second: str, names: tuple[str, str]) -> str:
     return text.replace("<", "\\u003c")
 
 
-def write_comparison(found: Comparison, folder: Path | str) -> Path:
+def write_comparison(found: FolderComparison, folder: Path | str) -> Path:
     """Write the page of a comparison with its ``results.json``; the path of ``index.html``."""
     folder = Path(folder)
     plots = {
         name: text
         for name in found.first.plots
         if name in found.second.plots
-        and (text := overlaid(found.first.plots[name], found.second.plots[name], found.names))
+        and (text := overlay_curves(found.first.plots[name], found.second.plots[name], found.names))
     }
     with publish(folder, STUDY) as staging:
         if plots:

@@ -1,4 +1,4 @@
-"""Output folders that appear only when they are complete."""
+"""Output folders that appear only when complete."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from spacearm.errors import InputError, SpacearmError, quoted
-from spacearm.report.swap import clean, install, nearest, turn, work_folder
+from spacearm.errors import InputError, SpacearmError, quote_text
+from spacearm.report.swap import clean, folder_lock, install, nearest_folder, work_folder
 
-#: What :func:`held` calls a folder whose page is an index over several studies.
+#: Return value of :func:`study_in_folder` for a folder whose page is an index of several studies.
 INDEX = "(index)"
-#: What results consist of, apart from what a study adds.
+#: Files of every result, apart from those that a study adds.
 FILES = ("results.json", "index.html", "summary.json", "data.nc", "plotly.min.js", "scene.html")
 FIGURES = "figures"
 
 
-#: What a folder must have room for before a run begins, bytes: a page and the plotting library.
+#: Free space that a folder needs before a run begins, bytes: a page and the plotting library.
 LEAST_SPACE = 10_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 def prepare(folder: Path, study: str = "") -> Path:
-    """Put in order what a killed process left in this folder, and refuse one that cannot take results of ``study``.
+    """Clean up after a killed process in this folder, and reject a folder that cannot take results of ``study``.
 
-    Returns where it is: links are followed.
+    Returns its path, with links resolved.
     """
     target = Path(os.path.realpath(folder))
-    for place in (target, nearest(target)):
+    for place in (target, nearest_folder(target)):
         if place.exists() and not place.is_dir():
             name = "" if place == target else f"{place.name} "
             raise InputError(f"{name}is a file, not a folder", file=folder, hint="choose another output folder")
     try:
-        with turn(target):
+        with folder_lock(target):
             clean(target)
     except OSError as error:
-        raise InputError(f"what an earlier run left cannot be put in order: {error}", file=folder) from error
+        raise InputError(f"files left by an earlier run cannot be cleaned up: {error}", file=folder) from error
     _refuse_foreign(target, study, folder)
     return target
 
 
 @contextmanager
 def publish(folder: Path, study: str = "") -> Iterator[Path]:
-    """A temporary folder whose files take their place in ``folder`` when the block ends well.
+    """A temporary folder whose files are moved to ``folder`` if the block succeeds.
 
-    After an exception nothing is left behind and ``folder`` is as it was before (absent, if it was absent). Older
-    results of the same study go as a whole: files that they list and that the new ones lack are removed. All other
-    files stay. Old and new results never stand side by side, even if the process is killed, and the next call puts in
-    order what a killed one left: see :mod:`spacearm.report.swap`. A link is followed.
+    After an exception nothing is left behind and ``folder`` is unchanged (absent, if it was absent). Older results of
+    the same study are replaced as a whole: files that they list and that the new ones lack are removed. All other files
+    stay. Old and new results are never mixed, even if the process is killed, and the next call cleans up after a killed
+    one: see :mod:`spacearm.report.swap`. A link is followed.
 
-    A folder that cannot be written to, or that holds something else than ``study``, is refused before the block
+    A folder that cannot be written to, or that holds something other than ``study``, is rejected before the block
     begins: see :func:`prepare`.
     """
     target = prepare(folder, study)
@@ -76,13 +76,13 @@ def _install(work: Path, target: Path) -> None:
     if not any(new.iterdir()):
         return
     try:
-        with turn(target):
+        with folder_lock(target):
             clean(target)  # a run that began together with this one and was killed
-            install(work, target, _listed(target) if (new / "results.json").exists() else ())
+            install(work, target, _list_files(target) if (new / "results.json").exists() else ())
     except OSError as error:
         if not (work / "plan").exists():
             raise
-        hint = f"the results are complete in {new}; the next run into this folder puts them there"
+        hint = f"the results are complete in {new}; the next run into this folder moves them there"
         raise SpacearmError(
             f"cannot write there: {error.strerror}", file=error.filename or target, hint=hint
         ) from error
@@ -97,17 +97,18 @@ def _check_space(work: Path, folder: Path) -> None:
 
 
 def _refuse_foreign(folder: Path, study: str, shown: Path) -> None:
-    """An :class:`InputError` when this folder (``shown`` in the message) holds what must not be overwritten.
+    """Raise an :class:`InputError` if this folder (``shown`` in the message) holds something that must not be
+    overwritten.
 
     That is a ``results.json`` or ``index.html`` that spacearm did not write, a folder in the place of a file and, where
     ``study`` says what is to come (:data:`INDEX` for an index over several), the results of another study.
     """
     try:
-        there = held(folder)
+        there = study_in_folder(folder)
     except InputError as error:
-        raise error.in_file(shown) from None
+        raise error.with_file(shown) from None
     if study and there and there != study:
-        what = "an index over several studies" if there == INDEX else f"results of the study {quoted(there)}"
+        what = "an index of several studies" if there == INDEX else f"results of the study {quote_text(there)}"
         raise InputError(f"holds {what}", file=shown, hint="choose another output folder, or remove this one")
     wrong = [name for name in FILES if (folder / name).is_dir()]
     figures = folder / FIGURES
@@ -115,10 +116,10 @@ def _refuse_foreign(folder: Path, study: str, shown: Path) -> None:
         wrong.append(FIGURES)
     if wrong:
         kind = "a folder" if wrong[0] == FIGURES else "a file"
-        raise InputError(f"{wrong[0]} is there and is not {kind}", file=shown, hint="choose another output folder")
+        raise InputError(f"{wrong[0]} exists and is not {kind}", file=shown, hint="choose another output folder")
 
 
-def held(folder: Path) -> str:
+def study_in_folder(folder: Path) -> str:
     """The study whose results a folder holds, :data:`INDEX`, or nothing; an error where spacearm did not write them.
 
     What spacearm wrote is known by its ``results.json`` (study, version, rows) or, for an index over several studies,
@@ -134,9 +135,7 @@ def held(folder: Path) -> str:
     elif not page.exists():
         return ""
     name = (results if results.exists() else page).name
-    raise InputError(
-        f"{name} is there, and spacearm did not write it", file=folder, hint="choose another output folder"
-    )
+    raise InputError(f"{name} exists, and spacearm did not write it", file=folder, hint="choose another output folder")
 
 
 def read_json(file: Path) -> dict[str, object]:
@@ -148,7 +147,7 @@ def read_json(file: Path) -> dict[str, object]:
     return content if isinstance(content, dict) else {}
 
 
-def _listed(folder: Path) -> set[Path]:
+def _list_files(folder: Path) -> set[Path]:
     """The files that the results in this folder say they consist of, relative to it; none that is outside."""
     names = read_json(folder / "results.json").get("files")
     listed = {Path(name) for name in names if isinstance(name, str)} if isinstance(names, list) else set()

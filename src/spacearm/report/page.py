@@ -1,4 +1,4 @@
-"""HTML pages from Jinja templates: one of a result, one over several studies."""
+"""HTML pages from Jinja templates: of a result, of a comparison, and of several studies."""
 
 from __future__ import annotations
 
@@ -11,30 +11,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from spacearm import words
+from spacearm import text_format
 from spacearm.result import Result, Row, Verdict
 
 if TYPE_CHECKING:
-    from spacearm.report.compare import Comparison
-    from spacearm.report.write import Entry
+    from spacearm.report.compare import FolderComparison
+    from spacearm.report.write import IndexEntry
 
-#: What the verdicts say, in the order in which a reader wants their tables.
+#: Meanings of the agreement words, in the order of their tables.
 MEANINGS = {
-    Verdict.DIFFERS: "the paper has another number; the note says why",
-    Verdict.AGREES: "reproduced: computed from other numbers, within the tolerance stated; it could have failed",
-    Verdict.CONSISTENT: "arithmetic among the paper's own printed numbers comes out; nothing else was computed",
-    Verdict.FITTED: "the paper's number was used to find a value that the paper does not print: no test of either",
-    Verdict.NO_EVIDENCE: "as the paper says, but it could not have come out otherwise",
-    Verdict.NOT_RECOVERABLE: "what the paper prints does not suffice to compute it",
+    Verdict.DIFFERS: "differs from the paper's number; the note explains why",
+    Verdict.AGREES: "reproduced: computed independently, within the stated tolerance; it could have failed",
+    Verdict.CONSISTENT: "arithmetic among the paper's own printed numbers is consistent; nothing else was computed",
+    Verdict.FITTED: "the paper's number was used to determine a value that the paper does not print: a test of neither",
+    Verdict.NO_EVIDENCE: "agrees with the paper, but could not have come out otherwise",
+    Verdict.NOT_RECOVERABLE: "the paper does not print enough to compute it",
     Verdict.NEW: "not in the paper",
 }
-SOUND = "every check of the certificate holds: momentum, energy and constraints were kept within their tolerances"
-LIMITS = (
-    "no joint, drive, wheel or stage went beyond what it is allowed; whether the numbers are sound is another matter"
-)
-#: Limits that a badge names when it is pointed at.
+SOUND = "every check of the certificate holds: momentum, energy and constraints were conserved within their tolerances"
+LIMITS = "no joint, drive, wheel or stage exceeded its limits; soundness of the numbers is reported separately"
+#: Style, text and meaning of a decision.
+DECISIONS = {
+    "GO": ("agrees", "GO", "every stage stayed within all limits, and the numbers are sound"),
+    "NO GO": ("differs", "NO GO", "a limit was violated, and the numbers are sound"),
+    "UNDECIDED": ("not-recoverable", "UNDECIDED", "the numbers are not sound: they support neither a go nor a no go"),
+}
+#: Limits that a badge lists in its tooltip.
 MOST_LIMITS = 8
-#: So many rows of a table are shown; those behind them are folded.
+#: Rows of a table that are shown; the others are folded.
 SHORT_TABLE = 10
 
 
@@ -47,20 +51,21 @@ class Badge(NamedTuple):
 
 
 def badges(result: Result) -> list[Badge]:
-    """Verdict on the limits and soundness, what is bad first; nothing is green beside a broken limit."""
+    """Badges for the verdict on limits and for soundness, worst first; nothing is green beside a violated limit."""
     if not result.certificate:
         sound = Badge("not-recoverable", "no certificate", "nothing was checked")
     elif not result.sound:
         sound = Badge("differs", "not sound", f"not: {SOUND}")
-    elif result.broken:
+    elif result.limits_broken:
         sound = Badge("not-recoverable", "numerics sound", SOUND)
     else:
         sound = Badge("agrees", "sound", SOUND)
     if not result.limits:
         return [sound]
-    listed = "; ".join(limit.words for limit in (result.broken or result.limits)[:MOST_LIMITS])
-    limits = Badge("differs" if result.broken else "agrees", result.verdict_words, listed)
-    return [limits, sound] if result.broken else [sound, limits]
+    decided = [Badge(*DECISIONS[result.decision])] if result.go else []
+    listed = "; ".join(limit.words for limit in (result.limits_broken or result.limits)[:MOST_LIMITS])
+    limits = Badge("differs" if result.limits_broken else "agrees", result.verdict_words, listed)
+    return [*decided, *([limits, sound] if result.limits_broken else [sound, limits])]
 
 
 @cache
@@ -72,16 +77,23 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"show": words.show, "result": words.result, "words": words.in_words, "unit": words.unit}
-    environment.filters["mathematics"] = lambda text: Markup(words.mathematics(text))  # it has escaped the rest
-    environment.globals["quantity"] = words.quantity
+    environment.filters |= {
+        "show": text_format.format_value,
+        "result": text_format.format_result,
+        "words": text_format.humanise_name,
+        "unit": text_format.format_unit,
+    }
+    environment.filters["mathematics"] = lambda text: Markup(
+        text_format.mathematics_html(text)
+    )  # it has escaped the rest
+    environment.globals["quantity"] = text_format.format_quantity
     environment.globals["badges"] = badges
     environment.globals["style_of"] = lambda verdict: Verdict(verdict).name.lower().replace("_", "-")
     return environment
 
 
 def render_result(result: Result, plots: Mapping[str, str], *, plotly: str = "", data: bool = False) -> str:
-    """The page of a result; ``plots`` maps the figures' names to their JSON, ``plotly`` is the script that draws."""
+    """The page of a result; ``plots`` maps figure names to their JSON, ``plotly`` is the plotting script."""
     return _render(
         "result.html",
         result=result,
@@ -90,10 +102,10 @@ def render_result(result: Result, plots: Mapping[str, str], *, plotly: str = "",
         counts=result.counts(),
         meanings=MEANINGS,
         sound=SOUND,
-        groups=groups(result),
+        groups=row_groups(result),
         short=SHORT_TABLE,
-        made=made_on(),
-        settings=[(*words.setting(name), value) for name, value in flat(result.settings)],
+        made=page_date(),
+        settings=[(*text_format.label_setting(name), value) for name, value in flatten_table(result.settings)],
         plots=plots,
         plotly=plotly if plots else "",
         data=data,
@@ -101,14 +113,14 @@ def render_result(result: Result, plots: Mapping[str, str], *, plotly: str = "",
     )
 
 
-def made_on() -> str:
+def page_date() -> str:
     """The date and time (UTC) on a page; ``SOURCE_DATE_EPOCH`` sets it, for pages that are the same each time."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.fromtimestamp(int(seconds), UTC) if seconds.isdigit() else datetime.now(UTC)
     return now.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def groups(result: Result) -> list[tuple[str, str, list[Row], bool]]:
+def row_groups(result: Result) -> list[tuple[str, str, list[Row], bool]]:
     """The rows in tables: style, heading, rows, and whether the table is open. By verdict, or by the first name."""
     if result.has_paper:
         found = {verdict: [row for row in result.rows if row.verdict is verdict] for verdict in MEANINGS}
@@ -120,12 +132,14 @@ def groups(result: Result) -> list[tuple[str, str, list[Row], bool]]:
         tables.setdefault(row.quantity.partition(".")[0], []).append(row)
     single = [row for rows in tables.values() if len(rows) == 1 for row in rows]
     several = {name: rows for name, rows in tables.items() if len(rows) > 1}
-    tables_of = [("", words.in_words(name), rows, number == 0) for number, (name, rows) in enumerate(several.items())]
+    tables_of = [
+        ("", text_format.humanise_name(name), rows, number == 0) for number, (name, rows) in enumerate(several.items())
+    ]
     return [("", "", single, True), *tables_of] if single else tables_of
 
 
-def render_index(entries: Sequence[Entry], title: str, plotly: str) -> str:
-    """The page over several studies."""
+def render_index(entries: Sequence[IndexEntry], title: str, plotly: str) -> str:
+    """The index page of several studies."""
     drawn = any(entry.picture for entry in entries)
     return _render(
         "index.html",
@@ -138,8 +152,8 @@ def render_index(entries: Sequence[Entry], title: str, plotly: str) -> str:
     )
 
 
-def render_comparison(found: Comparison, plots: Mapping[str, str], plotly: str) -> str:
-    """The page of two results against each other; ``plots`` are figures with the curves of both, as JSON."""
+def render_comparison(found: FolderComparison, plots: Mapping[str, str], plotly: str) -> str:
+    """The page of a comparison of two results; ``plots`` are figures with the curves of both, as JSON."""
     return _render(
         "compare.html",
         title=" and ".join(found.names),
@@ -147,8 +161,8 @@ def render_comparison(found: Comparison, plots: Mapping[str, str], plotly: str) 
         names=found.names,
         plots=plots,
         short=SHORT_TABLE,
-        percent=words.percent,
-        made=made_on(),
+        percent=text_format.format_percent,
+        made=page_date(),
         plotly=plotly if plots else "",
     )
 
@@ -159,14 +173,14 @@ def _render(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(version=__version__, **values)
 
 
-def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_table(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a nested table with dotted names; a list of tables is numbered."""
     for key, value in table.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from flat(value, f"{name}.")
+            yield from flatten_table(value, f"{name}.")
         elif isinstance(value, list | tuple) and value and all(isinstance(entry, Mapping) for entry in value):
             for number, entry in enumerate(value):
-                yield from flat(entry, f"{name}.{number}.")
+                yield from flatten_table(entry, f"{name}.{number}.")
         else:
             yield name, value

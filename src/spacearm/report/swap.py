@@ -62,10 +62,10 @@ def work_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def turn(target: Path) -> Iterator[None]:
+def folder_lock(target: Path) -> Iterator[None]:
     """One process at a time changes what stands in a folder."""
     try:
-        near = os.open(nearest(target), os.O_RDONLY | os.O_DIRECTORY)
+        near = os.open(nearest_folder(target), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:  # a folder that may be passed but not read
         yield
         return
@@ -79,9 +79,10 @@ def turn(target: Path) -> Iterator[None]:
 
 
 def clean(target: Path) -> None:
-    """Finish what dead processes planned for this target, and remove what they left. In one's :func:`turn` only."""
+    """Finish what dead processes planned for this target, and remove what they left. In one's :func:`folder_lock`
+    only."""
     for work in (found for place in (target, *target.parents) for found in _work_folders(place)):
-        with _claimed(work) as dead:
+        with _claim_abandoned(work) as dead:
             if not dead:
                 continue
             plan = _read_plan(work)
@@ -94,8 +95,8 @@ def clean(target: Path) -> None:
 def install(work: Path, target: Path, older: Collection[Path]) -> None:
     """Put the files of ``new`` into the target, in place of the ``older`` ones (relative to it) and of their namesakes.
 
-    In one's :func:`turn` only. An exception, Ctrl-C among them, does not stop it half-way; what cannot be finished is
-    left to the next call.
+    In one's :func:`folder_lock` only. An exception, Ctrl-C among them, does not stop it half-way; what cannot be
+    finished is left to the next call.
     """
     new = work / "new"
     newer = _files(new)
@@ -116,7 +117,7 @@ def install(work: Path, target: Path, older: Collection[Path]) -> None:
         raise
 
 
-def nearest(path: Path) -> Path:
+def nearest_folder(path: Path) -> Path:
     """The nearest folder above that exists."""
     return next(parent for parent in path.parents if os.path.lexists(parent))
 
@@ -126,7 +127,7 @@ def nearest(path: Path) -> Path:
 
 def _begin(target: Path) -> tuple[Path, int]:
     """A locked work folder from which files can be moved into the target."""
-    places = [nearest(target), target] if target.is_dir() else [nearest(target)]
+    places = [nearest_folder(target), target] if target.is_dir() else [nearest_folder(target)]
     for place in places:
         work = place / f".spacearm-{os.getpid()}-{secrets.token_hex(6)}"
         try:
@@ -157,12 +158,12 @@ def _work_folders(place: Path) -> list[Path]:
 
 
 @contextmanager
-def _claimed(work: Path) -> Iterator[bool]:
+def _claim_abandoned(work: Path) -> Iterator[bool]:
     """Whether the process that made this work folder is dead and nobody else cleans up behind it."""
     try:
         lock = os.open(work / "lock", os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
-        yield not _running(work)  # it was killed, or is just about to make the lock
+        yield not _is_running(work)  # it was killed, or is just about to make the lock
         return
     except OSError:
         yield False
@@ -173,7 +174,7 @@ def _claimed(work: Path) -> Iterator[bool]:
         os.close(lock)
 
 
-def _running(work: Path) -> bool:
+def _is_running(work: Path) -> bool:
     """Whether the process that a work folder is named after runs on this machine."""
     match = _WORK.fullmatch(work.name)
     assert match is not None
@@ -213,7 +214,7 @@ def _finish(work: Path, plan: _Plan) -> None:
         old.mkdir(exist_ok=True)
         _move(new, target, old, plan)
     elif new.exists():  # it is the older folder by now
-        _carry(new, target, plan)
+        _move_strays(new, target, plan)
     _sync(target, deep=False)
     _sync(target.parent, deep=False)
     (work / "plan").unlink()
@@ -237,7 +238,7 @@ def _rename(new: Path, target: Path) -> bool:
 def _exchange(new: Path, target: Path, plan: _Plan) -> bool:
     """Exchange new and old folder in one step, if nothing but older results is concerned and the kernel can do it."""
     before, after = target.stat(), new.stat()
-    if (before.st_uid, before.st_gid) != (after.st_uid, after.st_gid) or not _only(target, plan.older):
+    if (before.st_uid, before.st_gid) != (after.st_uid, after.st_gid) or not _holds_only(target, plan.older):
         return False
     with suppress(FileNotFoundError):  # the working folder itself was removed
         if Path.cwd().is_relative_to(target):  # its shell would be left in a folder that is gone
@@ -250,7 +251,7 @@ def _exchange(new: Path, target: Path, plan: _Plan) -> bool:
     return done == 0
 
 
-def _only(folder: Path, names: Collection[str]) -> bool:
+def _holds_only(folder: Path, names: Collection[str]) -> bool:
     """Whether a folder holds nothing but these files, and folders for them."""
     files = {Path(name) for name in names}
     folders = {parent for name in files for parent in name.parents}
@@ -279,7 +280,7 @@ def _move(new: Path, target: Path, old: Path, plan: _Plan) -> None:
                 (target / name).parent.rmdir()
 
 
-def _carry(old: Path, target: Path, plan: _Plan) -> None:
+def _move_strays(old: Path, target: Path, plan: _Plan) -> None:
     """What somebody put into the older folder just before the exchange belongs to the target."""
     for name in _files(old) - {Path(name) for name in plan.older}:
         if not os.path.lexists(target / name):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.drawing import MARKS
+from spacearm.figure_files import MARKS
 from spacearm.model.files import write_atomically
 from spacearm.report import page
 from spacearm.report.folder import INDEX, publish
@@ -95,17 +95,17 @@ def plot_json(figure: Figure) -> str:
     # A pair of backslashes is one of the text's own, with whose second no escape begins.
     foreign = rf"\\\\|(?:<|\\u003c)(?!(?:/|\\u002f)?{MARKS}(?:>|\\u003e))"
     shown = re.sub(foreign, lambda found: found[0] if found[0] == r"\\" else "&lt;", text)
-    return re.sub(r'"dtype":"f8","bdata":"([^"]*)"', _single, shown).replace("<", "\\u003c")
+    return re.sub(r'"dtype":"f8","bdata":"([^"]*)"', _single_precision, shown).replace("<", "\\u003c")
 
 
-def _single(found: re.Match[str]) -> str:
+def _single_precision(found: re.Match[str]) -> str:
     """Numbers of a curve in single precision: finer than any screen, and half the size."""
     values = np.frombuffer(base64.b64decode(found[1].replace(r"\u002f", "/")), "<f8").astype("<f4")
     return f'"dtype":"f4","bdata":"{base64.b64encode(values.tobytes()).decode()}"'
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """One line of the index: a study, its page beside the index, and its result, or why there is none."""
 
     name: str
@@ -116,17 +116,19 @@ class Entry:
     picture: str = ""  # JSON of the figure that is shown
 
 
-def plots_of(page_file: Path) -> dict[str, str]:
+def read_plots(page_file: Path) -> dict[str, str]:
     """The figures of a result's page: their JSON by name."""
     marked = r'<script type="application/json" id="json-([\w-]+)">(.*?)</script>'
     return dict(re.findall(marked, page_file.read_text(encoding="utf-8"), re.DOTALL))
 
 
-def _first(page_file: Path) -> str:
-    return next(iter(plots_of(page_file).values()), "")
+def _first_plot(page_file: Path) -> str:
+    return next(iter(read_plots(page_file).values()), "")
 
 
-def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "Reproduction of the papers") -> Path:
+def write_index(
+    entries: Sequence[IndexEntry], folder: Path | str, *, title: str = "Reproduction of the papers"
+) -> Path:
     """Write ``index.html`` and ``summary.json`` over several studies; the path of ``index.html``.
 
     Each study is shown with the first figure of its page, drawn by the script that :func:`share_script` put there.
@@ -144,7 +146,7 @@ def write_index(entries: Sequence[Entry], folder: Path | str, *, title: str = "R
         }
         for entry in entries
     ]
-    drawn = [replace(entry, picture=_first(folder / entry.page)) if entry.page else entry for entry in entries]
+    drawn = [replace(entry, picture=_first_plot(folder / entry.page)) if entry.page else entry for entry in entries]
     with publish(folder, INDEX) as staging:
         (staging / "index.html").write_text(page.render_index(drawn, title, PLOTLY), encoding="utf-8")
         text = json.dumps({"studies": summary}, indent=2, allow_nan=False, ensure_ascii=False)

@@ -17,15 +17,24 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import number, numbers
-from spacearm.errors import InputError, quoted
+from spacearm.errors import InputError, quote_text
 from spacearm.model import Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
+from spacearm.scene.contact_visuals import contact_shapes
 from spacearm.scene.meshes import Meshes
-from spacearm.scene.scene import Actor, Drawn, Hinge, Mark, Push, Scene, Seen, View
-from spacearm.scene.shapes import Look, looks
-from spacearm.scene.touching import contact_shapes
-from spacearm.simulate.bodies import frame_pose, move
+from spacearm.scene.scene import (
+    Scene,
+    SceneBody,
+    SceneForce,
+    SceneJoint,
+    SceneShape,
+    SceneSystem,
+    SceneView,
+    TimelineMark,
+)
+from spacearm.scene.shapes import BodyShapes, body_shapes
+from spacearm.simulate.bodies import evaluate_bodies, frame_pose
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import laws_of
 from spacearm.simulate.run.run import Run, Track
@@ -37,7 +46,7 @@ from spacearm.typing import Array
 #: Of the systems, in their order: they stay apart for colour-blind readers, on light and dark ground.
 COLOURS = ("#3a7ebf", "#e08a1e", "#1f9e77", "#c85a9e", "#8a6d3b", "#7f7f7f")
 #: How much white is mixed into a system's colour for each role of a shape.
-_PALE = {"base": 0.62, "link": 0.72, "joint": 0.0, "visual": 0.72}
+_WHITE_SHARES = {"base": 0.62, "link": 0.72, "joint": 0.0, "visual": 0.72}
 #: A frame at the end of an arm.
 _HAND = re.compile(r"hand|tool|tip|tcp|gripper|effector|\bee\b|\bend\b|flange", re.IGNORECASE)
 MOST_MARKS = 300
@@ -52,9 +61,9 @@ def scene_of(
 
     Args:
         what: a :class:`~spacearm.simulate.Run`, or what has one as ``run``; a :class:`~spacearm.Robot`; a robot with a
-            state or with joint positions, ``(robot, state)``, or with a history of states from elsewhere,
-            ``(robot, times, states)``; or a table of these by name, of which one is shown at a time.
-        title: said in the scene; the robot's name where left out.
+            state or with joint positions, ``(robot, state)``, or with a history of states from elsewhere, ``(robot,
+            times, states)``; or a table of these by name, of which one is shown at a time.
+        title: said in the scene; the robot's name if omitted.
         hand: frame or frames whose path is drawn; by itself the one whose name says that it is a hand.
         frames: samples of each system at most.
         configuration: of a robot, by name.
@@ -68,16 +77,18 @@ def scene_of(
     return Scene(tuple(views))
 
 
-def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frames: int, configuration: str) -> View:
+def _view(
+    name: str, what: Any, title: str, hands: tuple[str, ...] | None, frames: int, configuration: str
+) -> SceneView:
     what = getattr(what, "run", what)
     if isinstance(what, Run):
         heading = title or ", ".join(dict.fromkeys(robot.name for robot in what.world.systems.values()))
-        return _of_run(what, name, heading, hands, frames)
+        return _run_view(what, name, heading, hands, frames)
     if isinstance(what, tuple) and len(what) == 3:
-        return _of_history(*what, name, title, hands, frames)
+        return _history_view(*what, name, title, hands, frames)
     robot, state = what if isinstance(what, tuple) and len(what) == 2 else (what, None)
     if not isinstance(robot, Robot):
-        raise InputError(f"{quoted(what)} is no run and no robot", place="scene", hint="expected a Run or a Robot")
+        raise InputError(f"{quote_text(what)} is no run and no robot", place="scene", hint="expected a Run or a Robot")
     if not isinstance(state, State):
         joints = robot.configuration(configuration or "zero") if state is None else state
         state = State.at_rest(robot, joints=np.asarray(joints, dtype=np.float64))
@@ -86,10 +97,10 @@ def _view(name: str, what: Any, title: str, hands: tuple[str, ...] | None, frame
     meshes = Meshes()
     actor = _actor(0, robot, np.zeros(1), vector, colours, _thrusters(robot, 1), _hands(robot, hands), meshes)
     actor = replace(actor, hinges=_hinges(robot, state.joints))
-    return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.kept())
+    return SceneView(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.reduce_all())
 
 
-def _hinges(robot: Robot, positions: Array) -> tuple[Hinge, ...]:
+def _hinges(robot: Robot, positions: Array) -> tuple[SceneJoint, ...]:
     """The joints of a robot that stands, to be moved on the page within their limits, or within half a turn or 1 m."""
     found = []
     for k, (joint, value) in enumerate(zip(robot.joints, positions.tolist(), strict=True)):
@@ -98,16 +109,16 @@ def _hinges(robot: Robot, positions: Array) -> tuple[Hinge, ...]:
         low = min(low if np.isfinite(low) else min(-wide, high - wide), value)
         high = max(high if np.isfinite(high) else max(wide, low + wide), value)
         parent = robot.body_index(joint.parent)
-        found.append(Hinge(joint.name, parent, k + 1, joint.placement, joint.axis, joint.kind, low, high, value))
+        found.append(SceneJoint(joint.name, parent, k + 1, joint.placement, joint.axis, joint.kind, low, high, value))
     return tuple(found)
 
 
-def _of_history(
+def _history_view(
     robot: Robot, times: Any, states: Any, name: str, title: str, hands: tuple[str, ...] | None, frames: int
-) -> View:
+) -> SceneView:
     """What a robot did, by its states at these times (T,), flat (T, 13 + 2 n) or as a list of :class:`State`."""
     if not isinstance(robot, Robot):
-        raise InputError(f"{quoted(robot)} is no robot", place="scene", hint="expected (robot, times, states)")
+        raise InputError(f"{quote_text(robot)} is no robot", place="scene", hint="expected (robot, times, states)")
     rows = [state.check(robot).vector if isinstance(state, State) else state for state in states]
     given, history = numbers(times, "times"), numbers(rows, "states")
     if given.ndim != 1 or history.shape != (given.size, Layout(robot.n).size):
@@ -117,37 +128,37 @@ def _of_history(
     if not given.size or not np.all(np.isfinite(history)) or not np.all(np.diff(given) >= 0.0):
         raise InputError("a history is empty, not finite, or goes back in time", place="times")
     history = np.array([State.from_vector(row).check(robot).vector for row in history])
-    chosen = _chosen(given, frames)
+    chosen = _select_samples(given, frames)
     colours, meshes = dict.fromkeys(robot.body_names, 0), Meshes()
     pushes = _thrusters(robot, chosen.size)
     actor = _actor(0, robot, given[chosen], history[chosen], colours, pushes, _hands(robot, hands), meshes)
-    return View(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.kept())
+    return SceneView(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.reduce_all())
 
 
-def _of_run(run: Run, name: str, title: str, hands: tuple[str, ...] | None, frames: int) -> View:
+def _run_view(run: Run, name: str, title: str, hands: tuple[str, ...] | None, frames: int) -> SceneView:
     names = list(dict.fromkeys(track.name for track in run.tracks))
     owners = _owners(run.tracks, names)
     actors, meshes = [], Meshes()
     for track in run.tracks:
-        rows = _chosen(track.times, frames)
+        rows = _select_samples(track.times, frames)
         times, states = track.times[rows], track.states[rows]
-        pushes = (*_pushes(run, track, times, states), *_felt(track, rows))
+        pushes = (*_load_forces(run, track, times, states), *_element_forces(track, rows))
         of_system = owners | {body: owners.get(body, names.index(track.name)) for body in track.robot.body_names}
         system, own = names.index(track.name), _hands(track.robot, hands)
-        touching = contact_shapes(_world_of(run, track), track.name, track.robot)
+        touching = contact_shapes(_initial_world(run, track), track.name, track.robot)
         actor = _actor(system, track.robot, times, states, of_system, pushes, own, meshes, touching)
         actors.append(replace(actor, guides=_guides(run, track)))
-    systems = tuple((_called(each, run), COLOURS[k % len(COLOURS)]) for k, each in enumerate(names))
-    return View(name, title, systems, tuple(actors), _marks(run), meshes.kept())
+    systems = tuple((_system_label(each, run), COLOURS[k % len(COLOURS)]) for k, each in enumerate(names))
+    return SceneView(name, title, systems, tuple(actors), _marks(run), meshes.reduce_all())
 
 
-def _world_of(run: Run, track: Track) -> World | None:
+def _initial_world(run: Run, track: Track) -> World | None:
     """The world in which a track begins; None of a run that was read from a file."""
     worlds = (step.world for step in run.steps if isinstance(step, Segment) and step.end_time > track.times[0])
     return next((world for world in worlds if world.systems.get(track.name) == track.robot), None)
 
 
-def _called(system: str, run: Run) -> str:
+def _system_label(system: str, run: Run) -> str:
     """A system's name; a robot's own where there is but one."""
     return run.tracks[0].robot.name if len({track.name for track in run.tracks}) == 1 else system
 
@@ -163,7 +174,7 @@ def _owners(tracks: Iterable[Track], names: list[str]) -> dict[str, int]:
     return {body: system for body, (_, system) in best.items()}
 
 
-def _chosen(times: Array, most: int) -> npt.NDArray[np.int64]:
+def _select_samples(times: Array, most: int) -> npt.NDArray[np.int64]:
     """Samples that are kept: all, or the nearest to even steps; the first and the last always."""
     if len(times) <= most:
         return np.arange(len(times))
@@ -189,29 +200,31 @@ def _actor(
     times: Array,
     states: Array,
     owners: Mapping[str, int],
-    pushes: tuple[Push, ...],
+    pushes: tuple[SceneForce, ...],
     hands: tuple[str, ...],
     meshes: Meshes,
     touching: Mapping[str, tuple[Visual, ...]] | None = None,
-) -> Actor:
+) -> SceneSystem:
     touching = touching or {}
-    moved = move(robot, states)
+    moved = evaluate_bodies(robot, states)
     poses = np.concatenate([moved.origin, _quaternions(moved.rotation)], axis=2)
-    missing = {visual.mesh for body in robot.bodies for visual in body.visuals if _lost(visual, meshes)}
+    missing = {visual.mesh for body in robot.bodies for visual in body.visuals if _mesh_missing(visual, meshes)}
     bodies = tuple(
-        Seen(
+        SceneBody(
             body.name,
             body.inertia.mass,
             body.inertia.com,
             owners[body.name],
-            _drawn(look, COLOURS[owners[body.name] % len(COLOURS)], meshes)
-            + tuple(Drawn(visual, COLOURS[owners[body.name] % len(COLOURS)]) for visual in touching.get(body.name, ())),
-            None if look.box is None else Drawn(look.box),
+            _scene_shapes(look, COLOURS[owners[body.name] % len(COLOURS)], meshes)
+            + tuple(
+                SceneShape(visual, COLOURS[owners[body.name] % len(COLOURS)]) for visual in touching.get(body.name, ())
+            ),
+            None if look.box is None else SceneShape(look.box),
         )
-        for body, look in zip(robot.bodies, looks(robot, missing), strict=True)
+        for body, look in zip(robot.bodies, body_shapes(robot, missing), strict=True)
     )
     at = {body: k for k, body in enumerate(robot.body_names)}
-    return Actor(
+    return SceneSystem(
         system,
         times,
         poses,
@@ -223,22 +236,22 @@ def _actor(
     )
 
 
-def _lost(visual: Visual, meshes: Meshes) -> bool:
+def _mesh_missing(visual: Visual, meshes: Meshes) -> bool:
     return visual.shape == "mesh" and meshes.number(visual.mesh) < 0
 
 
-def _drawn(look: Look, colour: str, meshes: Meshes) -> tuple[Drawn, ...]:
+def _scene_shapes(look: BodyShapes, colour: str, meshes: Meshes) -> tuple[SceneShape, ...]:
     return tuple(
-        Drawn(
+        SceneShape(
             visual,
-            visual.colour or _mixed(colour, _PALE[role]),
+            visual.colour or _mix_with_white(colour, _WHITE_SHARES[role]),
             meshes.number(visual.mesh) if visual.shape == "mesh" else -1,
         )
         for role, visual in look.shapes
     )
 
 
-def _mixed(colour: str, white: float) -> str:
+def _mix_with_white(colour: str, white: float) -> str:
     parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(part + white * (255 - part)):02x}" for part in parts)
 
@@ -274,24 +287,24 @@ def _wrenches(run: Run, track: Track, times: Array) -> dict[tuple[str, str, str]
     return found
 
 
-def _pushes(run: Run, track: Track, times: Array, states: Array) -> tuple[Push, ...]:
+def _load_forces(run: Run, track: Track, times: Array, states: Array) -> tuple[SceneForce, ...]:
     """Loads and thrusters of a system."""
     robot = track.robot
-    found: list[Push] = []
+    found: list[SceneForce] = []
     for (name, frame, axes), wrench in _wrenches(run, track, times).items():
         at = robot.frame(frame)
         body = robot.body_index(at.body)
         thruster = next((each for each in robot.thrusters if each.name == name), None)
         if thruster is not None and thruster.force > 0.0:
             level = np.linalg.norm(wrench[:, :3], axis=1) / thruster.force
-            found.append(Push(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
+            found.append(SceneForce(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
             continue
         # Arrows are in world axes; a wrench in frame axes is rotated with its frame.
-        turn = np.eye(3)[None] if axes == "world" else frame_pose(robot, move(robot, states), frame)[0]
+        turn = np.eye(3)[None] if axes == "world" else frame_pose(robot, evaluate_bodies(robot, states), frame)[0]
         for kind, part in (("force", wrench[:, :3]), ("moment", wrench[:, 3:])):
             if np.any(part):
-                found.append(Push(name, body, kind, at.placement.translation, (turn @ part[..., None])[..., 0]))
-    found += _fired(run, track, times)
+                found.append(SceneForce(name, body, kind, at.placement.translation, (turn @ part[..., None])[..., 0]))
+    found += _law_thrusters(run, track, times)
     fired = {push.name for push in found if push.kind == "thruster"}
     return *found, *(push for push in _thrusters(robot, len(times)) if push.name not in fired)
 
@@ -307,22 +320,22 @@ def _laws(run: Run, track: Track) -> Iterator[tuple[Law, float, float]]:
                         yield law, begin, end
 
 
-def _fired(run: Run, track: Track, times: Array) -> Iterator[Push]:
+def _law_thrusters(run: Run, track: Track, times: Array) -> Iterator[SceneForce]:
     """Thrusters as laws switched them."""
     acting = [law for law, _, _ in _laws(run, track)]
     for part in track.robot.thrusters:
         level = np.zeros(len(times))
         for log in (log for log in run.commands if log.law in acting and part.name in log.names):
-            since, values = log.acted(part.name)
+            since, values = log.command_steps(part.name)
             here = (times >= since[0]) & (times <= log.end)
             # Commands are held between ticks: the last one at or before each frame.
             level[here] = values[np.searchsorted(since, times[here], side="right") - 1]
         if np.any(level):
             where = track.robot.body_index(part.body)
-            yield Push(part.name, where, "thruster", part.position, level[:, None], part.direction)
+            yield SceneForce(part.name, where, "thruster", part.position, level[:, None], part.direction)
 
 
-def _felt(track: Track, rows: npt.NDArray[np.int64]) -> Iterator[Push]:
+def _element_forces(track: Track, rows: npt.NDArray[np.int64]) -> Iterator[SceneForce]:
     """Forces of contacts and other force elements, and what laws and signals apply to the base."""
     robot, places, inputs = track.robot, track.model.kernel.inputs, track.inputs[rows]
     wrench = inputs[:, places["wrench"]].reshape(len(rows), -1, 6)
@@ -330,11 +343,13 @@ def _felt(track: Track, rows: npt.NDArray[np.int64]) -> Iterator[Push]:
     base = inputs[:, places["force"]][:, :6].reshape(len(rows), 2, 3)
     for kind, part in (("force", base[:, 0]), ("moment", base[:, 1])):
         if np.any(part):
-            yield Push("on the base", 0, kind, np.zeros(3), np.einsum("tij,tj->ti", turn, part))
+            yield SceneForce("on the base", 0, kind, np.zeros(3), np.einsum("tij,tj->ti", turn, part))
     for k, load in enumerate(track.model.loads):
-        if load.by and load.axes == "world" and np.any(wrench[:, k, :3]):
+        if load.element and load.axes == "world" and np.any(wrench[:, k, :3]):
             frame = robot.frame(load.frame)
-            yield Push(load.by, robot.body_index(frame.body), "force", frame.placement.translation, wrench[:, k, :3])
+            yield SceneForce(
+                load.element, robot.body_index(frame.body), "force", frame.placement.translation, wrench[:, k, :3]
+            )
 
 
 def _guides(run: Run, track: Track) -> tuple[tuple[str, Array], ...]:
@@ -348,29 +363,33 @@ def _guides(run: Run, track: Track) -> tuple[tuple[str, Array], ...]:
     return tuple(found)
 
 
-def _thrusters(robot: Robot, samples: int) -> tuple[Push, ...]:
+def _thrusters(robot: Robot, samples: int) -> tuple[SceneForce, ...]:
     """The thrusters of a robot, none of which fires."""
     return tuple(
-        Push(each.name, robot.body_index(each.body), "thruster", each.position, np.zeros((samples, 1)), each.direction)
+        SceneForce(
+            each.name, robot.body_index(each.body), "thruster", each.position, np.zeros((samples, 1)), each.direction
+        )
         for each in robot.thrusters
     )
 
 
-def _marks(run: Run) -> tuple[Mark, ...]:
+def _marks(run: Run) -> tuple[TimelineMark, ...]:
     """Phases, changes and events in their order; where there are too many, friction's own are left out."""
     found = []
     for step in run.steps:
         if isinstance(step, Segment):
             for prepared, begin, _ in step.spans:
-                found.append(Mark(begin, prepared.phase.name or f"phase {prepared.number + 1}", "phase"))
+                found.append(TimelineMark(begin, prepared.phase.name or f"phase {prepared.number + 1}", "phase"))
         else:
-            found.append(Mark(step.time, step.text, "change"))
+            found.append(TimelineMark(step.time, step.text, "change"))
     if sum(mark.kind == "phase" for mark in found) == 1:
         found = [mark for mark in found if mark.kind != "phase"]
     events = [event for event in run.events if event.kind != "change"]
     if len(events) > MOST_MARKS:
         events = [event for event in events if event.kind not in ("stick", "slip", "reverse")][:MOST_MARKS]
-    found += [Mark(event.time, f"{_WORDS.get(event.kind, event.kind)} {event.name}".strip()) for event in events]
+    found += [
+        TimelineMark(event.time, f"{_WORDS.get(event.kind, event.kind)} {event.name}".strip()) for event in events
+    ]
     return tuple(sorted(found[: 2 * MOST_MARKS], key=lambda mark: mark.time))
 
 

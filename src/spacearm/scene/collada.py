@@ -23,7 +23,7 @@ MOST_PLACES = 2000
 _FACES = ("triangles", "polylist", "polygons")
 
 
-def triangles_of_collada(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
+def read_collada(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
     """Vertices (V, 3) in m and faces (F, 3)."""
     root = parse(data, None, bounds=_BOUNDS)
     for element in root.iter():
@@ -32,7 +32,7 @@ def triangles_of_collada(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
     unit = root.find("asset/unit")
     scale = float(unit.get("meter", "1")) if unit is not None else 1.0
     named = {str(element.get("id")): element for element in root.iter() if element.get("id")}
-    placed = list(_placed(root, named))
+    placed = list(_geometry_instances(root, named))
     if not placed:  # no scene: the geometries as they are
         placed = [(geometry, np.eye(4)) for geometry in root.iter("geometry")]
     vertices, faces, count = [np.zeros((0, 3))], [np.zeros((0, 3), dtype=np.int64)], 0
@@ -44,7 +44,7 @@ def triangles_of_collada(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
     return np.concatenate(vertices), np.concatenate(faces)
 
 
-def _placed(root: Element, named: dict[str, Element]) -> Iterator[tuple[Element, Array]]:
+def _geometry_instances(root: Element, named: dict[str, Element]) -> Iterator[tuple[Element, Array]]:
     """Geometries with the pose of the node that shows them."""
     scene = root.find("scene/instance_visual_scene")
     start = (

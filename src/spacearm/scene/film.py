@@ -14,21 +14,21 @@ import numpy as np
 
 from spacearm import checks
 from spacearm.errors import InputError
-from spacearm.scene.picture import Camera, Image, Look, png
-from spacearm.scene.scene import View
+from spacearm.scene.picture import Camera, Image, Viewpoint, png
+from spacearm.scene.scene import SceneView
 
 #: Pixels of a picture's side, and pictures of a film.
 LARGEST, MOST = 8000, 5000
 _ENDINGS = "expected .html, .png, .gif or .mp4"
 
 
-def still(view: View, time: float | None = None, width: int = 800, height: int = 600, **look: Any) -> bytes:
+def still(view: SceneView, time: float | None = None, width: int = 800, height: int = 600, **look: Any) -> bytes:
     """A picture as a PNG file."""
     _check_size(width, height)
     return png(Camera(view, _look(**look)).picture(time, width, height))
 
 
-def save(view: View, path: Path, **options: Any) -> None:
+def save(view: SceneView, path: Path, **options: Any) -> None:
     """Write a picture or a film, by the ending of the name; nothing is left of one that fails."""
     ending = path.suffix.lower()
     if ending not in (".png", ".gif", ".mp4"):
@@ -53,7 +53,7 @@ def save(view: View, path: Path, **options: Any) -> None:
 
 
 def _film(
-    view: View, path: Path, seconds: float = 8.0, rate: int = 25, width: int = 640, height: int = 480, **look: Any
+    view: SceneView, path: Path, seconds: float = 8.0, rate: int = 25, width: int = 640, height: int = 480, **look: Any
 ) -> None:
     start, end = view.span
     if end <= start:
@@ -95,8 +95,8 @@ def _mp4(pictures: Iterator[Image], path: Path, rate: int, width: int, height: i
         raise InputError(f"ffmpeg fails: {said[-300:] or process.returncode}", file=path.name)
 
 
-def _look(azimuth: float | None = None, height_angle: float | None = None, dark: bool = False) -> Look:
-    return Look(azimuth, height_angle, dark)
+def _look(azimuth: float | None = None, height_angle: float | None = None, dark: bool = False) -> Viewpoint:
+    return Viewpoint(azimuth, height_angle, dark)
 
 
 def _check_size(width: int, height: int) -> None:

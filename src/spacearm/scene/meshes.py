@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import ModelError, shown_path
+from spacearm.errors import ModelError, format_path
 from spacearm.model.safexml import read_file
-from spacearm.scene.collada import triangles_of_collada
-from spacearm.scene.page import packed, unpacked
+from spacearm.scene.collada import read_collada
+from spacearm.scene.page import pack_numbers, unpack_numbers
 from spacearm.typing import Array
 
 #: Largest file, bytes, and most triangles in it.
@@ -59,16 +59,16 @@ class Mesh:
         steps = np.rint((self.vertices - self.low) / span * 65535)
         kind = "<u4" if len(self.vertices) > 65535 else "<u2"
         box = {"low": self.low.tolist(), "high": self.high.tolist()}
-        return box | {"vertices": packed(steps, "<u2"), "faces": packed(self.faces, kind)}
+        return box | {"vertices": pack_numbers(steps, "<u2"), "faces": pack_numbers(self.faces, kind)}
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Mesh:
+    def from_data(cls, data: Mapping[str, Any]) -> Mesh:
         low, high = np.array(data["low"]), np.array(data["high"])
-        vertices = low + unpacked(data["vertices"], -1, 3, kind="<u2") / 65535 * (high - low)
+        vertices = low + unpack_numbers(data["vertices"], -1, 3, kind="<u2") / 65535 * (high - low)
         kind = "<u4" if len(vertices) > 65535 else "<u2"
-        return cls(vertices, unpacked(data["faces"], -1, 3, kind=kind).astype(np.int64))
+        return cls(vertices, unpack_numbers(data["faces"], -1, 3, kind=kind).astype(np.int64))
 
-    def coarser(self, most: int) -> Mesh:
+    def coarsen(self, most: int) -> Mesh:
         """At most so many triangles: vertices within a cell of a grid become one."""
         # A surface meets of the order of cells^2 cells: begin finer than needed, since too coarse cannot be mended, and
         # go down from there. Always from the original, so errors do not add up.
@@ -79,7 +79,7 @@ class Mesh:
             _, number = np.unique(np.floor((self.vertices - self.low) / cell), axis=0, return_inverse=True)
             count = np.bincount(number.ravel())
             middle = [np.bincount(number.ravel(), self.vertices[:, k]) / count for k in range(3)]
-            mesh = _tidy(np.stack(middle, axis=1), number.ravel()[self.faces])
+            mesh = _merge_vertices(np.stack(middle, axis=1), number.ravel()[self.faces])
             cells *= 0.75
         return mesh
 
@@ -90,40 +90,40 @@ class Meshes:
 
     files: list[str] = field(default_factory=list)
     found: list[Mesh] = field(default_factory=list)
-    lost: dict[str, str] = field(default_factory=dict)  # why
+    missing: dict[str, str] = field(default_factory=dict)  # why
 
     def number(self, file: str) -> int:
         """Place of this file's mesh among those found; -1 where it cannot be drawn."""
         if file in self.files:
             return self.files.index(file)
-        if file in self.lost:
+        if file in self.missing:
             return -1
         try:
             mesh = read_mesh(file)
         except ModelError as error:
-            self.lost[file] = f"{error.message}; {error.hint}" if error.hint else error.message
+            self.missing[file] = f"{error.message}; {error.hint}" if error.hint else error.message
             return -1
         self.files.append(file)
         self.found.append(mesh)
         return len(self.files) - 1
 
-    def tell(self) -> None:
+    def warn_of_missing(self) -> None:
         """Warn of what cannot be drawn, once for each reason."""
-        for why in dict.fromkeys(self.lost.values()):
-            files = [shown_path(file) for file, reason in self.lost.items() if reason == why]
+        for why in dict.fromkeys(self.missing.values()):
+            files = [format_path(file) for file, reason in self.missing.items() if reason == why]
             more = f" and {len(files) - 1} more meshes" if len(files) > 1 else ""
             warnings.warn(f"{files[0]}{more} cannot be drawn: {why}", SceneWarning, stacklevel=4)
 
-    def kept(self) -> tuple[Mesh, ...]:
+    def reduce_all(self) -> tuple[Mesh, ...]:
         """As coarse as a page wants them: large ones share what small ones leave."""
-        self.tell()
+        self.warn_of_missing()
         sizes = sorted(len(mesh.faces) for mesh in self.found)
         left, most = float(KEPT_FACES), 0
         for k, size in enumerate(sizes):
             # From the smallest up: what a small mesh does not use of its equal share goes to the larger ones.
             most = max(FEWEST_KEPT, int(left / (len(sizes) - k)))
             left -= min(size, most)
-        return tuple(mesh.coarser(most) for mesh in self.found)
+        return tuple(mesh.coarsen(most) for mesh in self.found)
 
 
 def read_mesh(file: str) -> Mesh:
@@ -144,7 +144,7 @@ def read_mesh(file: str) -> Mesh:
 def _read(path: Path, age: int) -> Mesh:
     data = read_file(path, MOST_BYTES, "make it coarser")
     try:
-        mesh = _tidy(*_READERS[path.suffix.lower()](data))
+        mesh = _merge_vertices(*_READERS[path.suffix.lower()](data))
     except (ValueError, IndexError, OverflowError) as error:
         if isinstance(error, ModelError):
             raise
@@ -154,7 +154,7 @@ def _read(path: Path, age: int) -> Mesh:
     return mesh
 
 
-def _tidy(vertices: Array, faces: npt.NDArray[np.int64]) -> Mesh:
+def _merge_vertices(vertices: Array, faces: npt.NDArray[np.int64]) -> Mesh:
     """Equal vertices as one, without those that nothing uses and without faces of no area."""
     if len(faces) > MOST_FACES:
         raise ModelError(f"there are {len(faces):,} triangles", hint=f"at most {MOST_FACES:,} are read")
@@ -209,5 +209,5 @@ def _obj(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
 _READERS: dict[str, Callable[[bytes], tuple[Array, npt.NDArray[np.int64]]]] = {
     ".stl": _stl,
     ".obj": _obj,
-    ".dae": triangles_of_collada,
+    ".dae": read_collada,
 }

@@ -33,7 +33,7 @@ def element(data: Mapping[str, Any], height: str) -> str:
     return f'<spacearm-scene style="height:{style}"><script type="application/json">{text}</script></spacearm-scene>'
 
 
-def whole(data: Mapping[str, Any], title: str) -> str:
+def scene_page(data: Mapping[str, Any], title: str) -> str:
     """A page with nothing but the scene."""
     return f"""<!doctype html>
 <html lang="en">
@@ -55,7 +55,7 @@ def whole(data: Mapping[str, Any], title: str) -> str:
 """
 
 
-def data_of(page: str) -> dict[str, Any]:
+def read_data(page: str) -> dict[str, Any]:
     """The data in a page that has one scene; a ``ValueError`` where there is none."""
     _, found, rest = page.partition('<script type="application/json">')
     if not found or "<spacearm-scene" not in page:
@@ -64,11 +64,11 @@ def data_of(page: str) -> dict[str, Any]:
     return data
 
 
-def packed(values: npt.ArrayLike, kind: str = "<f4") -> str:
+def pack_numbers(values: npt.ArrayLike, kind: str = "<f4") -> str:
     """Numbers as little-endian bytes in base64."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
-def unpacked(text: str, *shape: int, kind: str = "<f4") -> Array:
+def unpack_numbers(text: str, *shape: int, kind: str = "<f4") -> Array:
     """The same back, as an array of this shape."""
     return np.frombuffer(base64.b64decode(text), dtype=kind).reshape(shape).astype(np.float64)

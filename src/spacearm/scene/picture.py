@@ -20,9 +20,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.loops import compiled
-from spacearm.scene.scene import Actor, Push, Seen, View
-from spacearm.scene.solids import revolved, triangles
+from spacearm.engine.loops import compile_loop
+from spacearm.scene.scene import SceneBody, SceneForce, SceneSystem, SceneView
+from spacearm.scene.solids import revolve_rows, triangles
 from spacearm.typing import Array
 
 Image = npt.NDArray[np.uint8]
@@ -32,18 +32,18 @@ _GROUND = {False: (243, 245, 247), True: (20, 24, 29)}
 _GRID = {False: (205, 210, 216), True: (52, 60, 68)}
 #: Where the light comes from: right, up, toward the eye.
 _LIGHT = np.array([0.45, 0.75, 0.75]) / np.linalg.norm([0.45, 0.75, 0.75])
-_ARROW = revolved(
+_ARROW = revolve_rows(
     [(0.0, 0.0, 0.0, -1.0), (0.035, 0.0, 0.0, -1.0)],
     [(0.035, 0.0, 1.0, 0.0), (0.035, 0.75, 1.0, 0.0)],
     [(0.035, 0.75, 0.0, -1.0), (0.1, 0.75, 0.0, -1.0)],
     [(0.1, 0.75, 0.93, 0.37), (0.0, 1.0, 0.93, 0.37)],
 )
-_PLUME = revolved([(0.0, 0.0, 0.98, -0.2), (0.22, 1.0, 0.98, -0.2)], [(0.22, 1.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0)])
+_PLUME = revolve_rows([(0.0, 0.0, 0.98, -0.2), (0.22, 1.0, 0.98, -0.2)], [(0.22, 1.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0)])
 _FORCE, _MOMENT, _FIRE, _GUIDE = (200, 45, 35), (140, 50, 180), (255, 150, 50), (150, 150, 150)
 
 
 @dataclass(frozen=True)
-class Look:
+class Viewpoint:
     """From where a picture is taken: azimuth and height of the eye, rad; None for a good one."""
 
     azimuth: float | None = None
@@ -54,11 +54,11 @@ class Look:
 class Camera:
     """Takes pictures of one view. Shapes are taken apart once."""
 
-    def __init__(self, view: View, look: Look | None = None) -> None:
-        self.view, self.look = view, look or Look()
+    def __init__(self, view: SceneView, look: Viewpoint | None = None) -> None:
+        self.view, self.look = view, look or Viewpoint()
         self.bodies = [[self._solid(body) for body in actor.bodies] for actor in view.actors]
 
-    def _solid(self, body: Seen) -> tuple[Array, Array, Array]:
+    def _solid(self, body: SceneBody) -> tuple[Array, Array, Array]:
         """Corners, normals and colours of a body's triangles."""
         parts = [
             (triangles(each.visual, self.view.meshes[each.mesh] if each.mesh >= 0 else None), each.colour)
@@ -74,7 +74,7 @@ class Camera:
         )
 
     @cached_property
-    def _balls(self) -> list[tuple[Array, Array]]:
+    def _sphere_bounds(self) -> list[tuple[Array, Array]]:
         """Of each actor the middles (bodies, 3) of its bodies and their radii."""
         found = []
         for bodies in self.bodies:
@@ -88,9 +88,9 @@ class Camera:
     def _extent(self) -> tuple[Array, float, float, float, bool]:
         """Middle and radius of all, radius of the largest system by itself, lowest height, whether it is flat."""
         spheres, own = [], 0.0
-        for actor, (middles, radii) in zip(self.view.actors, self._balls, strict=True):
+        for actor, (middles, radii) in zip(self.view.actors, self._sphere_bounds, strict=True):
             poses = actor.poses[:: max(1, len(actor.times) // 60)]
-            places = poses[..., :3] + _turned(poses[..., 3:], middles)
+            places = poses[..., :3] + _rotate_vectors(poses[..., 3:], middles)
             centre = _mass_centre(actor, poses)
             own = max(own, float((np.linalg.norm(places - centre[:, None], axis=2) + radii).max()))
             spheres.append(np.concatenate([places.reshape(-1, 3), np.tile(radii, len(poses))[:, None]], axis=1))
@@ -116,19 +116,19 @@ class Camera:
         # Systems that fly far apart would be dots: the camera then follows the first one.
         if whole > 1.8 * own and leader is not None:
             middle, whole = _mass_centre(leader, _poses_at(leader, time)[None])[0], 1.1 * own
-        fine = _Fine(self.look, middle, whole, width, height, flat)
+        fine = _Raster(self.look, middle, whole, width, height, flat)
         self._grid(fine, own, low)
         for actor, bodies in live:
             poses = _poses_at(actor, time)
             for pose, (corners, normals, colours) in zip(poses, bodies, strict=True):
-                fine.solid(_moved(pose, corners), _turned(pose[3:], normals), colours)
+                fine.draw_triangles(_transform_points(pose, corners), _rotate_vectors(pose[3:], normals), colours)
             for push in actor.pushes:
-                self._push(fine, push, actor, poses, time, own)
+                self._draw_force(fine, push, actor, poses, time, own)
         for actor, _ in live:
             self._paths(fine, actor)
         return fine.image()
 
-    def _grid(self, fine: _Fine, own: float, low: float) -> None:
+    def _grid(self, fine: _Raster, own: float, low: float) -> None:
         step = own / 3.0
         cell = 10.0 ** math.floor(math.log10(step))
         cell *= max(k for k in (1.0, 2.0, 5.0) if k * cell <= step or k == 1.0)
@@ -139,43 +139,45 @@ class Camera:
         ends += [[(x - reach, y + k, z), (x + reach, y + k, z)] for k in lines]
         for pair in np.array(ends):
             points = pair[0] + np.linspace(0.0, 1.0, 57)[:, None] * (pair[1] - pair[0])
-            fine.line(points, _GRID[self.look.dark], 1.0, np.linalg.norm(points[:, :2] - [x, y], axis=1) / reach)
+            fine.draw_line(points, _GRID[self.look.dark], 1.0, np.linalg.norm(points[:, :2] - [x, y], axis=1) / reach)
 
-    def _push(self, fine: _Fine, push: Push, actor: Actor, poses: Array, time: float, own: float) -> None:
+    def _draw_force(
+        self, fine: _Raster, push: SceneForce, actor: SceneSystem, poses: Array, time: float, own: float
+    ) -> None:
         value = np.array([np.interp(time, actor.times, column) for column in push.values.T])
         size, pose = float(np.linalg.norm(value)), poses[push.body]
-        point = _moved(pose, push.at[None])[0]
+        point = _transform_points(pose, push.at[None])[0]
         if push.kind == "thruster":
             if size > 1e-3:
-                way = _turned(pose[3:], -push.direction)
-                fine.placed(_PLUME, point, way, 0.3 * own * (0.3 + 0.7 * size), _FIRE)
+                way = _rotate_vectors(pose[3:], -push.direction)
+                fine.draw_shape(_PLUME, point, way, 0.3 * own * (0.3 + 0.7 * size), _FIRE)
             return
         share = size / self._peaks[push.kind]
         if share > 1e-3:
             length = 0.55 * own * (0.25 + 0.75 * share)
             tail = point - value / size * length if push.kind == "force" else point
-            fine.placed(_ARROW, tail, value / size, length, _FORCE if push.kind == "force" else _MOMENT)
+            fine.draw_shape(_ARROW, tail, value / size, length, _FORCE if push.kind == "force" else _MOMENT)
 
     @cached_property
     def _peaks(self) -> dict[str, float]:
         return self.view.peaks
 
-    def _paths(self, fine: _Fine, actor: Actor) -> None:
+    def _paths(self, fine: _Raster, actor: SceneSystem) -> None:
         for _, k, point in actor.paths:
-            points = actor.poses[:, k, :3] + _turned(actor.poses[:, k, 3:], point)
-            fine.line(points, _rgb(self.view.systems[actor.bodies[k].system][1]), 3.0)
+            points = actor.poses[:, k, :3] + _rotate_vectors(actor.poses[:, k, 3:], point)
+            fine.draw_line(points, _rgb(self.view.systems[actor.bodies[k].system][1]), 3.0)
         for _, guide in actor.guides:
-            fine.line(guide, _GUIDE, 1.5)
+            fine.draw_line(guide, _GUIDE, 1.5)
 
 
 def _rgb(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5))
 
 
-class _Fine:
+class _Raster:
     """The picture in twice its resolution."""
 
-    def __init__(self, look: Look, middle: Array, radius: float, width: int, height: int, flat: bool) -> None:
+    def __init__(self, look: Viewpoint, middle: Array, radius: float, width: int, height: int, flat: bool) -> None:
         azimuth = look.azimuth if look.azimuth is not None else -1.57 if flat else -0.95
         rise = look.height if look.height is not None else 1.2 if flat else 0.42
         toward = np.array([math.cos(rise) * math.cos(azimuth), math.cos(rise) * math.sin(azimuth), math.sin(rise)])
@@ -191,7 +193,7 @@ class _Fine:
         self.ink[:] = _GROUND[look.dark]
         self.depth = np.zeros((self.height, self.width))  # one over the distance
 
-    def _seen(self, points: Array) -> tuple[Array, Array]:
+    def _project_points(self, points: Array) -> tuple[Array, Array]:
         """Pixels (..., 2) and one over the distance; that of what is behind the eye is below zero."""
         local = (points - self.eye) @ self.axes.T
         # The eye looks along minus z of the camera; -1 marks points at or behind it.
@@ -200,11 +202,11 @@ class _Fine:
         y = self.height / 2 - self.scale * local[..., 1] * near
         return np.stack([x, y], axis=-1), near
 
-    def solid(self, corners: Array, normals: Array, colours: Array) -> None:
+    def draw_triangles(self, corners: Array, normals: Array, colours: Array) -> None:
         """Triangles of matt colours."""
         if not len(corners):
             return
-        pixels, near = self._seen(corners)
+        pixels, near = self._project_points(corners)
         # Two-sided: normals of imported meshes are often inside out, and open shells show their inside.
         facing = np.einsum("fkc,fkc->fk", normals, self.eye - corners)
         local = (normals * np.where(facing < 0.0, -1.0, 1.0)[..., None]) @ self.axes.T
@@ -214,7 +216,7 @@ class _Fine:
         shades = 255.0 * np.clip((colours[:, None] / 255.0) ** 2.2 * light[..., None], 0.0, 1.0) ** (1 / 2.2)
         _fill(pixels, near, shades, self.ink, self.depth)
 
-    def placed(
+    def draw_shape(
         self, shape: tuple[Array, Array], point: Array, way: Array, size: float, colour: tuple[int, ...]
     ) -> None:
         """A shape along z, at a point along a direction."""
@@ -223,11 +225,11 @@ class _Fine:
         x /= np.linalg.norm(x)
         turn = np.stack([x, np.cross(z, x), z], axis=1)
         corners, normals = shape
-        self.solid(corners @ turn.T * size + point, normals @ turn.T, np.tile(colour, (len(corners), 1)) * 1.0)
+        self.draw_triangles(corners @ turn.T * size + point, normals @ turn.T, np.tile(colour, (len(corners), 1)) * 1.0)
 
-    def line(self, points: Array, colour: tuple[int, ...], width: float, fading: Array | None = None) -> None:
+    def draw_line(self, points: Array, colour: tuple[int, ...], width: float, fading: Array | None = None) -> None:
         """A line through points, ``width`` pixels wide; it is gone where ``fading`` is one."""
-        pixels, near = self._seen(points)
+        pixels, near = self._project_points(points)
         strength = np.ones(len(points)) if fading is None else np.clip(1.3 * (1.0 - fading), 0.0, 1.0)
         _stroke(pixels, near, strength, np.array(colour, dtype=np.float64), width, self.ink, self.depth)
 
@@ -237,7 +239,7 @@ class _Fine:
         return np.asarray(np.rint(mean).clip(0, 255), dtype=np.uint8)
 
 
-@compiled
+@compile_loop
 def _fill(pixels: Array, near: Array, shades: Array, ink: Array, depth: Array) -> None:
     """Triangles that are nearer than what is there."""
     height, width = depth.shape
@@ -266,7 +268,7 @@ def _fill(pixels: Array, near: Array, shades: Array, ink: Array, depth: Array) -
                         ink[y, x, k] = u * shades[f, 0, k] + v * shades[f, 1, k] + w * shades[f, 2, k]
 
 
-@compiled
+@compile_loop
 def _stroke(pixels: Array, near: Array, strength: Array, colour: Array, wide: float, ink: Array, depth: Array) -> None:
     """A line over what is there, where nothing is before it."""
     height, width = depth.shape
@@ -297,7 +299,7 @@ def _stroke(pixels: Array, near: Array, strength: Array, colour: Array, wide: fl
 # -- places ----------------------------------------------------------------------------------------------------------
 
 
-def _turned(quaternion: Array, vector: Array) -> Array:
+def _rotate_vectors(quaternion: Array, vector: Array) -> Array:
     """Vectors turned by quaternions x y z w; leading shapes broadcast."""
     axis, real = quaternion[..., :3], quaternion[..., 3:]
     # v + 2 w (a x v) + 2 a x (a x v): two cross products, no matrix.
@@ -306,12 +308,12 @@ def _turned(quaternion: Array, vector: Array) -> Array:
     return turned
 
 
-def _moved(pose: Array, points: Array) -> Array:
-    moved: Array = _turned(pose[3:], points) + pose[:3]
+def _transform_points(pose: Array, points: Array) -> Array:
+    moved: Array = _rotate_vectors(pose[3:], points) + pose[:3]
     return moved
 
 
-def _poses_at(actor: Actor, time: float) -> Array:
+def _poses_at(actor: SceneSystem, time: float) -> Array:
     """(bodies, 7) between two samples."""
     k = int(np.clip(np.searchsorted(actor.times, time, side="right") - 1, 0, len(actor.times) - 1))
     last = min(k + 1, len(actor.times) - 1)
@@ -324,11 +326,11 @@ def _poses_at(actor: Actor, time: float) -> Array:
     return np.concatenate([place, turn / np.linalg.norm(turn, axis=1, keepdims=True)], axis=1)
 
 
-def _mass_centre(actor: Actor, poses: Array) -> Array:
+def _mass_centre(actor: SceneSystem, poses: Array) -> Array:
     """(T, 3)."""
     mass = np.array([body.mass for body in actor.bodies])
     com = np.array([body.com for body in actor.bodies])
-    places = poses[..., :3] + _turned(poses[..., 3:], com)
+    places = poses[..., :3] + _rotate_vectors(poses[..., 3:], com)
     centre: Array = np.einsum("b,tbi->ti", mass, places) / mass.sum()
     return centre
 

@@ -21,7 +21,7 @@ from spacearm.model.files import write_atomically
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
 from spacearm.scene import page
 from spacearm.scene.meshes import Mesh
-from spacearm.scene.page import packed, unpacked
+from spacearm.scene.page import pack_numbers, unpack_numbers
 from spacearm.typing import Array
 
 
@@ -38,7 +38,7 @@ def _pose(numbers: Sequence[float]) -> Pose:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SceneShape:
     """A shape of a body in its colour."""
 
     visual: Visual
@@ -51,14 +51,14 @@ class Drawn:
         return shape | {"colour": self.colour} | ({"mesh": self.mesh} if self.mesh >= 0 else {})
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Drawn:
+    def from_data(cls, data: Mapping[str, Any]) -> SceneShape:
         number = int(data.get("mesh", -1))
         visual = Visual(data["kind"], np.array(data["size"]), _pose(data["at"]), mesh="" if number < 0 else str(number))
         return cls(visual, data["colour"], number)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SceneBody:
     """A body: its mass (kg) and mass centre (m), the system that it is coloured by, its shapes, and the box of the same
     inertia."""
 
@@ -66,8 +66,8 @@ class Seen:
     mass: float
     com: Array
     system: int
-    shapes: tuple[Drawn, ...]
-    box: Drawn | None
+    shapes: tuple[SceneShape, ...]
+    box: SceneShape | None
 
     def data(self) -> dict[str, Any]:
         own = {"name": self.name, "mass": self.mass, "com": self.com.tolist(), "system": self.system}
@@ -75,14 +75,14 @@ class Seen:
         return own | {"shapes": [shape.data() for shape in self.shapes]} | box
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Seen:
-        shapes = tuple(Drawn.of(each) for each in data["shapes"])
-        box = Drawn.of(data["box"]) if "box" in data else None
+    def from_data(cls, data: Mapping[str, Any]) -> SceneBody:
+        shapes = tuple(SceneShape.from_data(each) for each in data["shapes"])
+        box = SceneShape.from_data(data["box"]) if "box" in data else None
         return cls(data["name"], data["mass"], np.array(data["com"]), data["system"], shapes, box)
 
 
 @dataclass(frozen=True, eq=False)
-class Push:
+class SceneForce:
     """A force (N) or moment (N m) on a point of a body, world axes (T, 3), or the level of a thruster (T, 1)."""
 
     name: str
@@ -94,17 +94,17 @@ class Push:
 
     def data(self, peak: float) -> dict[str, Any]:
         own = {"name": self.name, "body": self.body, "kind": self.kind, "at": self.at.tolist()}
-        return own | {"values": packed(self.values), "direction": self.direction.tolist(), "peak": peak}
+        return own | {"values": pack_numbers(self.values), "direction": self.direction.tolist(), "peak": peak}
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Push:
+    def from_data(cls, data: Mapping[str, Any]) -> SceneForce:
         width = 1 if data["kind"] == "thruster" else 3
-        at, values, way = np.array(data["at"]), unpacked(data["values"], -1, width), np.array(data["direction"])
+        at, values, way = np.array(data["at"]), unpack_numbers(data["values"], -1, width), np.array(data["direction"])
         return cls(data["name"], data["body"], data["kind"], at, values, way)
 
 
 @dataclass(frozen=True, eq=False)
-class Hinge:
+class SceneJoint:
     """A joint that can be moved by hand on the page: where it is in its parent, and between what it moves."""
 
     name: str
@@ -123,31 +123,31 @@ class Hinge:
         return own | {"at": _numbers(self.placement), "axis": self.axis.tolist()} | numbers
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Hinge:
+    def from_data(cls, data: Mapping[str, Any]) -> SceneJoint:
         at, axis, ends = _pose(data["at"]), np.array(data["axis"]), [data[key] for key in ("lower", "upper", "value")]
         return cls(data["name"], data["parent"], data["body"], at, axis, data["kind"], *ends)
 
 
 @dataclass(frozen=True, eq=False)
-class Actor:
+class SceneSystem:
     """A system for as long as its robot stays the same. Joints, frames and paths are (name, body, what is there)."""
 
     system: int
     times: Array  # (T,) s
     poses: Array  # (T, bodies, 7): position, quaternion x y z w
-    bodies: tuple[Seen, ...]
+    bodies: tuple[SceneBody, ...]
     joints: tuple[tuple[str, int, Array], ...] = ()  # axis
     frames: tuple[tuple[str, int, Pose], ...] = ()
     paths: tuple[tuple[str, int, Array], ...] = ()  # the point whose path is drawn
-    pushes: tuple[Push, ...] = ()
+    pushes: tuple[SceneForce, ...] = ()
     guides: tuple[tuple[str, Array], ...] = ()  # name and points (K, 3) of a path that a law follows, world axes
-    hinges: tuple[Hinge, ...] = ()  # of a robot that stands: all joints, parents before children
+    hinges: tuple[SceneJoint, ...] = ()  # of a robot that stands: all joints, parents before children
 
     def data(self, peaks: Mapping[str, float]) -> dict[str, Any]:
         return {
             "system": self.system,
-            "times": packed(self.times),
-            "poses": packed(self.poses),
+            "times": pack_numbers(self.times),
+            "poses": pack_numbers(self.poses),
             "bodies": [body.data() for body in self.bodies],
             "joints": [{"name": name, "body": body, "axis": axis.tolist()} for name, body, axis in self.joints],
             "frames": [{"name": name, "body": body, "at": _numbers(pose)} for name, body, pose in self.frames],
@@ -158,24 +158,24 @@ class Actor:
         }
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Actor:
-        bodies = tuple(Seen.of(each) for each in data["bodies"])
+    def from_data(cls, data: Mapping[str, Any]) -> SceneSystem:
+        bodies = tuple(SceneBody.from_data(each) for each in data["bodies"])
         return cls(
             data["system"],
-            unpacked(data["times"], -1),
-            unpacked(data["poses"], -1, len(bodies), 7),
+            unpack_numbers(data["times"], -1),
+            unpack_numbers(data["poses"], -1, len(bodies), 7),
             bodies,
             tuple((each["name"], each["body"], np.array(each["axis"])) for each in data["joints"]),
             tuple((each["name"], each["body"], _pose(each["at"])) for each in data["frames"]),
             tuple((each["name"], each["body"], np.array(each["at"])) for each in data["paths"]),
-            tuple(Push.of(each) for each in data["pushes"]),
+            tuple(SceneForce.from_data(each) for each in data["pushes"]),
             tuple((each["name"], np.array(each["points"])) for each in data.get("guides", ())),
-            tuple(Hinge.of(each) for each in data.get("hinges", ())),
+            tuple(SceneJoint.from_data(each) for each in data.get("hinges", ())),
         )
 
 
 @dataclass(frozen=True)
-class Mark:
+class TimelineMark:
     """Something that happened, for the time line; ``kind`` is phase, change or event."""
 
     time: float
@@ -184,14 +184,14 @@ class Mark:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class SceneView:
     """One run or one robot."""
 
     name: str
     title: str
     systems: tuple[tuple[str, str], ...]  # name and colour
-    actors: tuple[Actor, ...]
-    marks: tuple[Mark, ...] = ()
+    actors: tuple[SceneSystem, ...]
+    marks: tuple[TimelineMark, ...] = ()
     meshes: tuple[Mesh, ...] = ()
 
     @property
@@ -220,14 +220,14 @@ class View:
         }
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> View:
+    def from_data(cls, data: Mapping[str, Any]) -> SceneView:
         return cls(
             data["name"],
             data["title"],
             tuple((each["name"], each["colour"]) for each in data["systems"]),
-            tuple(Actor.of(each) for each in data["actors"]),
-            tuple(Mark(each["time"], each["text"], each["kind"]) for each in data["marks"]),
-            tuple(Mesh.of(each) for each in data["meshes"]),
+            tuple(SceneSystem.from_data(each) for each in data["actors"]),
+            tuple(TimelineMark(each["time"], each["text"], each["kind"]) for each in data["marks"]),
+            tuple(Mesh.from_data(each) for each in data["meshes"]),
         )
 
 
@@ -235,7 +235,7 @@ class View:
 class Scene:
     """Robots in space and time: made by :func:`scene_of`, shown by itself in a notebook, kept by :meth:`save`."""
 
-    views: tuple[View, ...]
+    views: tuple[SceneView, ...]
 
     @property
     def title(self) -> str:
@@ -252,15 +252,15 @@ class Scene:
     def html(self, title: str = "") -> str:
         """A page of its own, which needs nothing else and no network; ``title`` is said in place of the scene's."""
         views = self.views if not title else tuple(replace(view, title=title) for view in self.views)
-        return page.whole(Scene(views).data(), title or self.title)
+        return page.scene_page(Scene(views).data(), title or self.title)
 
     @classmethod
     def load(cls, path: str | Path) -> Scene:
         """The scene of a page that :meth:`save` or a study wrote."""
         path = Path(path)
         try:
-            data = page.data_of(path.read_text(encoding="utf-8"))
-            return cls(tuple(View.of(each) for each in data["scenes"]))
+            data = page.read_data(path.read_text(encoding="utf-8"))
+            return cls(tuple(SceneView.from_data(each) for each in data["scenes"]))
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
         except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -270,7 +270,7 @@ class Scene:
         """A PNG picture, drawn without a browser.
 
         Args:
-            time: s; the middle of the run unless given.
+            time: s; the middle of the run by default.
             width, height: pixels.
             look: ``azimuth`` and ``height_angle`` of the eye above the ground, rad; ``dark`` for a dark ground.
         """

@@ -19,14 +19,14 @@ THINNEST = 0.04
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class BodyShapes:
     """A body's shapes, with a role for the colour of those that have none, and the box of its inertia."""
 
     shapes: tuple[tuple[str, Visual], ...]
     box: Visual | None
 
 
-def looks(robot: Robot, missing: Collection[str] = ()) -> list[Look]:
+def body_shapes(robot: Robot, missing: Collection[str] = ()) -> list[BodyShapes]:
     """Of every body, in the robot's order, without the meshes that are ``missing``."""
     boxes = [equivalent_box(body) for body in robot.bodies]
     thickness = TUBE * _reach(robot, boxes)
@@ -39,8 +39,8 @@ def looks(robot: Robot, missing: Collection[str] = ()) -> list[Look]:
         ]
         shapes = [(_role(visual, joint), visual) for visual in visuals if visual.mesh not in missing]
         if not shapes and (plain or body.inertia.mass > 0.0):
-            shapes = _suggested(robot, body, joint, box, thickness)
-        found.append(Look(tuple(shapes), box))
+            shapes = _default_shapes(robot, body, joint, box, thickness)
+        found.append(BodyShapes(tuple(shapes), box))
     return found
 
 
@@ -75,14 +75,14 @@ def _reach(robot: Robot, boxes: list[Visual | None]) -> float:
     return max(a + b for a, b in zip(length, own, strict=True)) or 1.0
 
 
-def _suggested(
+def _default_shapes(
     robot: Robot, body: Body, joint: Joint | None, box: Visual | None, radius: float
 ) -> list[tuple[str, Visual]]:
     """Tubes to whatever the body carries, a housing at its joint, its box where it is no rod."""
     lines = _lines(robot, body, joint, box, radius)
     shapes = [("link", _tube(a, b, radius)) for a, b in lines]
     if joint is not None:
-        shapes.append(("joint", _housing(joint, radius)))
+        shapes.append(("joint", _joint_housing(joint, radius)))
     if box is not None and (joint is None or box.size.min() > 10.0 * radius or not lines):
         shapes.append(("base" if joint is None else "link", box))
     elif joint is None or (body.inertia.mass > 0.0 and box is None and not lines):
@@ -108,18 +108,18 @@ def _tube(begin: Array, end: Array, radius: float) -> Visual:
     return Visual(
         "capsule",
         np.array([radius, float(np.linalg.norm(way))]),
-        Pose(_along(way), 0.5 * (np.asarray(begin) + np.asarray(end))),
+        Pose(_rotation_to_axis(way), 0.5 * (np.asarray(begin) + np.asarray(end))),
     )
 
 
-def _housing(joint: Joint, radius: float) -> Visual:
-    pose = Pose(_along(joint.axis))
+def _joint_housing(joint: Joint, radius: float) -> Visual:
+    pose = Pose(_rotation_to_axis(joint.axis))
     if joint.kind == "revolute":
         return Visual("cylinder", np.array([1.6 * radius, 3.6 * radius]), pose)
     return Visual("box", np.array([2.6 * radius, 2.6 * radius, 4.5 * radius]), pose)
 
 
-def _along(way: Array) -> Array:
+def _rotation_to_axis(way: Array) -> Array:
     """A rotation that turns z into this direction."""
     z = way / np.linalg.norm(way)
     # The coordinate axis that is farthest from z: the cross product is never near zero.

@@ -28,27 +28,27 @@ def _shape(visual: Visual, mesh: Mesh | None) -> tuple[Array, Array]:
     size = visual.size
     if visual.shape == "mesh":
         assert mesh is not None
-        return flat((mesh.vertices * size)[mesh.faces])
+        return flat_triangles((mesh.vertices * size)[mesh.faces])
     if visual.shape == "box":
         x, y = np.meshgrid([-0.5, 0.5], [-0.5, 0.5])
         corners = np.stack([x.ravel(), y.ravel(), np.full(4, 0.5)], axis=1)[[[0, 1, 3], [0, 3, 2]]]
         sides = [np.roll(corners * sign, k, axis=2) for k in range(3) for sign in (1.0, -1.0)]
-        return flat(np.concatenate(sides) * size)
+        return flat_triangles(np.concatenate(sides) * size)
     if visual.shape == "cylinder":
         radius, half = size[0], size[1] / 2.0
-        return revolved(
+        return revolve_rows(
             [(0.0, -half, 0.0, -1.0), (radius, -half, 0.0, -1.0)],
             [(radius, -half, 1.0, 0.0), (radius, half, 1.0, 0.0)],
             [(radius, half, 0.0, 1.0), (0.0, half, 0.0, 1.0)],
         )
     if visual.shape == "ellipsoid":
-        corners, normals = revolved(_ball(1.0, 0.0))
+        corners, normals = revolve_rows(_ball(1.0, 0.0))
         normals = normals / np.maximum(size, 1e-9)
         return corners * size, normals / np.linalg.norm(normals, axis=2, keepdims=True)
-    return revolved(_ball(size[0], size[1] if visual.shape == "capsule" else 0.0))
+    return revolve_rows(_ball(size[0], size[1] if visual.shape == "capsule" else 0.0))
 
 
-def flat(corners: Array) -> tuple[Array, Array]:
+def flat_triangles(corners: Array) -> tuple[Array, Array]:
     """Triangles that each have one normal."""
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
@@ -62,7 +62,7 @@ def _ball(radius: float, length: float) -> list[Row]:
     return [(radius * np.cos(a), radius * np.sin(a) + shift, np.cos(a), np.sin(a)) for a, shift in rows]
 
 
-def revolved(*strips: Sequence[Row]) -> tuple[Array, Array]:
+def revolve_rows(*strips: Sequence[Row]) -> tuple[Array, Array]:
     """Strips of rows turned about z."""
     angle = 2.0 * np.pi * np.arange(AROUND + 1) / AROUND
     corners: list[Array] = []

@@ -1,30 +1,32 @@
 """Runs in time: phases, loads, events, and the certificate that each run carries.
 
-``spacearm.simulate`` is the function :func:`spacearm.simulate.simulate`, with the names of this room as attributes.
+``spacearm.simulate`` is the function :func:`spacearm.simulate.simulate`, with the names of this package as attributes.
 """
 
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from spacearm.engine.warm import warm_up
+from spacearm.simulate.attach import Attach, Detach, Pin
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
-from spacearm.simulate.changes import Attach, Change, Detach, Lock, Release, Separate, Switch
+from spacearm.simulate.changes import Change, Lock, Release, Separate, SetRates, Switch
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.check.difference import Comparison, compare
-from spacearm.simulate.contact import Contact, JointStops, On
-from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest
+from spacearm.simulate.check.difference import RunComparison, compare
+from spacearm.simulate.contact import Contact, JointStops, ShapeOnFrame
+from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest_approach
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
-from spacearm.simulate.fields import Gravity, Orbit
-from spacearm.simulate.loads import Load, firing
+from spacearm.simulate.fields import Drag, Gravity, Orbit
+from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.run.certificate import CertificateWarning
-from spacearm.simulate.run.chain import Here
-from spacearm.simulate.run.ledger import Entry, Ledger
+from spacearm.simulate.run.chain import RunContext
+from spacearm.simulate.run.ledger import Ledger, LedgerEntry
 from spacearm.simulate.run.run import Run, RunWarning, Track, simulate
 from spacearm.simulate.run.run_file import load_run
 from spacearm.simulate.run.segment import Occurrence
-from spacearm.simulate.run.touched import Touched
+from spacearm.simulate.run.simulator import SavedState, Simulator
+from spacearm.simulate.run.touches import TouchRecord
 from spacearm.simulate.signals import (
     Signal,
     approximate,
@@ -46,35 +48,40 @@ __all__ = [
     "Bushing",
     "CertificateWarning",
     "Change",
-    "Comparison",
     "Connect",
     "Contact",
     "Detach",
     "Disconnect",
     "Dopri853",
-    "Entry",
+    "Drag",
+    "EndReason",
     "Event",
     "EventFunction",
     "ForceElement",
     "Gravity",
-    "Here",
     "JointStops",
     "Ledger",
+    "LedgerEntry",
     "Load",
     "Lock",
     "Occurrence",
-    "On",
     "Orbit",
     "Phase",
-    "Reason",
+    "Pin",
     "Release",
     "Run",
+    "RunComparison",
+    "RunContext",
     "RunWarning",
+    "SavedState",
     "Separate",
+    "SetRates",
+    "ShapeOnFrame",
     "Signal",
+    "Simulator",
     "State",
     "Switch",
-    "Touched",
+    "TouchRecord",
     "Track",
     "World",
     "approximate",
@@ -84,13 +91,12 @@ __all__ = [
     "constant",
     "cross_check",
     "distance",
-    "firing",
     "from_ppoly",
     "gaps",
     "gate",
     "half_sine",
     "load_run",
-    "nearest",
+    "nearest_approach",
     "pulse",
     "rollout",
     "rollout_extremes",
@@ -98,9 +104,10 @@ __all__ = [
     "simulate_batch",
     "spline",
     "table",
+    "thruster_load",
     "triangle",
     "warm_up",
 ]
 
-# ``spacearm.simulate`` is the function (see :mod:`spacearm`), and has the names of this room as attributes.
+# ``spacearm.simulate`` is the function (see :mod:`spacearm`), and has the names of this package as attributes.
 simulate.__dict__ = globals()

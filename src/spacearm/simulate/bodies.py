@@ -1,7 +1,7 @@
 """Momentum, energy and frames of a robot from plain body sums, for many states at once.
 
-Written apart from :mod:`spacearm.mechanics`, with world-frame vectors and rotation matrices throughout, because the
-certificate of a run must not share a formula with what was integrated.
+Written independently of :mod:`spacearm.mechanics`, with world-frame vectors and rotation matrices throughout, because
+the certificate of a run must not share a formula with what was integrated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.loops import lean
+from spacearm.engine.loops import compile_lean
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -33,33 +33,33 @@ class Bodies:
     angular_velocity: Array  # (T, bodies, 3) rad/s
     axis: Array  # (T, joints, 3) joint axes
 
-    def at(self, rows: npt.NDArray[np.int64]) -> Bodies:
-        """At some of the states only."""
+    def select_rows(self, rows: npt.NDArray[np.int64]) -> Bodies:
+        """The same at some of the states only."""
         return Bodies(*(getattr(self, part.name)[rows] for part in fields(self)))
 
 
 def cross(a: Array, b: Array) -> Array:
-    """Of vectors (..., 3), as numpy.cross, which for a few vectors takes two and a half times as long."""
+    """Cross product of vectors (..., 3); numpy.cross takes two and a half times as long for a few vectors."""
     found = np.empty(np.broadcast_shapes(a.shape, b.shape))
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         found[..., k] = a[..., i] * b[..., j] - a[..., j] * b[..., i]
     return found
 
 
-class _Tree(NamedTuple):
+class _JointArrays(NamedTuple):
     """The robot's joints as arrays."""
 
     parents: npt.NDArray[np.int64]  # (n,)
-    turns: npt.NDArray[np.bool_]  # (n,) revolute
+    revolute: npt.NDArray[np.bool_]  # (n,) revolute
     rotation: Array  # (n, 3, 3) placements
     shift: Array  # (n, 3)
     axis: Array  # (n, 3)
 
 
 @lru_cache(maxsize=64)
-def _tree(robot: Robot) -> _Tree:
+def _joint_arrays(robot: Robot) -> _JointArrays:
     n, joints = robot.n, robot.joints
-    return _Tree(
+    return _JointArrays(
         np.array(robot.parents, dtype=np.int64),
         np.array([joint.kind == "revolute" for joint in joints], dtype=np.bool_),
         np.array([joint.placement.rotation for joint in joints]).reshape(n, 3, 3),
@@ -68,7 +68,7 @@ def _tree(robot: Robot) -> _Tree:
     )
 
 
-def move(robot: Robot, states: Array) -> Bodies:
+def evaluate_bodies(robot: Robot, states: Array) -> Bodies:
     """Bodies for states (T, 13 + 2 n)."""
     n, count = robot.n, len(states)
     rotation, axis = np.empty((count, n + 1, 3, 3)), np.empty((count, n, 3))
@@ -78,18 +78,25 @@ def move(robot: Robot, states: Array) -> Bodies:
     velocity[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).linear_velocity])
     spin[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).angular_velocity])
     q, rates = (np.ascontiguousarray(states[:, part]) for part in (Layout(n).joints, Layout(n).rates))
-    _go_along(_tree(robot), q, rates, rotation, origin, velocity, spin, axis)
+    _propagate_motion(_joint_arrays(robot), q, rates, rotation, origin, velocity, spin, axis)
     return Bodies(rotation, origin, velocity, spin, axis)
 
 
-@lean
-def _go_along(
-    tree: _Tree, q: Array, rates: Array, rotation: Array, origin: Array, velocity: Array, spin: Array, axis: Array
+@compile_lean
+def _propagate_motion(
+    tree: _JointArrays,
+    q: Array,
+    rates: Array,
+    rotation: Array,
+    origin: Array,
+    velocity: Array,
+    spin: Array,
+    axis: Array,
 ) -> None:
-    """From body to body; the first of each array is there."""
+    """Propagate motion from body to body; the first entry of each array is given."""
     for t in range(q.shape[0]):
         for i in range(q.shape[1]):
-            p, b, turns = tree.parents[i], i + 1, tree.turns[i]
+            p, b, turns = tree.parents[i], i + 1, tree.revolute[i]
             angle = q[t, i] if turns else 0.0
             slid = 0.0 if turns else q[t, i]
             spun, sliding = (rates[t, i], 0.0) if turns else (0.0, rates[t, i])
@@ -127,18 +134,18 @@ def frame_pose(robot: Robot, bodies: Bodies, name: str) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Motion:
-    """Sums over bodies at each state: world axes, moments about the origin that the bodies' origins count from."""
+class MomentumSums:
+    """Sums over bodies at each state: world axes, moments about the reference point of the bodies' origins."""
 
     linear: Array  # (T, 3) kg m/s
     angular: Array  # (T, 3) kg m2/s
-    linear_scale: Array  # (T,) sum of the sizes of the parts
+    linear_scale: Array  # (T,) sum of the magnitudes of the contributions
     angular_scale: Array  # (T,)
     kinetic: Array  # (T,) J
 
 
-def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> Motion:
-    """Momentum and kinetic energy with these inertias and rotor inertias; see :func:`centred`."""
+def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors: Array) -> MomentumSums:
+    """Momentum and kinetic energy with these inertias and rotor inertias; see :func:`centre_motion`."""
     rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, len(robot.bodies), 10)
     sums = np.zeros((len(states), 9))
     _sum_up(rows, bodies.rotation, bodies.origin, bodies.velocity, bodies.angular_velocity, sums)
@@ -153,18 +160,18 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
         angular += (axial * rate)[:, None] * axis
         angular_scale += np.abs(axial * rate)
         kinetic += 0.5 * axial * rate**2
-    return Motion(linear, angular, linear_scale, angular_scale, kinetic)
+    return MomentumSums(linear, angular, linear_scale, angular_scale, kinetic)
 
 
-@lean
+@compile_lean
 def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, spin: Array, sums: Array) -> None:
-    """Add to ``sums`` (T, 9): linear and angular momentum, sizes of both, kinetic energy."""
+    """Add to ``sums`` (T, 9): linear and angular momentum, magnitudes of both, kinetic energy."""
     for t in range(rotation.shape[0]):
         own = rows[t if rows.shape[0] > 1 else 0]
         for b in range(own.shape[0]):
             turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], spin[t, b], own[b]
             v0, v1, v2, w0, w1, w2 = v[0], v[1], v[2], w[0], w[1], w[2]
-            # first moment in world axes, spin in body axes, moment of momentum of the spin in both
+            # first moment in world axes, angular velocity in body axes, its moment of momentum in both
             h0 = turn[0, 0] * m[1] + turn[0, 1] * m[2] + turn[0, 2] * m[3]
             h1 = turn[1, 0] * m[1] + turn[1, 1] * m[2] + turn[1, 2] * m[3]
             h2 = turn[2, 0] * m[1] + turn[2, 1] * m[2] + turn[2, 2] * m[3]
@@ -198,13 +205,13 @@ def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, spin: 
 def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -> tuple[float, Array, Array]:
     """Mass (kg), first moment (T, 3) and inertia tensor (T, 3, 3) of all bodies about the origin, world axes.
 
-    The axial inertia of rotors counts as if they stood still.
+    The axial inertia of rotors counts as if they did not rotate.
     """
     rows = np.asarray(inertia).reshape(-1, 10)
     mass, origin = rows[:, 0], bodies.origin
     arm = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
     tensor = rows[:, [[4, 7, 8], [7, 5, 9], [8, 9, 6]]]
-    # Second moments of mass about the origin, of which the tensor is the trace less the moments themselves.
+    # Second moments of mass about the origin; the tensor is the trace less the moments themselves.
     own = 0.5 * np.einsum("bii->b", tensor)[:, None, None] * np.eye(3) - tensor
     mixed = np.einsum("tbi,tbj->tbij", origin, arm)
     moments = np.einsum("tbij,bjk,tblk->til", bodies.rotation, own, bodies.rotation)
@@ -216,7 +223,7 @@ def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -
 
 
 def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, coupling: Array) -> Array:
-    """Energy (T,) in joint springs and couplings, J; their numbers are the same for all states, or (T, ...)."""
+    """Energy (T,) in joint springs and couplings, J; their parameters are the same for all states, or (T, ...)."""
     q = states[:, Layout(robot.n).joints]
     energy: Array = 0.5 * ((q - rest) ** 2 * stiffness).sum(axis=1) if robot.n else np.zeros(len(states))
     numbers = np.moveaxis(np.asarray(coupling), -1, 0).reshape(-1, 4, *np.shape(coupling)[:-1])
@@ -227,30 +234,32 @@ def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, c
 
 
 @dataclass(frozen=True)
-class Centred:
-    """A robot seen from its mass centre, which may move: origins and velocities of ``bodies`` are relative to it."""
+class CentredMotion:
+    """Motion of a robot relative to its mass centre, which may move: origins and velocities of ``bodies`` are relative
+    to it.
+    """
 
     mass: Any  # kg; (T,) where inertias differ
     centre: Array  # (T, 3) mass centre from the base's origin, world axes, m
     velocity: Array  # (T, 3) of the mass centre in the world, m/s
     bodies: Bodies  # world axes
-    sums: Motion  # angular momentum about the mass centre, kinetic energy in its frame; at the states asked for
+    sums: MomentumSums  # angular momentum about the mass centre, kinetic energy in its frame; at the requested states
 
     @property
     def reach(self) -> float:
-        """Largest distance of a body's frame from the mass centre, m; one metre where there is none."""
+        """Largest distance of a body's frame from the mass centre, m; one metre if there is none."""
         return float(np.linalg.norm(self.bodies.origin, axis=2).max()) or 1.0
 
 
-def centred(
+def centre_motion(
     robot: Robot, states: Array, inertia: Array, rotors: Array, at: npt.NDArray[np.int64] | None = None
-) -> Centred:
+) -> CentredMotion:
     """States (T, 13 + 2 n) from the mass centre, with these inertias (bodies, 10) and rotor inertias, or (T, ...) of
     each state.
 
-    Sums over the bodies are the costly part: ``at`` says for which states they are wanted, all unless given.
+    Sums over the bodies are the costly part: ``at`` selects the states for which they are needed, all by default.
 
-    The base's position and velocity are left out before anything is summed, not subtracted afterwards: neither a large
+    The base's position and velocity are excluded before anything is summed, not subtracted afterwards: neither a large
     distance nor a large common speed costs digits.
     """
     n = robot.n
@@ -258,7 +267,7 @@ def centred(
     local = np.array(states)
     local[:, :3] = 0.0
     local[:, Layout(n).linear_velocity] = 0.0
-    bodies = move(robot, local)
+    bodies = evaluate_bodies(robot, local)
     rows = np.asarray(inertia).reshape(-1, len(robot.bodies), 10)
     each = rows[:, :, 0].sum(axis=1)[:, None]
     arms = np.einsum("tbij,tbj->tbi", bodies.rotation, rows[:, :, 1:4])
@@ -267,24 +276,24 @@ def centred(
     drift = (np.einsum("tb,tbi->ti", rows[:, :, 0], bodies.velocity) + swing) / each
     common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, Layout(n).linear_velocity])
     seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
-    some, chosen = (seen, local) if at is None else (seen.at(at), local[at])
+    some, chosen = (seen, local) if at is None else (seen.select_rows(at), local[at])
     mass = each[:, 0] if len(rows) > 1 else float(each[0, 0])
-    return Centred(mass, centre, common + drift, seen, momentum(robot, some, chosen, rows, rotors))
+    return CentredMotion(mass, centre, common + drift, seen, momentum(robot, some, chosen, rows, rotors))
 
 
 @dataclass(frozen=True)
-class External:
-    """What acts from outside, one contributor along the second axis: world axes, as the given bodies are placed."""
+class ExternalWrenches:
+    """External actions, one contributor along the second axis: world axes, for the given placement of the bodies."""
 
     force: Array  # (T, K, 3) N
-    moment: Array  # (T, K, 3) N m about the origin that the bodies' origins count from
+    moment: Array  # (T, K, 3) N m about the reference point of the bodies' origins
     power: Array  # (T, K) W, with the velocities of the bodies as given
 
 
-def external(
+def external_wrenches(
     robot: Robot, bodies: Bodies, loads: tuple[LoadFrame, ...], wrench: Array, base: Sequence[Array]
-) -> External:
-    """Loads on frames and what acts on the base's own freedoms.
+) -> ExternalWrenches:
+    """Wrenches of loads on frames, and of forces on the base's own degrees of freedom.
 
     Args:
         wrench: (T, 6 L) as given to the kernel.
@@ -310,4 +319,4 @@ def external(
             push, twist = np.einsum("tij,tj->ti", turn, push), np.einsum("tij,tj->ti", turn, twist)
         add(robot.body_index(robot.frame(load.frame).body), point, push, twist)
     force, moment, power = (np.stack(column, axis=1) for column in zip(*parts, strict=True))
-    return External(force, moment, power)
+    return ExternalWrenches(force, moment, power)

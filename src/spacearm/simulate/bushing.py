@@ -1,4 +1,4 @@
-"""A spring and damper in six axes between two frames, and the changes that fit it and take it away: a soft latch."""
+"""A spring and damper in six axes between two frames, and the changes that add and remove it: a compliant latch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array
-from spacearm.errors import InputError, at, did_you_mean
+from spacearm.errors import InputError, did_you_mean, error_context
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Pose
-from spacearm.simulate.changes import OWN, Change, Changed, Terms
-from spacearm.simulate.elements import Action, ForceElement, View
+from spacearm.simulate.changes import SPACEARM_TERMS, Change, ChangeResult, Terms
+from spacearm.simulate.elements import ElementAction, ElementView, ForceElement
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
@@ -39,14 +39,14 @@ def rotation_vector(rotation: SX) -> SX:
 class Bushing(ForceElement):
     """Springs and dampers along and about three axes between two frames.
 
-    With the second frame's place and attitude in the first, less those of ``rest``, and their rates: forces
-    ``-stiffness * place - damping * rate`` along the first's axes on the second frame's origin, moments likewise, with
-    the rotation vector as attitude. The first gets the opposite.
+    Displacement and rotation vector are those of the second frame in the first, relative to ``rest``: forces
+    ``-stiffness * displacement - damping * rate`` act along the first's axes on the second frame's origin, moments
+    likewise with the rotation vector. The first frame gets the opposite.
 
     Args:
         first, second: frames of different bodies.
         stiffness, damping: six numbers: N/m and N m/rad, N s/m and N m s/rad.
-        rest: pose of the second frame in the first where springs are slack.
+        rest: pose of the second frame in the first at which springs are relaxed.
     """
 
     first: str
@@ -65,7 +65,7 @@ class Bushing(ForceElement):
         return True
 
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
-        with at(self.name, fallback=True):
+        with error_context(self.name, fallback=True):
             found = [world.frame(self.first), world.frame(self.second)]
             if found[0] == found[1]:
                 raise InputError(f"both ends are frame {self.first!r}", hint="expected two frames")
@@ -80,49 +80,55 @@ class Bushing(ForceElement):
         parts = (self.stiffness, self.damping, self.rest.translation, self.rest.rotation)
         return np.concatenate([np.ravel(part) for part in parts])
 
-    def write(self, view: View, world: World) -> Action:
+    def write(self, view: ElementView, world: World) -> ElementAction:
         keys = [world.frame(self.first), world.frame(self.second)]
         a, b = (view.frame(*key) for key in keys)
         x, turn = view.numbers, a.pose.rotation
         rest = ca.reshape(x[15:24], 3, 3).T
         arm = b.pose.origin - a.pose.origin
-        # Rates as the first frame, which turns, sees them.
+        # Rates as seen in the first frame, which rotates.
         drift = turn.T @ (b.velocity - a.velocity - ca.cross(a.angular_velocity, arm))
         spin = turn.T @ (b.angular_velocity - a.angular_velocity)
+        # Deviation from the rest attitude, in the first frame's axes: zero rotation when the spring is relaxed.
         relative = turn.T @ b.pose.rotation @ rest.T
         stretch = ca.vertcat(turn.T @ arm - x[12:15], rotation_vector(relative))
         pull = -x[:6] * stretch - x[6:12] * ca.vertcat(drift, spin)
-        # Opposite wrenches at the same point, the second frame's origin: nothing is gained in sum.
+        # Opposite wrenches at the same point, the second frame's origin: their sum is zero.
         force, moment = turn @ pull[:3], turn @ pull[3:]
-        return Action({keys[0]: -ca.vertcat(force, moment + ca.cross(arm, force)), keys[1]: ca.vertcat(force, moment)})
+        return ElementAction(
+            {keys[0]: -ca.vertcat(force, moment + ca.cross(arm, force)), keys[1]: ca.vertcat(force, moment)}
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Connect(Change):
-    """Fit a bushing between two frames as they are now: a latch that holds softly. Nothing jumps by it."""
+    """Add a bushing between two frames in their present poses: a compliant latch. Nothing jumps."""
 
     bushing: Bushing
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         poses = []
         for system, frame in self.bushing.frames(world):
             poses.append(terms.frame_pose(world.own_robot(system), states[system], frame))
         (p1, r1), (p2, r2) = poses
+        # Relaxed in the present pose: the latch closes without stored energy.
         fitted = replace(self.bushing, rest=Pose(r1.T @ r2, r1.T @ (p2 - p1)))
         after = world.replace(elements=(*world.elements, fitted))
-        return Changed(after, states, f"{self.bushing.name} connects {self.bushing.first} and {self.bushing.second}")
+        return ChangeResult(
+            after, states, f"{self.bushing.name} connects {self.bushing.first} and {self.bushing.second}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Disconnect(Change):
-    """Take a force element away; what it stores is gone with it."""
+    """Remove a force element; its stored energy is lost."""
 
     name: str
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         del terms
         rest = tuple(element for element in world.elements if element.name != self.name)
         if len(rest) == len(world.elements):
             known = [element.name for element in world.elements]
             raise InputError(f"there is no {self.name!r}", place="disconnect", hint=did_you_mean(self.name, known))
-        return Changed(world.replace(elements=rest), states, f"{self.name} taken away")
+        return ChangeResult(world.replace(elements=rest), states, f"{self.name} removed")

@@ -7,8 +7,7 @@ cross-check applies the same changes with MuJoCo's.
 
 Method: with H the mass matrix, v and v+ the velocities before and after, H (v+ - v) = impulse. Free degrees of freedom
 get no impulse, held ones get a velocity: :func:`redistribute` solves the free rows for v+ and reads the impulse from
-the others. Attaching two systems projects both momenta on the velocities of the joined one (a plastic impact, first^T
-H1 v1 + second^T H2 v2). Positions never change. Generalised velocity (6 + n): base axes, then joint rates; SI units.
+the others. Positions never change. Generalised velocity (6 + n): base axes, then joint rates; SI units.
 Restitution is not modelled here: that is a contact's.
 """
 
@@ -16,24 +15,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 import numpy as np
 
+from spacearm.checks import number
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError, did_you_mean
-from spacearm.model import Pose, Robot, edit
-from spacearm.model.parts import skew
+from spacearm.errors import InputError
+from spacearm.model import Robot, edit
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
+from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
-from spacearm.simulate.world import SEPARATOR, Attachment, World
+from spacearm.simulate.world import SEPARATOR, World
 from spacearm.typing import Array
 
 
 class Terms(Protocol):
-    """What a change needs to know of a robot in a state."""
+    """Terms of a robot's mechanics that a change needs."""
 
     def mass_matrix(self, robot: Robot, state: State) -> Array:
         """(6 + n, 6 + n)."""
@@ -45,8 +45,8 @@ class Terms(Protocol):
         """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
 
 
-class OwnTerms:
-    """By spacearm's mechanics."""
+class SpacearmTerms:
+    """Terms computed by spacearm's own mechanics."""
 
     def mass_matrix(self, robot: Robot, state: State) -> Array:
         return mechanics_of(robot).mass_matrix(state.joints)
@@ -58,12 +58,12 @@ class OwnTerms:
         return mechanics_of(robot).jacobian(frame, state.joints, base=state.pose)
 
 
-OWN = OwnTerms()
+SPACEARM_TERMS = SpacearmTerms()
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
-    """What a change has made of a world and its state.
+class ChangeResult:
+    """Result of a change: the next world, the states in it, impulses and lost energy.
 
     Args:
         text: what happened, in words.
@@ -87,7 +87,7 @@ class Change(ABC):
     """A map of world and state that ends one phase and begins the next."""
 
     @abstractmethod
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         """The next world and the state in it."""
 
 
@@ -96,6 +96,7 @@ def redistribute(mass: Array, momentum: Array, velocity: Array, held: Sequence[i
 
     Those that are held have the velocities given for them; the impulse that this takes is zero for all others.
     """
+    # H_ff v_f + H_fs v_s = p_f: the free rows of the momentum, with the held velocities known.
     free = np.setdiff1d(np.arange(velocity.size), held)
     stuck = np.setdiff1d(np.arange(velocity.size), free)
     after = velocity.copy()
@@ -106,20 +107,20 @@ def redistribute(mass: Array, momentum: Array, velocity: Array, held: Sequence[i
     return after, impulse
 
 
-def _kinetic(mass: Array, velocity: Array) -> float:
+def kinetic_energy(mass: Array, velocity: Array) -> float:
     return float(0.5 * velocity @ mass @ velocity)
 
 
-def _moved(state: State, velocity: Array) -> State:
+def replace_velocity(state: State, velocity: Array) -> State:
     return State(state.position, state.quaternion, state.joints, velocity)
 
 
-def _from_outside(state: State, impulse: Array) -> Array:
+def base_impulse(state: State, impulse: Array) -> Array:
     """The impulse (6) on a base's own degrees of freedom in world axes, at the base."""
     return np.asarray((rotation_matrices(state.quaternion) @ impulse[:6].reshape(2, 3, 1)).ravel())
 
 
-def _parted(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str]], terms: Terms) -> dict[str, State]:
+def split_state(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str]], terms: Terms) -> dict[str, State]:
     """The state in which each part of a robot goes on, as the whole has it.
 
     Args:
@@ -131,6 +132,7 @@ def _parted(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str]], 
         position, quaternion, velocity = whole.position, whole.quaternion, whole.velocity[:6]
         if base != robot.bodies[0].name:
             position, rotation = terms.frame_pose(robot, whole, base)
+            # The part's base was a body within the chain: its pose and twist come from the whole, in its own axes.
             twist = terms.jacobian(robot, whole, base) @ whole.velocity
             velocity = np.concatenate([rotation.T @ twist[:3], rotation.T @ twist[3:]])
             quaternion = quaternion_from_rotation(rotation)
@@ -139,20 +141,51 @@ def _parted(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str]], 
     return found
 
 
-def _held(world: World, system: str, names: Sequence[str]) -> list[int]:
+def find_held(world: World, system: str, names: Sequence[str]) -> list[int]:
     """Degrees of freedom of a system that the world locks or that are named."""
     robot, chosen = world.robot(system), [*world.locked, *names]
     return sorted({robot.dof_index(own) for owner, own in map(world.dof, chosen) if owner == system})
 
 
-def _ended(before: World, after: World) -> str:
-    """In words, the force elements that a change has ended."""
+def describe_ended(before: World, after: World) -> str:
+    """The force elements that a change has ended, as text."""
     gone = [element.name for element in before.elements if element not in after.elements]
     return f"; {', '.join(gone)} ended" if gone else ""
 
 
-def _names(given: Sequence[str] | str) -> tuple[str, ...]:
+def name_tuple(given: Sequence[str] | str) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _impose_rates(
+    world: World, states: Mapping[str, State], rates: Mapping[str, float], held: Sequence[str], terms: Terms
+) -> ChangeResult:
+    """Give degrees of freedom these velocities at once, by impulses on them and on those that are held."""
+    # By owner and own name: spellings with and without the system are the same.
+    chosen = {world.dof(name): rate for name, rate in rates.items()}
+    new, lost, impulses = dict(states), 0.0, dict[str, float]()
+    external, point = np.zeros(6), np.zeros(3)
+    for system in dict.fromkeys(owner for owner, _ in chosen):
+        robot, state = world.own_robot(system), states[system]
+        wanted = state.velocity.copy()
+        for (owner, own), rate in chosen.items():
+            if owner == system:
+                wanted[robot.dof_index(own)] = rate
+        # Nothing to do: avoids an impulse of rounding on a system that is at the wanted rates already.
+        if np.array_equal(wanted, state.velocity):
+            continue
+        stuck = find_held(world, system, (*rates, *held))
+        mass = terms.mass_matrix(robot, state)
+        velocity, impulse = redistribute(mass, mass @ state.velocity, wanted, stuck)
+        lost += kinetic_energy(mass, state.velocity) - kinetic_energy(mass, velocity)
+        impulses |= {world.label(system, robot.dof_names[i]): float(impulse[i]) for i in stuck}
+        outside = base_impulse(state, impulse)
+        if not external.any():
+            point = state.position
+        # Moments of several systems are added about one point, the first base that was pushed.
+        external += [*outside[:3], *outside[3:] + np.cross(state.position - point, outside[:3])]
+        new[system] = replace_velocity(state, velocity)
+    return ChangeResult(world, new, "", lost, impulses, external=external, point=point)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,30 +200,35 @@ class Lock(Change):
     dofs: Sequence[str] | str
     held: Sequence[str] | str = ()
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
-        chosen = [world.dof(name) for name in _names(self.dofs)]
-        new, lost, impulses = dict(states), 0.0, dict[str, float]()
-        external, point = np.zeros(6), np.zeros(3)
-        for system in dict.fromkeys(owner for owner, _ in chosen):
-            robot, state = world.own_robot(system), states[system]
-            wanted = state.velocity.copy()
-            wanted[[robot.dof_index(own) for owner, own in chosen if owner == system]] = 0.0
-            if np.array_equal(wanted, state.velocity):
-                continue
-            held = _held(world, system, (*_names(self.dofs), *_names(self.held)))
-            mass = terms.mass_matrix(robot, state)
-            velocity, impulse = redistribute(mass, mass @ state.velocity, wanted, held)
-            lost += _kinetic(mass, state.velocity) - _kinetic(mass, velocity)
-            impulses |= {world.label(system, robot.dof_names[i]): float(impulse[i]) for i in held}
-            outside = _from_outside(state, impulse)
-            if not external.any():
-                point = state.position
-            # Moments of several systems are added about one point, the first base that was pushed.
-            external += [*outside[:3], *outside[3:] + np.cross(state.position - point, outside[:3])]
-            new[system] = _moved(state, velocity)
-        after = world.replace(locked=(*world.locked, *_names(self.dofs)))
-        text = f"{', '.join(_names(self.dofs))} locked"
-        return Changed(after, new, text, lost, impulses, external=external, point=point)
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
+        names = name_tuple(self.dofs)
+        stopped = _impose_rates(world, states, dict.fromkeys(names, 0.0), name_tuple(self.held), terms)
+        after = world.replace(locked=(*world.locked, *names))
+        return replace(stopped, world=after, text=f"{', '.join(names)} locked")
+
+
+@dataclass(frozen=True, eq=False)
+class SetRates(Change):
+    """Give degrees of freedom other velocities at once, by impulses of their drives; what is free takes it up.
+
+    A base is pushed from outside. The energy that this takes is booked as lost, less than zero.
+
+    Args:
+        rates: degree of freedom to its velocity from now on, m/s or rad/s (base: base axes).
+        held: others that keep their velocity through it: joints that stiff drives move.
+    """
+
+    rates: Mapping[str, float]
+    held: Sequence[str] | str = ()
+
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
+        check_mapping(self.rates, "set rates", "degree of freedom to velocity")
+        rates = {name: number(rate, f"rate of {name!r}", place="set rates") for name, rate in self.rates.items()}
+        for name, rate in rates.items():
+            if world.label(*world.dof(name)) in world.locked and rate != 0.0:
+                raise InputError(f"{name!r} is locked", place="set rates", hint="release it first, or leave it out")
+        found = _impose_rates(world, states, rates, name_tuple(self.held), terms)
+        return replace(found, text=", ".join(f"{name} set to {rate:g} per second" for name, rate in rates.items()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,14 +237,20 @@ class Release(Change):
 
     dofs: Sequence[str] | str
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         del terms
-        chosen = [world.label(*world.dof(name)) for name in _names(self.dofs)]
+        chosen = [world.label(*world.dof(name)) for name in name_tuple(self.dofs)]
         for name in chosen:
             if name not in world.locked:
                 raise InputError(f"{name!r} is not locked", place="release", hint=f"locked: {list(world.locked)}")
+            if name in world.base_locks:
+                kind = world.robot(world.dof(name)[0]).base.kind
+                raise InputError(
+                    f"{name!r} does not move, since the base is {kind}", place="release",
+                    hint="give the robot a free base, and lock what is to be released later",
+                )  # fmt: skip
         rest = tuple(name for name in world.locked if name not in chosen)
-        return Changed(world.replace(locked=rest), states, f"{', '.join(chosen)} released")
+        return ChangeResult(world.replace(locked=rest), states, f"{', '.join(chosen)} released")
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +270,7 @@ class Switch(Change):
     static_friction: Mapping[str, float] = field(default_factory=dict)
     coulomb_friction: Mapping[str, float] = field(default_factory=dict)
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         del terms
         overrides = {system: dict(values) for system, values in world.overrides.items()}
         told = []
@@ -234,142 +278,14 @@ class Switch(Change):
             for joint, value in getattr(self, each.name).items():
                 system, own = world.joint(joint)
                 robot, numbers = world.robot(system), overrides.setdefault(system, {})
+                # From the overrides so far: an earlier switch of another joint stays.
                 now = robot_parameters(robot, numbers)[each.name].copy()
                 now[now.size - robot.n + robot.joint_index(own)] = value
                 numbers[each.name] = now
                 told.append(f"{each.name} of {joint} {value:g}")
         for system, numbers in overrides.items():
             robot_parameters(world.robot(system), numbers)  # static friction not below Coulomb's, and so on
-        return Changed(world.replace(overrides=overrides), states, ", ".join(told) or "nothing switched")
-
-
-@dataclass(frozen=True, eq=False)
-class Attach(Change):
-    """Join a system rigidly, by its base, to a frame of another: where they are, in one plastic impact.
-
-    Args:
-        guest: the system that is attached; its joints, frames and thrusters become the other system's.
-        frame: what it is attached to.
-        held: degrees of freedom that keep their velocity through it: joints that stiff drives move.
-        prefix: in front of the names of the guest's parts, where both systems have parts of one name.
-    """
-
-    guest: str
-    frame: str
-    held: Sequence[str] | str = ()
-    prefix: str = ""
-
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
-        host, frame = world.frame(self.frame)
-        if host == self.guest:
-            raise InputError(
-                f"{self.frame!r} is a frame of {host!r} itself", place="attach", hint="expected one of another system"
-            )
-        ours, theirs = world.own_robot(host), world.own_robot(self.guest)
-        a, b = states[host], states[self.guest]
-        if any(i < 6 for i in _held(world, self.guest, _names(self.held))):
-            raise InputError(
-                f"the base of {self.guest!r} is held from outside", place="attach", hint="attach the other system to it"
-            )
-        origin, rotation = terms.frame_pose(ours, a, frame)
-        turn = rotation_matrices(b.quaternion)
-        placement = Pose(rotation.T @ turn, rotation.T @ (b.position - origin))
-        joined = edit.attach(ours, frame, theirs, placement, prefix=self.prefix)
-        names = [*ours.joint_names, *(self.prefix + name for name in theirs.joint_names)]
-        order = [names.index(name) for name in joined.joint_names]
-        joints, rates = np.concatenate([a.joints, b.joints])[order], np.concatenate([a.rates, b.rates])[order]
-        before = State(a.position, a.quaternion, joints, np.concatenate([a.velocity[:6], rates]))
-        # Velocities of both by that of the joined system.
-        first = np.zeros((ours.dofs, joined.dofs))
-        second = np.zeros((theirs.dofs, joined.dofs))
-        first[:6, :6] = np.eye(6)
-        for k, place in enumerate(order):
-            own, row = (first, 6 + place) if place < ours.n else (second, 6 + place - ours.n)
-            own[row, 6 + k] = 1.0
-        twist = terms.jacobian(ours, a, frame) @ first
-        # From the host's frame to the origin of the guest's base, then into its axes: the guest's base moves as a part
-        # of the host.
-        twist[:3] -= skew(b.position - origin) @ twist[3:]
-        second[:6] = np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]])
-        masses = terms.mass_matrix(ours, a), terms.mass_matrix(theirs, b)
-        momentum = first.T @ masses[0] @ a.velocity + second.T @ masses[1] @ b.velocity
-        held = _held(world, host, _names(self.held))
-        stuck = [i if i < 6 else 6 + joined.joint_index(ours.joint_names[i - 6]) for i in held]
-        theirs_held = _held(world, self.guest, _names(self.held))
-        stuck += [6 + joined.joint_index(self.prefix + theirs.joint_names[i - 6]) for i in theirs_held]
-        mass = terms.mass_matrix(joined, before)
-        velocity, impulse = redistribute(mass, momentum, before.velocity, stuck)
-        state = _moved(before, velocity)
-        lost = _kinetic(masses[0], a.velocity) + _kinetic(masses[1], b.velocity) - _kinetic(mass, velocity)
-        pushed = (masses[1] @ (b.velocity - second @ velocity))[:6].reshape(2, 3) @ turn.T  # at the guest's base
-        wrench = np.concatenate([pushed[0], pushed[1] + np.cross(b.position - origin, pushed[0])])
-        after = self._world(world, host, joined)
-        labels = {after.label(host, joined.dof_names[i]): float(impulse[i]) for i in stuck}
-        outside = _from_outside(a, impulse)
-        text = f"{self.guest} attached to {self.frame}{_ended(world, after)}"
-        left = {name: state if name == host else states[name] for name in after.systems}
-        return Changed(after, left, text, lost, labels, wrench, outside, a.position)
-
-    def _world(self, world: World, host: str, joined: Robot) -> World:
-        """Without the guest, and with its locked joints as the host's."""
-        systems = {name: joined if name == host else robot for name, robot in world.systems.items()}
-        del systems[self.guest]
-        locked = []
-        for owner, own in map(world.dof, world.locked):
-            part = (host, self.prefix + own) if owner == self.guest else (owner, own)
-            locked.append(part[1] if len(systems) == 1 else SEPARATOR.join(part))
-        rest = {name: values for name, values in world.overrides.items() if name not in (host, self.guest)}
-        both = world.own_robot(host), world.own_robot(self.guest)
-        attached = Attachment(host, self.guest, both, joined, self.prefix)
-        after = World(systems, tuple(locked), rest, world.loads, attachments=(*world.attachments, attached))
-        return after.with_lasting(world.elements)
-
-
-@dataclass(frozen=True, eq=False)
-class Detach(Change):
-    """Part what :class:`Attach` has joined: both go on as they move, each a system of its own again.
-
-    What was attached later to the same system has to go first. Contacts that ended with the joining do not come back.
-
-    Args:
-        guest: the system that was attached.
-    """
-
-    guest: str
-
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
-        attached = self._attachment(world)
-        host, (ours, theirs) = attached.host, attached.robots
-        parts = {host: (ours, ""), self.guest: (theirs, attached.prefix)}
-        new = {**states, **_parted(world.own_robot(host), states[host], parts, terms)}
-        systems = {**world.systems, host: ours, self.guest: theirs}
-        locked = []
-        for owner, own in map(world.dof, world.locked):
-            gone = owner == host and own not in ours.dof_names
-            locked.append(SEPARATOR.join((self.guest, own.removeprefix(attached.prefix)) if gone else (owner, own)))
-        numbers = {name: values for name, values in world.overrides.items() if name != host}
-        others = tuple(each for each in world.attachments if each is not attached)
-        after = World(systems, tuple(locked), numbers, world.loads, attachments=others).with_lasting(world.elements)
-        return Changed(after, new, f"{self.guest} detached{_ended(world, after)}")
-
-    def _attachment(self, world: World) -> Attachment:
-        """What joined it, if that can be undone as things are."""
-        found = next((each for each in reversed(world.attachments) if each.guest == self.guest), None)
-        if found is None:
-            hint = did_you_mean(self.guest, [each.guest for each in world.attachments]) or "Attach comes first"
-            raise InputError(f"{self.guest!r} is not attached to anything", place="detach", hint=hint)
-        # Identity, not equality: only the very robot that Attach made can be taken apart as it was put together.
-        if world.systems.get(found.host) is not found.joined:
-            raise InputError(
-                f"{found.host!r} has changed since {self.guest!r} was attached to it", place="detach",
-                hint="first detach what came later; a system that was cut (Separate) cannot be parted so",
-            )  # fmt: skip
-        if world.overrides.get(found.host):
-            raise InputError(
-                f"springs or friction of {found.host!r} were switched since {self.guest!r} was attached to it",
-                place="detach", hint="switch them before Attach, or after Detach",
-            )  # fmt: skip
-        return found
+        return ChangeResult(world.replace(overrides=overrides), states, ", ".join(told) or "nothing switched")
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +293,7 @@ class Separate(Change):
     """Cut a joint: what it carries becomes a system of its own and goes on as it moves.
 
     The joint's spring and damper are gone; what the spring stored then is booked as lost. Its rotor stays with the
-    parent body and comes to rest in it: what it turned faster is an impulse on the parent, a plastic impact.
+    parent body and comes to rest in it: its relative angular momentum is an impulse on the parent, a plastic impact.
 
     Args:
         joint: that is cut.
@@ -387,35 +303,38 @@ class Separate(Change):
     joint: str
     name: str
 
-    def apply(self, world: World, states: Mapping[str, State], terms: Terms = OWN) -> Changed:
+    def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         system, own = world.joint(self.joint)
         if self.name in world.systems:
             raise InputError(f"there is a system {self.name!r} already", place="separate", hint="choose another name")
         robot, state = world.own_robot(system), states[system]
+        # The rotor stays with the parent: its carrier.
         rest, away = edit.detach(robot, own, keep_rotor=True)
-        new = {**states, **_parted(robot, state, {system: (rest, ""), self.name: (away, "")}, terms)}
+        new = {**states, **split_state(robot, state, {system: (rest, ""), self.name: (away, "")}, terms)}
         systems = {**world.systems, system: rest, self.name: away}
         locked = []
         for owner, part in map(world.dof, world.locked):
             gone = owner == system and part in away.joint_names
+            # A lock of the joint that is cut is gone with the joint.
             if (owner, part) != (system, own):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
         after = World(systems, tuple(locked), values, world.loads, attachments=world.attachments)
         after = after.with_lasting(world.elements)
-        text = f"{self.name} separated at {self.joint}{_ended(world, after)}"
+        text = f"{self.name} separated at {self.joint}{describe_ended(world, after)}"
         cut, rate = robot.joint(own), state.rates[robot.joint_index(own)]
         if cut.rotor is None or rate == 0.0:
-            return Changed(after, new, text)
+            return ChangeResult(after, new, text)
         # The rotor's spin against its parent goes to the parent.
         mass, left = terms.mass_matrix(rest, new[system]), new[system]
         turn = terms.frame_pose(rest, left, cut.parent)[1] @ cut.placement.rotation
         spin = turn @ cut.axis * cut.rotor.inertia * cut.rotor.ratio * rate
+        # Angular momentum as a generalised momentum: through the parent's angular Jacobian.
         momentum = mass @ left.velocity + terms.jacobian(rest, left, cut.parent)[3:].T @ spin
-        held = _held(after, system, ())
+        held = find_held(after, system, ())
         velocity, impulse = redistribute(mass, momentum, left.velocity, held)
-        new[system] = _moved(left, velocity)
-        lost = _kinetic(terms.mass_matrix(robot, state), state.velocity) - _kinetic(mass, velocity)
-        lost -= _kinetic(terms.mass_matrix(away, new[self.name]), new[self.name].velocity)
+        new[system] = replace_velocity(left, velocity)
+        lost = kinetic_energy(terms.mass_matrix(robot, state), state.velocity) - kinetic_energy(mass, velocity)
+        lost -= kinetic_energy(terms.mass_matrix(away, new[self.name]), new[self.name].velocity)
         impulses = {after.label(system, rest.dof_names[i]): float(impulse[i]) for i in held}
-        return Changed(after, new, text, lost, impulses, external=_from_outside(left, impulse), point=left.position)
+        return ChangeResult(after, new, text, lost, impulses, external=base_impulse(left, impulse), point=left.position)

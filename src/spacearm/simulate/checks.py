@@ -1,4 +1,4 @@
-"""What was given as numbers, or an error that says where it is none."""
+"""Checks of numerical input: the numbers, or an error that states the place."""
 
 from __future__ import annotations
 
@@ -9,36 +9,39 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import UNIT_TOLERANCE, numbers
-from spacearm.errors import InputError, quoted
+from spacearm.errors import InputError, quote_text
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.typing import Array
 
 
-def mapping(value: Any, place: str, what: str) -> None:
+def check_mapping(value: Any, place: str, what: str) -> None:
     if not isinstance(value, Mapping):
-        raise InputError(f"is {quoted(value)}", place=place, hint=f"expected a mapping from {what}")
+        raise InputError(f"is {quote_text(value)}", place=place, hint=f"expected a mapping from {what}")
 
 
-def is_robot(robot: Any, place: str) -> None:
+def check_robot(robot: Any, place: str) -> None:
     if not isinstance(robot, Robot):
-        raise InputError(f"the robot is {quoted(robot)}", place=place, hint="expected a Robot, as load(file) gives it")
+        raise InputError(
+            f"the robot is {quote_text(robot)}", place=place, hint="expected a Robot, as load(file) gives it"
+        )
 
 
-#: At such an angle (rad) a double steps by 1e-7 rad; beyond it sine and cosine would soon be chance.
+#: At this angle (rad) the spacing of doubles is 1e-7 rad; beyond it sine and cosine soon become meaningless.
 LARGEST_ANGLE = 1e9
 
 
 def check_angles(robot: Robot, joints: Array, place: str = "joint positions") -> None:
-    """An error where a revolute joint of (..., n) positions has turned so far that its angle is no longer known."""
+    """Raise an error if a revolute joint of (..., n) positions is at an angle too large to be accurate."""
     turns = np.array([joint.kind == "revolute" for joint in robot.joints], dtype=bool)
+    # Numbers that are not finite are reported by the run, with its reason.
     far = turns & np.isfinite(joints) & (np.abs(joints) > LARGEST_ANGLE)
     if far.any():
         where = tuple(int(i) for i in np.argwhere(far)[0])
         raise InputError(
-            f"joint {quoted(robot.joint_names[where[-1]])} is at {joints[where]:.6g} rad",
+            f"joint {quote_text(robot.joint_names[where[-1]])} is at {joints[where]:.6g} rad",
             place=place,
-            hint=f"expected at most {LARGEST_ANGLE:g} rad: beyond that the angle within a turn is lost",
+            hint=f"expected at most {LARGEST_ANGLE:g} rad: beyond that the angle within a revolution is lost",
         )
 
 
@@ -53,7 +56,7 @@ def flat_states(starts: npt.ArrayLike, robot: Robot, place: str) -> Array:
         raise InputError(f"starts have shape {np.shape(starts)}", place=place, hint=f"expected (B, {nx}) or ({nx},)")
     check_angles(robot, states[:, Layout(robot.n).joints], f"starts of the {place}")
     norm = np.linalg.norm(states[:, QUATERNION], axis=1)
-    wrong = np.flatnonzero(np.abs(norm - 1.0) > UNIT_TOLERANCE)  # a NaN is not
+    wrong = np.flatnonzero(np.abs(norm - 1.0) > UNIT_TOLERANCE)  # NaN is not
     if wrong.size:
         raise InputError(
             f"base quaternion has norm {norm[wrong[0]]:.6g}",

@@ -1,4 +1,4 @@
-"""What sampled laws commanded in a run, and what their sensors read."""
+"""Commands of sampled laws in a run, and readings of their sensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.checks import known
+from spacearm.checks import check_name
 from spacearm.engine import law as engine
 from spacearm.errors import InputError
 from spacearm.simulate.law import Law, PreparedLaw
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-#: What a file says of a log besides its numbers.
+#: Attributes of a log in a file, besides its numbers.
 _ABOUT = ("name", "phase", "names", "units", "limited", "end", "sensed", "begin", "system")
 
 
 def _column(kind: str, system: str, name: str) -> str:
-    """Of a data set; files take no slash."""
+    """Column name in a data set; files do not allow a slash."""
     return f"{kind}.{system}.{name}" if system else f"{kind}.{name}"
 
 
 @dataclass(frozen=True, eq=False)
 class CommandLog:
-    """What a sampled law commanded in a phase, tick by tick."""
+    """Commands of a sampled law in a phase, tick by tick."""
 
-    law: Law | None = field(repr=False)  # None where it comes from a file
+    law: Law | None = field(repr=False)  # None if it comes from a file
     name: str  # of the law
     phase: int
     times: Array  # (T,) s since the run's start
     names: tuple[str, ...]
     units: tuple[str, ...]
-    values: Array  # (T, names): forces, accelerations, levels of thrusters, as they acted from the tick on
+    values: Array  # (T, names): forces, accelerations, thruster levels, each effective from its tick on
     limited: tuple[str, ...]
-    margins: Array  # (T, limited): to the limits; below zero the command is saturated
-    end: float  # s, until when the last one acted
+    margins: Array  # (T, limited): margin to the limits; below zero the command is saturated
+    end: float  # s, end of the last command
     begin: float  # s, when the phase began
     before: Array  # (names,): of the phase before, which acted until the first tick
-    cuts: Array  # (K, 2): s when a drive met its rate limit between ticks and gave no more, and the number of its name
-    sensed: tuple[tuple[str, str], ...] = ()  # name and unit of what its sensors read
+    cuts: Array  # (K, 2): s when a drive reached its rate limit between ticks, index of its name
+    sensed: tuple[tuple[str, str], ...] = ()  # name and unit of each sensor reading
     readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
-    system: str = ""  # whose law it is, where several systems have one in the phase
+    system: str = ""  # system of the law, if several systems have one in the phase
 
     def label(self, name: str) -> str:
-        """Of one of its commands, in a run of several systems."""
+        """Label of one of its commands, in a run of several systems."""
         return f"{self.system}/{name}" if self.system else name
 
     def __getitem__(self, name: str) -> Array:
@@ -59,17 +59,17 @@ class CommandLog:
             raise InputError(f"law {self.name!r} commands no {name!r}", hint=f"expected one of {', '.join(self.names)}")
         return self.values[:, self.names.index(name)]
 
-    def reading(self, name: str) -> Array:
-        """(T,) What a sensor read, by its name and entry: ``gyro.wx``."""
+    def sensor_reading(self, name: str) -> Array:
+        """Readings (T,) of a sensor by its name and component: ``gyro.wx``."""
         names = [own for own, _ in self.sensed]
-        return self.readings[:, names.index(known(name, names, "reading", of=f"law {self.name!r}"))]
+        return self.readings[:, names.index(check_name(name, names, "reading", of=f"law {self.name!r}"))]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickled without the law, which holds functions."""
+        """State for pickling, without the law, which holds functions."""
         return {**vars(self), "law": None}
 
     def about(self) -> dict[str, Any]:
-        """All but the numbers, for a file."""
+        """Everything except the numbers, for a file."""
         return {name: getattr(self, name) for name in _ABOUT} | {
             "before": self.before.tolist(),
             "cuts": self.cuts.tolist(),
@@ -77,7 +77,7 @@ class CommandLog:
 
     @classmethod
     def from_file(cls, about: Mapping[str, Any], data: xr.Dataset) -> CommandLog:
-        """From :meth:`about` and :meth:`data` with the margins as ``raw_margin``."""
+        """The log from :meth:`about` and :meth:`data` with the margins as ``raw_margin``."""
         own: dict[str, Any] = {name: tuple(about[name]) for name in ("names", "units", "limited")}
         sensed = tuple((name, unit) for name, unit in about["sensed"])
 
@@ -106,8 +106,8 @@ class CommandLog:
         about = {"law": self.name, "phase": self.phase}
         return xr.Dataset(data, {"time": ("time", self.times, {"units": "s"})}, about)
 
-    def acted(self, name: str) -> tuple[Array, Array]:
-        """Times, s since the run's start, and the values of one actuator that acted from each on, up to ``end``."""
+    def command_steps(self, name: str) -> tuple[Array, Array]:
+        """Times, s since the run's start, and values of one actuator that apply from each time on, up to ``end``."""
         values = self[name]
         times, number = self.times, self.names.index(name)
         if not times.size or times[0] > self.begin:
@@ -118,12 +118,12 @@ class CommandLog:
 
     def signal(self, name: str) -> Signal:
         """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
-        times, values = self.acted(name)
+        times, values = self.command_steps(name)
         edges = np.append(times, max(self.end, times[-1] + 1e-9)) - self.begin
         return Signal(edges, values[None])
 
-    def saturated(self) -> dict[str, float]:
-        """For how long each actuator was at a limit of effort or rate, s; those that never were are left out."""
+    def saturation_times(self) -> dict[str, float]:
+        """Time that each actuator was at a limit of effort or rate, s; actuators that never were are omitted."""
         found: dict[str, float] = {}
         edges = np.append(self.times, self.end)
         for number, name in enumerate(self.names):
@@ -140,7 +140,7 @@ class CommandLog:
         return found
 
     def saturations(self) -> list[tuple[float, str, float]]:
-        """When each command met its limit (value 1) or came off it (0)."""
+        """Times at which each command reached its limit (value 1) or left it (0)."""
         found = []
         for k, name in enumerate(self.limited):
             over = self.margins[:, k] < 0.0
@@ -150,9 +150,9 @@ class CommandLog:
 
 
 def command_logs(
-    prepared: PreparedLaw, law: engine.Law, phase: int, begin: float, end: float, held: Array
+    prepared: PreparedLaw, law: engine.SolverLaw, phase: int, begin: float, end: float, held: Array
 ) -> list[CommandLog]:
-    """Of the law of each system, from the solver's log of a phase, which began with the answer ``held`` of before."""
+    """Log of each system's law from the solver's log of a phase; ``held`` is the command from the previous phase."""
     outputs, rows = prepared.kernel.outputs, law.log[: int(law.counts[0])]
     cuts = law.cuts[: int(law.counts[2])]
 
@@ -162,8 +162,8 @@ def command_logs(
         return table[:, outputs[kind].start + part.places(kind)]
 
     logs = []
-    for part in prepared.alone:
-        own = part.own
+    for part in prepared.laws_by_system:
+        own = part.program
         ticks = rows if part.count is None else rows[rows[:, 1 + outputs["memory"].start + part.count] == 1.0]
         number = {int(level): k for k, level in enumerate(part.places("level"))}
         mine = [(begin + t, number[int(action)]) for t, action in cuts if int(action) in number]
@@ -190,12 +190,12 @@ def command_logs(
     return logs
 
 
-def pulses_on(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> dict[tuple[Law, str], float]:
-    """Since when each thruster that is on at the end of a phase has been on, s; ``before``: at its start."""
+def active_pulses(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> dict[tuple[Law, str], float]:
+    """Start time of the pulse of each thruster that is on at the end of a phase, s; ``before``: at its start."""
     found: dict[tuple[Law, str], float] = {}
     law = log.law and (log.law.origin or log.law)
     for name, unit in zip(log.names, log.units, strict=True) if law is not None else ():
-        times, values = log.acted(name)
+        times, values = log.command_steps(name)
         if unit != "1" or not values[-1]:
             continue
         assert law is not None

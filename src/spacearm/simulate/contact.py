@@ -20,32 +20,41 @@ import casadi as ca
 import numpy as np
 
 from spacearm.checks import non_negative, number, one_of, positive
-from spacearm.errors import InputError, at, quoted
-from spacearm.mechanics.contact import OPEN, SETTLED, Forces, Law, damping_number, forces, torsion
+from spacearm.errors import InputError, error_context, quote_text
+from spacearm.mechanics.contact import (
+    OPEN,
+    SETTLED,
+    ContactForces,
+    ContactLaw,
+    contact_forces,
+    contact_torsion,
+    damping_number,
+)
 from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.shapes import SHAPES, Shape, Touch, touches
 from spacearm.mechanics.spatial import SX, constant
 from spacearm.model import CollisionShape, Pose, Visual
-from spacearm.simulate.elements import Action, ForceElement, FrameMotion, View, Watched
+from spacearm.simulate.elements import ElementAction, ElementEvent, ElementView, ForceElement, FrameMotion
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.simulate.world import World
 
-#: An indentation at the start up to this is a touch, m.
+#: An initial penetration up to this counts as a touch, m.
 ROUNDING = 1e-9
-#: A touch begins this far inside, m: of several that begin together none is lost by rounding, and none chatters.
+#: A touch begins at this penetration, m, so that of several simultaneous touches none is lost by rounding, and none
+#: chatters.
 GRAZE = 1e-12
-#: Of the tangential to the normal stiffness of a linear law, unless given: so much that blows are those of rigid bodies
-#: within a percent. Elastic bodies have between 2/3 and 1 (R. D. Mindlin, J. Applied Mechanics 16, 1949).
+#: Default ratio of the tangential to the normal stiffness of a linear law: so high that impacts are those of rigid
+#: bodies within a percent. Elastic bodies have between 2/3 and 1 (R. D. Mindlin, J. Applied Mechanics 16, 1949).
 TANGENTIAL_SHARE = 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class On:
+class ShapeOnFrame:
     """A shape on a frame of a system, or at a pose fixed in the world.
 
-    ``placement`` is where the shape lies in the frame.
+    ``placement`` is the pose of the shape in the frame.
     """
 
     frame: str | Pose
@@ -54,26 +63,30 @@ class On:
 
     def __post_init__(self) -> None:
         if not isinstance(self.frame, str | Pose):
-            raise InputError(f"{quoted(self.frame)} is no frame", place="contact", hint="expected a name, or a Pose")
+            raise InputError(
+                f"{quote_text(self.frame)} is not a frame", place="contact", hint="expected a name, or a Pose"
+            )
         if not isinstance(self.shape, Shape):
-            raise InputError(f"{quoted(self.shape)} is no shape", place="contact", hint="expected Sphere(radius) ...")
+            raise InputError(
+                f"{quote_text(self.shape)} is not a shape", place="contact", hint="expected Sphere(radius) ..."
+            )
 
     @property
     def label(self) -> str:
         return self.frame if isinstance(self.frame, str) else self.shape.kind
 
     @classmethod
-    def drawn(cls, world: World, body: str) -> list[On]:
-        """The shapes that a body is drawn with, as far as they are spheres, capsules, cylinders and boxes."""
-        return cls._all(world, body, "visuals")
+    def from_visuals(cls, world: World, body: str) -> list[ShapeOnFrame]:
+        """Visual shapes of a body that are spheres, capsules, cylinders or boxes."""
+        return cls._from_parts(world, body, "visuals")
 
     @classmethod
-    def collision(cls, world: World, body: str) -> list[On]:
-        """The collision shapes of a body, as its robot's file has them."""
-        return cls._all(world, body, "collisions")
+    def from_collision_shapes(cls, world: World, body: str) -> list[ShapeOnFrame]:
+        """Collision shapes of a body from its robot's file."""
+        return cls._from_parts(world, body, "collisions")
 
     @classmethod
-    def _all(cls, world: World, body: str, which: str) -> list[On]:
+    def _from_parts(cls, world: World, body: str, which: str) -> list[ShapeOnFrame]:
         system, own = world.frame(body)
         robot, frame = world.robot(system), world.robot(system).frame(own)
         given: Sequence[Visual | CollisionShape] = getattr(robot.bodies[robot.body_index(frame.body)], which)
@@ -84,15 +97,15 @@ class On:
         ]
 
     def structure(self, world: World) -> Hashable:
-        """All of it, with the frame as it lies on its body."""
+        """Structure key: the shape, with the frame's placement on its body."""
         frame = self.frame
         if isinstance(frame, str):
             system, own = world.frame(frame)
             return system, world.robot(system).frame(own), self.shape, self.placement
         return frame, self.shape, self.placement
 
-    def motion(self, view: View, world: World) -> FrameMotion:
-        """How the shape lies and moves."""
+    def motion(self, view: ElementView, world: World) -> FrameMotion:
+        """Pose and motion of the shape."""
         turn, shift = constant(self.placement.rotation), constant(self.placement.translation)
         still = SymbolicPose(ca.SX.eye(3), ca.SX.zeros(3))
         if isinstance(self.frame, Pose):
@@ -100,17 +113,18 @@ class On:
         seen = FrameMotion(still, ca.SX.zeros(3), ca.SX.zeros(3))
         if isinstance(self.frame, str):
             seen = view.frame(*world.frame(self.frame))
+        # Velocity of the shape's origin: that of the frame plus the rotation about it.
         arm = seen.pose.rotation @ shift
         pose = SymbolicPose(seen.pose.rotation @ turn, seen.pose.origin + arm)
         return FrameMotion(pose, seen.velocity + ca.cross(seen.angular_velocity, arm), seen.angular_velocity)
 
 
-class Touching(ForceElement):
-    """What contacts and stops share: places that open and close, each with a memory of its own.
+class ContactElement(ForceElement):
+    """Common base of contacts and stops: places that open and close, each with its own memory.
 
-    Memory of each place: state, chi, when it settles, with friction the displacement or direction (3), with torsion its
-    state and twist or sense; then work put in, J: of the normal force, with friction also of friction's; and for
-    contacts the impulse on the second body (3), N s.
+    Memory of each place: state, chi, settling time, with friction the displacement or direction (3), with torsion its
+    state and twist or sense; then work put in, J: of the normal force, with friction also of friction; and for contacts
+    the impulse on the second body (3), N s.
     """
 
     stiffness: float
@@ -124,7 +138,7 @@ class Touching(ForceElement):
     smooth = False
 
     def _check(self) -> None:
-        with at(self.name, fallback=True):
+        with error_context(self.name, fallback=True):
             positive(self.stiffness, "stiffness")
             number(self.restitution, "restitution", least=0.0, most=1.0)
             positive(self.slowest, "slowest", unit="m/s")
@@ -139,17 +153,17 @@ class Touching(ForceElement):
                 raise InputError(f"a patch of {self.patch:g} m without friction", hint="expected a coefficient as well")
 
     @property
-    def _size(self) -> int:
-        """Numbers of a place's law."""
+    def _law_size(self) -> int:
+        """Size of the law's part of a place's memory."""
         return (8 if self.patch else 6) if self.friction else 3
 
     @property
-    def _each(self) -> int:
-        """Numbers of a place's memory."""
-        return self._size + (5 if self.friction else 4)
+    def _memory_size(self) -> int:
+        """Size of a place's memory."""
+        return self._law_size + (5 if self.friction else 4)
 
     def mass(self, world: World) -> float:
-        """What a touch that has settled is damped for: the reduced mass of both bodies, kg; an inertia for stops."""
+        """Mass for the damping of a settled touch: the reduced mass of both bodies, kg; an inertia for stops."""
         raise NotImplementedError
 
     def numbers(self, world: World) -> Array:
@@ -163,65 +177,70 @@ class Touching(ForceElement):
             ]
         return np.array(own)
 
-    def _law(self, view: View) -> Law:
+    def _law(self, view: ElementView) -> ContactLaw:
         stiffness, *rest = ca.vertsplit(view.numbers)
-        return Law(stiffness, self.law == "hertz", *rest)
+        return ContactLaw(stiffness, self.law == "hertz", *rest)
 
     def places(self, world: World) -> Sequence[str]:
         """Names of the places that may touch."""
         raise NotImplementedError
 
     def memory(self, world: World) -> Array:
-        return np.zeros(len(self.places(world)) * self._each)
+        return np.zeros(len(self.places(world)) * self._memory_size)
 
-    def start(self, world: World, seen: Mapping[str, float]) -> None:
+    def check_start(self, world: World, seen: Mapping[str, float]) -> None:
         for place in self.places(world):
             depth = -seen[f"{place}.gap"]
             if not depth <= ROUNDING:
                 raise InputError(
-                    f"starts {depth:.3g} {self.unit} inside", place=place, hint="expected shapes apart, or touching"
+                    f"starts with a penetration of {depth:.3g} {self.unit}",
+                    place=place,
+                    hint="expected shapes apart, or touching",
                 )
 
     def scale(self, world: World) -> Array:
-        own = np.full(self._each, np.inf)
+        own = np.full(self._memory_size, np.inf)
         # Elastic displacements are micrometres: the state's own tolerance would not resolve them. The rest of the
-        # memory is constant between events, or is booked only, and does not control the step.
-        own[3 : self._size] = 1e-14
-        own[6 : self._size : 2] = np.inf  # the state of torsion
+        # memory is constant between events, or only booked, and does not control the step.
+        own[3 : self._law_size] = 1e-14
+        own[6 : self._law_size : 2] = np.inf  # the state of torsion
         return np.tile(own, len(self.places(world)))
 
     def _place(
-        self, view: View, name: str, index: int, touch: Touch, velocity: SX, spin: SX | None = None
-    ) -> tuple[Forces, SX, SX, list[Watched]]:
+        self, view: ElementView, name: str, index: int, touch: Touch, velocity: SX, spin: SX | None = None
+    ) -> tuple[ContactForces, SX, SX, list[ElementEvent]]:
         """Forces, moment about the normal, rate of the memory, and event functions of one place."""
-        size, each = self._size, self._each
+        size, each = self._law_size, self._memory_size
         whole = view.memory
         own = whole[index * each : (index + 1) * each]
-        found = forces(self._law(view), touch, velocity, view.time, own[: min(size, 6)])
+        # At most six numbers: state, chi, settling time and tangential part; torsion has its own two behind.
+        found = contact_forces(self._law(view), touch, velocity, view.time, own[: min(size, 6)])
         push = found.size * touch.normal + found.tangential
+        # Work put in by the bodies, positive while the surfaces approach.
         works = [-found.size * ca.dot(touch.normal, velocity)]
         if self.friction:
             works.append(-ca.dot(found.tangential, found.slip))
         state, closes, moment = own[0], -ca.dot(touch.normal, velocity), ca.SX(0)
         twist = None
         if spin is not None and self.patch:
-            twist = torsion(self._law(view), touch, closes, found.size, own[1], spin, own[6:8])
+            twist = contact_torsion(self._law(view), touch, closes, found.size, own[1], spin, own[6:8])
             moment = twist.moment
             works[1] -= moment * spin
             found = replace(found, stored=found.stored + twist.stored, touched=ca.vertcat(found.touched, twist.touched))
         rate = ca.vertcat(found.rate, *([] if twist is None else [twist.rate]), *works, push)
 
-        def watch(kind: str, label: str, when: SX, value: SX, memory: SX, first: int = 0) -> Watched:
-            # Events of one instant follow each other: what is open by then neither sticks nor slips.
+        def watch(kind: str, label: str, when: SX, value: SX, memory: SX, first: int = 0) -> ElementEvent:
+            # Simultaneous events are processed in sequence: a place that is open by then neither sticks nor slips.
             at = index * each + first
             after = ca.if_else(when, memory, own[first : first + memory.numel()])
             # The jump is a map of the whole memory, of which it changes one place.
             every = ca.vertcat(whole[:at], after, whole[at + memory.numel() :])
-            # 1 where the transition is not possible: no crossing of zero, and no event.
-            return Watched(kind, label, ca.if_else(when, value, 1), every)
+            # 1 if the transition is not possible: no crossing of zero, and no event.
+            return ElementEvent(kind, label, ca.if_else(when, value, 1), every)
 
+        # Works and impulses behind the law's part go on: they are the account of the whole run.
         opened = ca.vertcat(OPEN, ca.SX.zeros(size - 1))
-        # Touch while the surfaces part (a graze) stays open.
+        # A touch while the surfaces separate (a graze) stays open.
         touched = ca.if_else(closes > 0, found.touched, opened)
         watched = [
             watch("touch", name, state < 0.5, touch.gap + GRAZE, touched),
@@ -243,38 +262,38 @@ class Touching(ForceElement):
             watched.append(watch("stick", label, mode > 1.5, shrink, twist.stuck, 6))
         return found, moment, rate, watched
 
-    def _observed(self, name: str, touch: Touch, velocity: SX, found: Forces) -> dict[str, SX]:
+    def _observe_touch(self, name: str, touch: Touch, velocity: SX, found: ContactForces) -> dict[str, SX]:
         closing = -ca.dot(touch.normal, velocity)
         seen = {"gap": touch.gap, "normal": found.size, "closing": closing, "stored": found.stored}
         return {f"{name}.{what}": value for what, value in seen.items()}
 
-    def account(self, memory: Array, place: int) -> Array:
+    def touch_account(self, memory: Array, place: int) -> Array:
         """State, works of normal and tangential force (J) and impulse (3) of a place, from rows of the memory."""
-        own = memory[:, place * self._each : (place + 1) * self._each]
-        works = own[:, self._size : -3]
+        own = memory[:, place * self._memory_size : (place + 1) * self._memory_size]
+        works = own[:, self._law_size : -3]
         return np.concatenate([own[:, :1], works, np.zeros((len(own), 2 - works.shape[1])), own[:, -3:]], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
-class Contact(Touching):
+class Contact(ContactElement):
     """Two shapes that may touch.
 
     Args:
-        first, second: shapes on frames. See :data:`spacearm.mechanics.shapes.PAIRS` for the pairs that there are.
+        first, second: shapes on frames. See :data:`spacearm.mechanics.shapes.PAIRS` for the supported pairs.
         stiffness: N/m; N/m^1.5 with the law ``hertz``.
         restitution: from 0 to 1, of a touch at any speed above ``slowest``.
         friction: Coulomb's coefficient; 0 for none.
         law: ``linear`` or ``hertz``.
-        tangential: stiffness while surfaces stick, N/m. Unless given, 20 times a linear one, with a damper: blows are
-            those of rigid bodies then.
-        patch: effective radius of friction about the normal, m: 2/3 of the radius of a disc that presses evenly, 0 for
-            a point, which has none.
-        slowest: m/s; a touch below it does not bounce.
-        name: of the contact in events, data and results.
+        tangential: stiffness while surfaces stick, N/m. By default 20 times the linear one, with a damper: impacts are
+            then those of rigid bodies.
+        patch: effective radius of friction about the normal, m: 2/3 of the radius of a disc with uniform pressure, 0
+            for a point, which has none.
+        slowest: m/s; a slower touch does not rebound.
+        name: name of the contact in events, data and results.
     """
 
-    first: On
-    second: On
+    first: ShapeOnFrame
+    second: ShapeOnFrame
     stiffness: float
     restitution: float = 1.0
     friction: float = 0.0
@@ -286,11 +305,15 @@ class Contact(Touching):
 
     def __post_init__(self) -> None:
         for side in (self.first, self.second):
-            if not isinstance(side, On):
-                raise InputError(f"{quoted(side)} is no side", place="contact", hint="expected On(frame, shape)")
+            if not isinstance(side, ShapeOnFrame):
+                raise InputError(
+                    f"{quote_text(side)} is not a shape on a frame",
+                    place="contact",
+                    hint="expected ShapeOnFrame(frame, shape)",
+                )
         object.__setattr__(self, "name", self.name or f"{self.first.label}-{self.second.label}")
         self._check()
-        with at(self.name, fallback=True):
+        with error_context(self.name, fallback=True):
             none = SymbolicPose(ca.SX.eye(3), ca.SX.zeros(3))
             count = len(touches(self.first.shape, none, self.second.shape, none))
             if not any(isinstance(side.frame, str) for side in (self.first, self.second)):
@@ -306,6 +329,7 @@ class Contact(Touching):
         own = [
             _mass(world, *world.frame(side.frame)) for side in (self.first, self.second) if isinstance(side.frame, str)
         ]
+        # A shape fixed in the world has infinite mass and no term.
         return 1.0 / sum(1.0 / mass for mass in own)
 
     @property
@@ -314,7 +338,7 @@ class Contact(Touching):
 
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
         sides = [side.frame for side in (self.first, self.second)]
-        with at(self.name, fallback=True):
+        with error_context(self.name, fallback=True):
             found = [world.frame(frame) for frame in sides if isinstance(frame, str)]
             if len(set(found)) < len(found):
                 raise InputError(f"both shapes are on frame {sides[0]!r}", hint="expected two frames")
@@ -325,16 +349,17 @@ class Contact(Touching):
         law = self.law, bool(self.friction), bool(self.patch)
         return (Contact, *law, *sides) if type(self) is Contact else super().structure(world)
 
-    def write(self, view: View, world: World) -> Action:
+    def write(self, view: ElementView, world: World) -> ElementAction:
         a, b = self.first.motion(view, world), self.second.motion(view, world)
         origins = [_origin(side, view, world) for side in (self.first, self.second)]
         rates: list[SX] = []
-        watched: list[Watched] = []
+        watched: list[ElementEvent] = []
         observed: dict[str, SX] = {}
         wrenches = [ca.SX.zeros(6), ca.SX.zeros(6)]
         found = touches(self.first.shape, a.pose, self.second.shape, b.pose)
         for k, (name, touch) in enumerate(zip(self.places(world), found, strict=True)):
             speeds = [m.velocity + ca.cross(m.angular_velocity, touch.point - m.pose.origin) for m in (a, b)]
+            # Of the second shape relative to the first, at the point of contact.
             velocity = speeds[1] - speeds[0]
             spin = ca.dot(touch.normal, b.angular_velocity - a.angular_velocity)
             acting, moment, rate, events = self._place(view, name, k, touch, velocity, spin)
@@ -345,34 +370,34 @@ class Contact(Touching):
                 wrenches[i] += sign * ca.vertcat(push, turn)
             rates.append(rate)
             watched += events
-            observed |= self._observed(name, touch, velocity, acting)
+            observed |= self._observe_touch(name, touch, velocity, acting)
         sides = zip((self.first, self.second), wrenches, strict=True)
         by_frame = {world.frame(side.frame): wrench for side, wrench in sides if isinstance(side.frame, str)}
-        return Action(by_frame, {}, ca.vertcat(*rates), watched, observed)
+        return ElementAction(by_frame, {}, ca.vertcat(*rates), watched, observed)
 
 
 def _mass(world: World, system: str, frame: str) -> float:
-    """Mass of the body that carries a frame, kg; where it has none, of the next one towards the base that has."""
+    """Mass of the body that carries a frame, kg; if it has none, of the next body towards the base that has."""
     robot = world.robot(system)
     masses = world.parameters[list(world.systems).index(system)]["inertia"].reshape(-1, 10)[:, 0]
     body = robot.body_index(robot.frame(frame).body)
-    # A massless body (a joint of two axes, say) moves with what carries it.
+    # A massless body (a joint of two axes, say) moves with the body that carries it.
     while body > 0 and not masses[body] > 0.0:
         body = robot.body_index(robot.joints[body - 1].parent)
     return float(masses[body]) if masses[body] > 0.0 else float(masses.sum())
 
 
-def _origin(side: On, view: View, world: World) -> SX:
-    """Where the wrench on a side acts: its frame's origin; anywhere for what is fixed."""
+def _origin(side: ShapeOnFrame, view: ElementView, world: World) -> SX:
+    """Point of application of the wrench on a side: its frame's origin; arbitrary for a fixed shape."""
     return view.frame(*world.frame(side.frame)).pose.origin if isinstance(side.frame, str) else ca.SX.zeros(3)
 
 
 @dataclass(frozen=True, eq=False)
-class JointStops(Touching):
+class JointStops(ContactElement):
     """Stops at the limits of joints.
 
     Args:
-        joints: names of joints that have limits.
+        joints: names of joints with limits.
         stiffness: N m/rad or N/m.
         restitution, slowest: as for :class:`Contact`; of the joint's rate, rad/s or m/s.
     """
@@ -393,16 +418,16 @@ class JointStops(Touching):
         self._check()
 
     def _stops(self, world: World) -> list[tuple[str, str, float, int]]:
-        """System, joint, limit, and which way it is met."""
+        """System, joint, limit, and the direction in which it is reached."""
         found = []
         for name in self.joints:
-            with at(self.name, fallback=True):
+            with error_context(self.name, fallback=True):
                 system, own = world.joint(name)
             limits = world.robot(system).joint(own).limits
             sides = [(system, own, bound, sign) for bound, sign in ((limits.lower, -1), (limits.upper, 1))]
             found += [side for side in sides if np.isfinite(side[2])]
             if not np.isfinite([limits.lower, limits.upper]).any():
-                raise InputError(f"joint {name!r} has no limits", place=self.name, hint="leave it out, or give it some")
+                raise InputError(f"joint {name!r} has no limits", place=self.name, hint="omit it, or give it limits")
         return found
 
     def places(self, world: World) -> Sequence[str]:
@@ -417,13 +442,14 @@ class JointStops(Touching):
         return (JointStops, stops) if type(self) is JointStops else super().structure(world)
 
     def mass(self, world: World) -> float:
-        """Least inertia of the bodies that the joints carry, about their axes, kg m2 or kg."""
+        """Smallest inertia of the bodies that the joints carry, about their axes, kg m2 or kg."""
         found = []
         for system, own, _, _ in self._stops(world):
             robot = world.robot(system)
             index = robot.joint_index(own)
             axis, joint = np.asarray(robot.joints[index].axis), robot.joints[index]
             row = world.parameters[list(world.systems).index(system)]["inertia"].reshape(-1, 10)[index + 1]
+            # Ten inertia parameters: mass, first moment (3), xx, yy, zz, xy, xz, yz.
             tensor = row[[[4, 7, 8], [7, 5, 9], [8, 9, 6]]]
             inertia = float(axis @ tensor @ axis) if joint.kind == "revolute" else float(row[0])
             found += [inertia] if inertia > 0.0 else []
@@ -432,13 +458,13 @@ class JointStops(Touching):
     def numbers(self, world: World) -> Array:
         return np.concatenate([super().numbers(world), [bound for _, _, bound, _ in self._stops(world)]])
 
-    def _law(self, view: View) -> Law:
+    def _law(self, view: ElementView) -> ContactLaw:
         stiffness, damping, slowest, mass = ca.vertsplit(view.numbers[:4])
-        return Law(stiffness, False, damping, slowest, mass)
+        return ContactLaw(stiffness, False, damping, slowest, mass)
 
-    def write(self, view: View, world: World) -> Action:
+    def write(self, view: ElementView, world: World) -> ElementAction:
         rates: list[SX] = []
-        watched: list[Watched] = []
+        watched: list[ElementEvent] = []
         observed: dict[str, SX] = {}
         pushes: dict[tuple[str, str], SX] = {}
         for k, (name, (system, own, _, sign)) in enumerate(zip(self.places(world), self._stops(world), strict=True)):
@@ -450,6 +476,6 @@ class JointStops(Touching):
             acting, _, rate, events = self._place(view, name, k, touch, velocity)
             rates.append(rate)
             watched += events
-            observed |= self._observed(name, touch, velocity, acting)
+            observed |= self._observe_touch(name, touch, velocity, acting)
             pushes[system, own] = pushes.get((system, own), 0) - sign * acting.size
-        return Action({}, pushes, ca.vertcat(*rates), watched, observed)
+        return ElementAction({}, pushes, ca.vertcat(*rates), watched, observed)

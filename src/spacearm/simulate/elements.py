@@ -1,9 +1,9 @@
-"""Force elements: what acts on the systems of a world as a function of their states.
+"""Force elements: forces on the systems of a world as functions of their states.
 
 An element writes, on CasADi scalars, the wrenches and generalised forces that it exerts, the rate of its memory, event
-functions, and what its memory becomes when one of them crosses. All elements of a world are one program, which the
-solver calls before the motion's and whose results it puts into the motion's inputs: samples, audit rows, balances and
-the ledger hold what elements do just as they hold loads.
+functions, and the new memory when one of them crosses. All elements of a world form one program, which the solver calls
+before the motion's and whose results it puts into the motion's inputs: samples, audit rows, balances and the ledger
+include the effect of elements just like loads.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FrameMotion:
-    """A frame in the world: pose and twist at its origin, world axes."""
+    """Motion of a frame in the world: pose and twist at its origin, world axes."""
 
     pose: SymbolicPose
     velocity: SX  # m/s
     angular_velocity: SX  # rad/s
 
 
-class View:
-    """What an element may be written in: states, time, its memory and its numbers, as symbols.
+class ElementView:
+    """Symbols for the expressions of an element: states, time, its memory and its parameters.
 
-    ``rate`` is the time derivative of the whole state, for event functions alone.
+    ``rate`` is the time derivative of the whole state, for event functions only.
     """
 
     def __init__(self, systems: Mapping[str, Robot], memory: int, numbers: int) -> None:
@@ -60,15 +60,16 @@ class View:
         self.state, self.rate = ca.SX.sym("state", at), ca.SX.sym("rate", at)
         self._frames: dict[tuple[str, str], FrameMotion] = {}
 
-    def part(self, memory: slice, numbers: slice) -> View:
-        """The view of one element, with its own memory and numbers."""
+    def part(self, memory: slice, numbers: slice) -> ElementView:
+        """The view of one element, with its own memory and parameters."""
         own = copy.copy(self)
         own.memory, own.numbers = self.memory[memory], self.numbers[numbers]
         return own
 
     def frame(self, system: str, frame: str) -> FrameMotion:
-        """How a frame is placed and moves."""
+        """Pose and motion of a frame."""
         key = system, frame
+        # Several elements share the expressions of a frame: common subexpressions stay common in the program.
         if key not in self._frames:
             tree, at = self.trees[system], self.layouts[system]
             base = base_pose(self.state[at.position], self.state[at.quaternion])
@@ -84,8 +85,8 @@ class View:
 
 
 @dataclass(frozen=True)
-class Watched:
-    """An event function of an element, and what its memory becomes where it crosses."""
+class ElementEvent:
+    """An event function of an element, and the new memory after its crossing."""
 
     kind: str  # of what happens there
     name: str  # of the place where it does
@@ -95,70 +96,71 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Action:
-    """What an element does.
+class ElementAction:
+    """Action of an element: its forces, memory rate, events and observed numbers.
 
     Args:
         wrenches: (system, frame) to force and moment at the frame's origin, world axes, N and N m.
         forces: (system, degree of freedom) to generalised force.
         rate: of the memory.
         watched: event functions.
-        observed: further numbers to be told of steps, by name.
+        observed: further numbers to report at steps, by name.
     """
 
     wrenches: Mapping[tuple[str, str], SX] = field(default_factory=dict)
     forces: Mapping[tuple[str, str], SX] = field(default_factory=dict)
     rate: SX = field(default_factory=lambda: ca.SX(0, 1))
-    watched: Sequence[Watched] = ()
-    observed: Mapping[str, SX] = field(default_factory=dict)
+    events: Sequence[ElementEvent] = ()
+    observations: Mapping[str, SX] = field(default_factory=dict)
 
 
 class ForceElement(ABC):
-    """Something that acts on systems of a world while they move."""
+    """A force on systems of a world during their motion."""
 
     name: str
-    smooth = True  # whether its forces are, between events; else steps are controlled ten times as tightly
+    smooth = True  # whether its forces are smooth between events; otherwise steps are controlled ten times as tightly
 
     @property
     def internal(self) -> bool:
-        """Whether its forces act between systems of the world alone, and add up to nothing."""
+        """Whether its forces act only between systems of the world, and add up to zero."""
         return False
 
     @abstractmethod
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
-        """(system, frame) of every wrench that it exerts. An error where the world does not have them."""
+        """(system, frame) of every wrench that it exerts; raises an error if the world does not have them."""
 
     @abstractmethod
     def numbers(self, world: World) -> Array:
-        """What its expressions take as numbers: the same program serves other ones."""
+        """Parameters of its expressions: the same program serves other values."""
 
     @abstractmethod
-    def write(self, view: View, world: World) -> Action:
+    def write(self, view: ElementView, world: World) -> ElementAction:
         """Its expressions."""
 
     def structure(self, world: World) -> Hashable:
-        """What :meth:`write` depends on besides the structure of the systems: where equal, compiled code is shared.
+        """Structure key: what :meth:`write` depends on besides the structure of the systems; equal keys share compiled
+        code.
 
-        Unless told, on this very element and on all of the robots.
+        By default, this very element and all robots.
         """
         return self, tuple(world.systems.items())
 
     def memory(self, world: World) -> Array:
-        """What it remembers at the start."""
+        """Memory at the start."""
         del world
         return np.zeros(0)
 
     def scale(self, world: World) -> Array:
-        """Absolute tolerance of each number of its memory; infinite where its error does not matter."""
+        """Absolute tolerance of each number of its memory; infinite if its error does not matter."""
         return np.full(self.memory(world).size, np.inf)
 
-    def start(self, world: World, seen: Mapping[str, float]) -> None:
-        """An error where a run cannot start with these observed numbers."""
+    def check_start(self, world: World, seen: Mapping[str, float]) -> None:
+        """Raise an error if a run cannot start with these observed numbers."""
         del world, seen
 
 
 def element_frames(world: World) -> list[tuple[str, LoadFrame]]:
-    """System and frame of every wrench that an element exerts; each has a place of its own."""
+    """System and frame of every wrench that an element exerts; each has its own place."""
     return [
         (system, LoadFrame(frame, "world", element.name))
         for element in world.elements
@@ -168,7 +170,7 @@ def element_frames(world: World) -> list[tuple[str, LoadFrame]]:
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """The compiled elements of a world, for any numbers."""
+    """The compiled elements of a world, for any parameters."""
 
     kernel: Kernel
     watch: Kernel | None
@@ -183,18 +185,18 @@ class Elements:
 
     @cached_property
     def n_in(self) -> int:
-        """Numbers of the block behind the motion kernel's input."""
+        """Size of the block after the motion kernel's input."""
         nx = self.kernel.program.inputs["state"].numel()
         return int(self.kernel.n_in + nx + 1)
 
     def input(self, world: World) -> Array:
-        """The block: numbers of this world, everything else zero."""
+        """The block: parameters of this world, everything else zero."""
         block = np.zeros(self.n_in)
         block[self.kernel.inputs["numbers"]] = np.concatenate([each.numbers(world) for each in world.elements])
         return block
 
-    def seen(self, world: World, states: Array, times: Array, memory: Array) -> dict[str, Array]:
-        """What is observed at flat states (T, nx), (T,) each."""
+    def observations(self, world: World, states: Array, times: Array, memory: Array) -> dict[str, Array]:
+        """Observed numbers at flat states (T, nx), (T,) each."""
         if self.observe is None:
             return {}
         numbers = self.input(world)[self.kernel.inputs["numbers"]]
@@ -203,38 +205,40 @@ class Elements:
         return {name: value[:, 0] for name, value in found.items()}
 
     def tail(self, ny: int) -> slice:
-        """Where the memory stands in an integrated vector of this length."""
+        """Place of the memory in an integrated vector of this length."""
         return slice(ny - self.memory.size, ny)
 
     def begin(self, world: World, state: Array, time: float, known: Mapping[str, Array]) -> Array:
-        """The memory at the start of a segment: what elements of these names remember, or their first."""
+        """Memory at the start of a segment: from earlier elements of the same names, or the initial memory."""
         memory = self.memory.copy()
-        seen = self.seen(world, state[None], np.array([time]), memory[None])
+        seen = self.observations(world, state[None], np.array([time]), memory[None])
         first = {name: float(value[0]) for name, value in seen.items()}
         for element in world.elements:
             place = self.places[element.name]
             if element.name in known and known[element.name].size == place.stop - place.start:
+                # An element that goes on through a change keeps its memory: an open contact is not touched anew.
                 memory[place] = known[element.name]
             else:
-                element.start(world, first)
+                element.check_start(world, first)
         return memory
 
-    def kept(self, y: Array) -> dict[str, Array]:
-        """What each element remembers at the end of a segment, from the integrated vector."""
+    def final_memory(self, y: Array) -> dict[str, Array]:
+        """Memory of each element at the end of a segment, from the integrated vector."""
         own = y[self.tail(y.size)]
         return {name: own[place].copy() for name, place in self.places.items()}
 
     def feedback(self, first: int, target: Sequence[int]) -> Feedback:
-        """In the solver's terms, for a block that begins at ``first``."""
+        """The elements in the solver's terms, for a block that begins at ``first``."""
         watch, jump = (0 if kernel is None else kernel.address(1) for kernel in (self.watch, self.jump))
         return make_feedback(first, self.kernel.address(1), target, self.memory.size, watch, len(self.directions), jump)
 
 
 def elements_of(world: World) -> Elements | None:
-    """All elements of a world as one program, or None where there are none."""
+    """All elements of a world as one program, or None if there are none."""
     if not world.elements:
         return None
     systems = tuple((name, robot.structure) for name, robot in world.systems.items())
+    # Values are inputs; only their number is part of the program.
     sizes = tuple((element.name, element.numbers(world).size) for element in world.elements)
     return _elements(Keyed((systems, sizes, tuple(each.structure(world) for each in world.elements)), world))
 
@@ -244,11 +248,11 @@ def _elements(made: Keyed[World]) -> Elements:
     world, elements = made.value, made.value.elements
     memories = [element.memory(world) for element in elements]
     sizes = [element.numbers(world).size for element in elements]
-    view = View(world.systems, sum(own.size for own in memories), sum(sizes))
+    view = ElementView(world.systems, sum(own.size for own in memories), sum(sizes))
     targets: list[tuple[str, ...]] = []
     outputs: list[SX] = []
     rates: list[SX] = []
-    watched: list[tuple[int, Watched]] = []
+    watched: list[tuple[int, ElementEvent]] = []
     observed: dict[str, SX] = {}
     places: dict[str, slice] = {}
     at = first = 0
@@ -260,8 +264,8 @@ def _elements(made: Keyed[World]) -> Elements:
         targets += list(action.forces)
         outputs += list(action.forces.values())
         rates.append(action.rate)
-        watched += [(at, each) for each in action.watched]
-        observed |= action.observed
+        watched += [(at, each) for each in action.events]
+        observed |= action.observations
         places[element.name] = slice(at, at + own.size)
         at, first = at + own.size, first + size
     inputs = {"state": view.state, "time": view.time, "memory": view.memory, "numbers": view.numbers}

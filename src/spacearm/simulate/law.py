@@ -1,12 +1,12 @@
 """Control laws in a run: an expression that is compiled, or a plain Python function; sampled or continuous.
 
-Three layers. :class:`Law` is what a user gives: a function that writes commands over a plant, with period, delay,
+Three layers. :class:`Law` is given by the user: a function that writes commands over a plant, with period, delay,
 resolution, references and sensors. :class:`~spacearm.mechanics.law.LawProgram` is that function compiled for one robot.
-:class:`PreparedLaw` adds where its inputs and outputs stand in the solver's buffers for one phase.
+:class:`PreparedLaw` adds the places of its inputs and outputs in the solver's buffers for one phase.
 
 A sampled law is evaluated at ticks and held between them; a continuous one in every stage of every step, its memory
-integrated with the state and its saturation watched as events. Several laws of a system become one program, in which
-each may count on what the others command at the same instant (a linear system, solved once in symbols).
+integrated with the state and its saturation monitored as events. Several laws of a system become one program, in which
+each may use the commands of the others at the same instant (a linear system, solved once symbolically).
 
 Compiling takes far longer than running, so programs are shared by content: laws whose code, enclosed values and robot
 structure agree use one kernel, and gains are inputs (``constants``).
@@ -14,6 +14,7 @@ structure agree use one kernel, and gains are inputs (``constants``).
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -25,22 +26,22 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from spacearm.checks import number, numbers, positive, whole
+from spacearm.checks import integer, number, numbers, positive
 from spacearm.engine import Kernel
 from spacearm.engine import law as engine
 from spacearm.engine.noise import channel_key
 from spacearm.engine.signals import Signals
-from spacearm.errors import InputError, at, quoted
+from spacearm.errors import InputError, error_context, quote_text
 from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.law import MOST_LATE, Commands, LawProgram, law_program
-from spacearm.mechanics.law import together as joined_commands
+from spacearm.mechanics.law import combine_commands as joined_commands
 from spacearm.mechanics.plant import Plant
-from spacearm.mechanics.sensors import ForceTorque, Sensor, sensed
+from spacearm.mechanics.sensors import ForceTorque, Sensor, apply_sensors
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Robot
+from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
-from spacearm.model.robot import BASE_DOFS
-from spacearm.simulate.checks import mapping
+from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
@@ -48,11 +49,11 @@ from spacearm.typing import Array
 
 #: Parameters of a robot that a law's model has.
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
-#: Numbers that the answers of one phase may take: 400 MB.
+#: Largest number of values that the commands of one phase may take: 400 MB.
 MOST_ANSWERS = 50_000_000
-#: Times between ticks, in one phase, at which drives met their rate limits.
+#: Largest number of times between ticks, in one phase, at which drives reach their rate limits.
 MOST_CUTS = 1_000_000
-#: Share of a period within which a tick and the start of a phase are the same instant.
+#: Fraction of a period within which a tick and the start of a phase are the same instant.
 SAME_INSTANT = 1e-9
 
 
@@ -61,27 +62,28 @@ class Law:
     """A control law that acts in a phase.
 
     Args:
-        build: gets a :class:`~spacearm.mechanics.plant.Plant`, gives :class:`Commands`, or a mapping from degrees of
-            freedom to forces.
-        period: s between ticks, at which the law is asked; commands are held between them. None: continuous.
-        delay: s from tick to action, a whole number of periods.
+        build: function of a :class:`~spacearm.mechanics.plant.Plant` that returns :class:`Commands`, or a mapping from
+            degrees of freedom to forces.
+        period: s between ticks, at which the law is evaluated; commands are held between them. None: continuous.
+        delay: s from tick to action, a multiple of the period.
         resolution: smallest step of the commands, for all or by name (quantisation).
         references: name to a signal or several, which the law follows.
-        limited: whether commands are held within what the actuators give; where they are, that is an event.
-        model: the robot that the law believes in; the one that moves unless given.
-        system: whose law it is, in a world of several.
-        name: in events and errors.
-        constants: name to numbers that ``build`` asks its plant for: laws that differ in them share compiled code.
-        closed: ``build`` depends on its plant, on names and geometry of the plant's robot and on what it encloses, and
-            on nothing else: laws in which these are equal share compiled code.
-        sensors: what the law reads in place of the true state.
-        seed: of their random numbers, which belong to the seed, the system, the sensor's name and the time of the run.
-        draw: which of the many courses of random numbers that a seed has; sample ``i`` of a batch or of roll-outs takes
-            ``draw + i``.
-        suspect: gets the robot, times and flat states of a phase that broke down; gives a cause in words, or "".
-        given: degrees of freedom that are locked, follow a path or are accelerated by the phase, which fills this in;
-            the accelerations of the latter two are references, ``acceleration of NAME``.
-        origin: the law as it was before the phase filled in ``given``.
+        limited: whether commands are limited to what the actuators give; saturation is an event.
+        model: the robot model that the law assumes; by default the robot that moves.
+        system: system of the law, in a world of several.
+        name: name in events and errors.
+        constants: name to numbers that ``build`` reads from its plant: laws that differ in them share compiled code.
+        closed: ``build`` depends on its plant, on names and geometry of the plant's robot and on its closure, and on
+            nothing else: laws for which these are equal share compiled code.
+        sensors: sensors that the law reads in place of the true state.
+        seed: seed of their random numbers, which depend on the seed, the system, the sensor's name and the time of the
+            run.
+        draw: which of the many random sequences of a seed is used; sample ``i`` of a batch or of roll-outs takes ``draw
+            + i``.
+        suspect: function of the robot, times and flat states of a failed phase; returns a cause as text, or "".
+        given: degrees of freedom that the phase locks, drives along a path or accelerates; set by the phase. The
+            accelerations of the latter two are references, ``acceleration of NAME``.
+        origin: the law before the phase set ``given``.
     """
 
     build: Callable[[Plant], Commands | Mapping[str, Any]]
@@ -103,14 +105,15 @@ class Law:
     origin: Law | None = None
 
     def __post_init__(self) -> None:
-        with at(self.place):
+        with error_context(self.place):
             constants = {name: np.atleast_1d(numbers(value, name)) for name, value in self.constants.items()}
             object.__setattr__(self, "constants", constants)
             if not callable(self.build):
-                raise InputError(f"is built by {quoted(self.build)}", hint="expected a function of a Plant")
+                raise InputError(f"is built by {quote_text(self.build)}", hint="expected a function of a Plant")
             number(self.delay, "delay", least=0.0)
             if self.period is not None:
                 positive(self.period, "period", unit="s", hint="expected seconds above zero, None for continuous")
+                # A delay is a shift register of whole ticks in the law's memory.
                 late = self.delay / self.period
                 if late > MOST_LATE:
                     raise InputError(
@@ -119,18 +122,18 @@ class Law:
                     )
                 if abs(late - round(late)) > 1e-9:
                     raise InputError(
-                        f"the delay of {self.delay:g} s is no whole number of periods of {self.period:g} s"
+                        f"the delay of {self.delay:g} s is not a multiple of the period of {self.period:g} s"
                     )
             elif self.delay or self.resolution:
                 raise InputError("a continuous law has no delay and no resolution", hint="give it a period")
-            mapping(self.references, "references", "name to signals")
+            check_mapping(self.references, "references", "name to signals")
             given_sensors = (self.sensors,) if isinstance(self.sensors, Sensor) else tuple(self.sensors)
             object.__setattr__(self, "sensors", given_sensors)
             for sensor in given_sensors:
                 if not isinstance(sensor, Sensor):
-                    raise InputError(f"has the sensor {quoted(sensor)}", hint="expected Encoder(...), Gyro(...)")
-            whole(self.seed, "seed", least=0, most=2**63 - 1)
-            whole(self.draw, "draw", least=0, most=2**52)
+                    raise InputError(f"has the sensor {quote_text(sensor)}", hint="expected Encoder(...), Gyro(...)")
+            integer(self.seed, "seed", least=0, most=2**63 - 1)
+            integer(self.draw, "draw", least=0, most=2**52)
             given = self.resolution if isinstance(self.resolution, Mapping) else {"": self.resolution or 1.0}
             for step in given.values():
                 positive(step, "resolution")
@@ -140,11 +143,11 @@ class Law:
         return f"law {self.name!r}"
 
     def replace(self, **changes: Any) -> Law:
-        """A copy with other fields."""
+        """A copy with some fields replaced."""
         return replace(self, **changes)
 
-    def beside(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
-        """The same where a phase locks, drives and accelerates these degrees of freedom, some of them so."""
+    def with_prescribed(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
+        """The law in a phase that locks, drives and accelerates these degrees of freedom."""
         if not given or not self.program(robot).reacts:
             return self
         known = {f"acceleration of {name}": signal for name, signal in accelerations.items()}
@@ -171,44 +174,44 @@ class Law:
             columns += [*entries, *rates, *(rate.derivative() for rate in rates)]
         return [(signal.breaks, signal.coefficients) for signal in columns]
 
-    def program(self, robot: Robot, felt: tuple[LoadFrame, ...] = ()) -> LawProgram:
-        """The law of this robot as a program, made once; its force/torque sensors feel wrenches on these frames."""
+    def program(self, robot: Robot, wrench_frames: tuple[LoadFrame, ...] = ()) -> LawProgram:
+        """The law of this robot as a program, made once; its force/torque sensors measure wrenches on these frames."""
         bodies = {robot.frame(sensor.frame).body for sensor in self.sensors if isinstance(sensor, ForceTorque)}
-        return _program(self, robot, tuple(load for load in felt if robot.frame(load.frame).body in bodies))
+        return _program(self, robot, tuple(load for load in wrench_frames if robot.frame(load.frame).body in bodies))
 
     def numbers(self, robot: Robot) -> Array:
         """Parameters of the model that it assumes, then its constants, as one vector."""
         own = robot_parameters(self.model or robot)
         return np.concatenate([*(own[name] for name in _MODEL), *self.constants.values()])
 
-    def drawn(self, robot: Robot) -> Any:
+    def random_channels(self, robot: Robot) -> Any:
         """(numbers, 2) int64: channel of each of its random numbers, and whether it is drawn once."""
-        keys = [(channel_key(self.system, owner, k), once) for owner, k, once in self.program(robot).drawn]
+        keys = [(channel_key(self.system, owner, k), once) for owner, k, once in self.program(robot).random_numbers]
         return np.array(keys, dtype=np.int64).reshape(-1, 2)
 
     def commands_of(self, robot: Robot) -> tuple[str, ...]:
         return self.program(robot).levels
 
     def frames(self, robot: Robot) -> tuple[LoadFrame, ...]:
-        """Frames that its thrusters push."""
+        """Frames on which its thrusters act."""
         return tuple(dict.fromkeys(what for kind, what, _ in self.program(robot).actions if kind == "wrench"))
 
-    def driven(self, robot: Robot) -> tuple[str, ...]:
-        """Degrees of freedom whose acceleration it gives."""
+    def acceleration_dofs(self, robot: Robot) -> tuple[str, ...]:
+        """Degrees of freedom whose acceleration it commands."""
         return tuple(what for kind, what, _ in self.program(robot).actions if kind == "drive")
 
 
 @dataclass(frozen=True, eq=False)
-class Together(Law):
+class CombinedLaw(Law):
     """Several laws as one, each with its own sensors."""
 
 
 @dataclass(frozen=True, eq=False)
 class PythonLaw(Law):
-    """A law that is a plain Python function, called at each tick: for what cannot be written as an expression.
+    """A law that is a plain Python function, called at each tick, for laws that cannot be written as an expression.
 
     ``build`` is called with the time (s since the phase's start), the :class:`State` and the references (name to value,
-    rate and acceleration), and gives degree of freedom to force. What it remembers is its own affair.
+    rate and acceleration), and returns degree of freedom to force. It manages its own memory.
 
     Args:
         forces: the degrees of freedom that it commands.
@@ -219,38 +222,43 @@ class PythonLaw(Law):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        with at(self.place):
+        with error_context(self.place):
             if self.period is None or self.delay:
-                raise InputError("a Python function is called at a period, and delays by itself")
+                raise InputError("a Python function is called at a period, and implements its own delay")
             if self.sensors:
                 raise InputError("a Python function gets the true state", hint="let it measure by itself")
             if isinstance(self.forces, str) or not self.forces:
                 raise InputError("commands nothing", hint="expected forces=[names of degrees of freedom]")
 
-    def program(self, robot: Robot, felt: tuple[LoadFrame, ...] = ()) -> LawProgram:
-        """Its commands as references: what remains to be compiled are the limits of the actuators."""
-        del felt
+    def program(self, robot: Robot, wrench_frames: tuple[LoadFrame, ...] = ()) -> LawProgram:
+        """Its commands as references: only the limits of the actuators remain to be compiled."""
+        del wrench_frames
         return _python_program(self, robot)
 
     def channels(self) -> list[tuple[Array, Array]]:
-        """None that the solver evaluates."""
+        """None: the solver evaluates no reference."""
         return []
 
-    def answer(self, prepared: PreparedLaw, law: engine.Law) -> None:
-        """Ask the function, and let its answer through the limits."""
+    def answer(self, prepared: PreparedLaw, law: engine.SolverLaw) -> None:
+        """Call the function, and apply the limits to its commands."""
         size = law.size
         state, time = State.from_vector(law.inp[:size]), float(law.inp[size])
         references = {
             name: tuple(np.array([signal(time) for signal in order]) for order in orders)
             for name, orders in self._orders.items()
         }
-        with at(f"{self.place} at t = {time:.9g} s"):
+        with error_context(f"{self.place} at t = {time:.9g} s"):
             given = dict(self.build(time, state, references))
             if {*given} != {*self.forces}:
                 raise InputError(f"commands {', '.join(map(str, given)) or 'nothing'}", hint=f"expected {self.forces}")
             values = np.array([number(given[name], f"command of {name!r}") for name in self.forces])
-        inp = np.concatenate([law.inp[: size + 1], np.pad(values, (0, 2 * values.size)), prepared.numbers])
-        law.out[:] = np.concatenate([*_outputs(prepared.kernel, inp)])
+        self.command(prepared, law, values)
+
+    def command(self, prepared: PreparedLaw, law: engine.SolverLaw, values: Array) -> None:
+        """Let these commands, in the order of ``forces``, through the limits."""
+        # Layout of the compiled limits: state and time, then commands as a reference with zero rates, then the model.
+        inp = np.concatenate([law.inp[: law.size + 1], values, np.zeros(2 * values.size), prepared.numbers])
+        _machine_code(prepared.kernel.address(1))(inp.ctypes.data, law.out.ctypes.data)
 
     @cached_property
     def _orders(self) -> dict[str, list[list[Signal]]]:
@@ -261,13 +269,14 @@ class PythonLaw(Law):
         return found
 
 
-def _outputs(kernel: Kernel, inp: Array) -> list[Array]:
-    given = {name: inp[place] for name, place in kernel.inputs.items() if place.stop > place.start}
-    return [np.ravel(value) for value in kernel(given).values()]
+@lru_cache(maxsize=64)
+def _machine_code(address: int) -> Callable[[int, int], None]:
+    """A kernel as a function of two addresses: of its input and of its output."""
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
 
 
 def common_period(periods: Sequence[float | None], place: str) -> tuple[float | None, list[int]]:
-    """The shortest period (None: all are continuous), and how many of it each takes."""
+    """The shortest period (None: all are continuous), and the multiple of it that each law has."""
     given = [period for period in periods if period is not None]
     shortest = min(given, default=None)
     if shortest is None:
@@ -276,13 +285,15 @@ def common_period(periods: Sequence[float | None], place: str) -> tuple[float | 
     every = [round(period / shortest) for period in given]
     fits = all(abs(period / shortest - k) <= 1e-9 * k for period, k in zip(given, every, strict=True))
     if len(given) < len(periods) or not fits:
-        raise InputError("have periods that do not fit", place=place, hint="expected whole multiples of the shortest")
+        raise InputError(
+            "have periods that are not multiples", place=place, hint="expected whole multiples of the shortest"
+        )
     return shortest, every
 
 
 @lru_cache(maxsize=64)
-def together(laws: tuple[Law, ...]) -> Law:
-    """Several laws of one system as one: at the shortest of their periods, of which the others are whole multiples."""
+def combine_laws(laws: tuple[Law, ...]) -> Law:
+    """Several laws of one system as one: at the shortest of their periods, of which the others are multiples."""
     if len(laws) == 1:
         return laws[0]
     place = "laws " + ", ".join(repr(law.name) for law in laws)
@@ -295,7 +306,7 @@ def together(laws: tuple[Law, ...]) -> Law:
             hint="expected expressions with the same model, limits, delay, resolution, seed",
         )
 
-    def build(plant: Plant) -> Commands:
+    def build_combined(plant: Plant) -> Commands:
         programs = [law.program(plant.robot) for law in laws]
         for a, b in combinations(range(len(laws)), 2):
             for name in {*programs[a].levels} & {*programs[b].levels}:
@@ -304,27 +315,30 @@ def together(laws: tuple[Law, ...]) -> Law:
                     f"{names} both command {name!r}", hint="expected one law for each actuator: joints=..."
                 )
         kinds = [{what: kind for kind, what, _ in own.actions if kind != "wrench"} for own in programs]
-        for k, own in enumerate(programs):  # a held force gives what it gives, whatever was expected at its tick
+        for k, own in enumerate(programs):  # a held force acts unchanged, whatever was expected at its tick
             kinds[k] |= dict.fromkeys(own.expected if every[k] == 1 else (), "drive")
+        # Placeholders for the commands of the other laws; joined_commands solves for them.
         unknown = {name: ca.SX.sym(f"{kind} of {name}") for own in kinds for name, kind in own.items()}
         found = []
         for k, law in enumerate(laws):
             view, others = plant.view(f"{k}.", law.period), [own for own in kinds if own is not kinds[k]]
             # Each law sees the others' commands as symbols: forces act, accelerations are given.
-            view.acting = {name: unknown[name] for own in others for name in own if own[name] == "force"}
-            view.given = {name: unknown[name] for own in others for name in own if own[name] == "drive"} | plant.given
-            given = sensed(view, law.sensors, law.build)
+            view.other_forces = {name: unknown[name] for own in others for name in own if own[name] == "force"}
+            view.known_accelerations = {
+                name: unknown[name] for own in others for name in own if own[name] == "drive"
+            } | plant.known_accelerations
+            given = apply_sensors(view, law.sensors, law.build)
             found.append((f"{k}.", every[k], given if isinstance(given, Commands) else Commands(given)))
         return joined_commands(plant, found, unknown)
 
-    def suspect(robot: Robot, times: Array, states: Array) -> str:
+    def explain_end(robot: Robot, times: Array, states: Array) -> str:
         return "".join(law.suspect(robot, times, states) for law in laws if law.suspect is not None)
 
     references = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.references.items()}
     constants = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.constants.items()}
     common = {name: getattr(laws[0], name) for name in ("delay", "resolution", "limited", "model", "system")}
-    return Together(
-        build,
+    return CombinedLaw(
+        build_combined,
         shortest,
         references=references,
         constants=constants,
@@ -333,32 +347,32 @@ def together(laws: tuple[Law, ...]) -> Law:
         sensors=[sensor for law in laws for sensor in law.sensors],
         seed=laws[0].seed,
         draw=laws[0].draw,
-        suspect=suspect,
+        suspect=explain_end,
         **common,
     )
 
 
 @lru_cache(maxsize=64)
-def _program(law: Law, robot: Robot, felt: tuple[LoadFrame, ...]) -> LawProgram:
+def _program(law: Law, robot: Robot, wrench_frames: tuple[LoadFrame, ...]) -> LawProgram:
     model = law.model or robot
     if (model.dof_names, model.thrusters) != (robot.dof_names, robot.thrusters):
         raise InputError("its model has other joints or thrusters than the robot", place=law.place)
     try:
         key = _key(law, model)
-    except TypeError:  # it encloses what may change
-        return _written(law, model, felt)[0]
+    except TypeError:  # its closure may change
+        return _write_program(law, model, wrench_frames)[0]
     # Which frames a law uses is known only after it is written; their placements belong to the key of its program. So
     # it is written once to learn them, and that program is used if none is kept for these placements.
     made: list[LawProgram] = []
     if key not in _frames_used:
-        program, _frames_used[key] = _written(law, model)
+        program, _frames_used[key] = _write_program(law, model)
         made.append(program)
     frames = tuple(model.frame(name) for name in _frames_used[key])
-    return _kept(Keyed((key, frames), lambda: made[0] if made else _written(law, model)[0]))
+    return _build_program(Keyed((key, frames), lambda: made[0] if made else _write_program(law, model)[0]))
 
 
 @lru_cache(maxsize=64)
-def _kept(made: Keyed[Callable[[], LawProgram]]) -> LawProgram:
+def _build_program(made: Keyed[Callable[[], LawProgram]]) -> LawProgram:
     return made.value()
 
 
@@ -367,67 +381,85 @@ _frames_used: dict[Hashable, tuple[str, ...]] = {}
 
 
 def _key(law: Law, model: Robot) -> Hashable:
-    """All that the program of a closed law depends on but the placements of frames; a TypeError for other laws."""
+    """Everything that the program of a closed law depends on, except the placements of frames; a TypeError for other
+    laws.
+    """
     if not law.closed or any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
         raise TypeError
     sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
     constants = tuple((name, value.size) for name, value in law.constants.items())
-    settings = law.period, law.delay, repr(law.resolution), law.limited, enclosed(law.sensors), law.given
+    settings = law.period, law.delay, repr(law.resolution), law.limited, closure_key(law.sensors), law.given
+    # Limits are compiled into the saturation of the commands.
     limits = tuple((joint.limits, joint.rotor) for joint in model.joints)
-    return enclosed(law.build), sizes, constants, settings, structure(model), limits, model.wheel_names, model.thrusters
+    return (
+        closure_key(law.build),
+        sizes,
+        constants,
+        settings,
+        structure(model),
+        limits,
+        model.wheel_names,
+        model.thrusters,
+    )
 
 
-def enclosed(value: Any) -> Hashable:
-    """What a function does, as its code and what it encloses say; a TypeError where these may change."""
+def closure_key(value: Any) -> Hashable:
+    """Key of a function's behaviour from its code and closure; a TypeError if these may change."""
+    # Code objects compare by content: two functions from the same source with equal closures are one law.
     if isinstance(value, FunctionType):
-        cells = tuple(enclosed(cell.cell_contents) for cell in value.__closure__ or ())
-        return value.__code__, enclosed(value.__defaults__ or ()), cells
+        cells = tuple(closure_key(cell.cell_contents) for cell in value.__closure__ or ())
+        return value.__code__, closure_key(value.__defaults__ or ()), cells
     if isinstance(value, np.ndarray):
         return value.shape, value.tobytes()
     if isinstance(value, list | tuple):
-        return tuple(map(enclosed, value))
+        return tuple(map(closure_key, value))
     if isinstance(value, Law) and value.closed:
-        return enclosed(value.build), value.period, enclosed(value.sensors)
+        return closure_key(value.build), value.period, closure_key(value.sensors)
     if isinstance(value, Sensor):
-        return type(value), tuple(enclosed(getattr(value, each.name)) for each in fields(value))
-    if isinstance(value, Robot):  # the law's own model: its numbers that matter are in the key
+        return type(value), tuple(closure_key(getattr(value, each.name)) for each in fields(value))
+    if isinstance(value, Robot):  # the law's own model: its relevant parameters are in the key
         return value.structure
     if is_dataclass(value) and not isinstance(value, type) and type(value).__hash__ is not object.__hash__:
-        return type(value), tuple(enclosed(getattr(value, each.name)) for each in fields(value))
+        return type(value), tuple(closure_key(getattr(value, each.name)) for each in fields(value))
     if value is None or isinstance(value, bool | int | float | str | type):
         return type(value), value
     raise TypeError
 
 
-def _written(law: Law, model: Robot, felt: tuple[LoadFrame, ...] = ()) -> tuple[LawProgram, tuple[str, ...]]:
+def _write_program(
+    law: Law, model: Robot, wrench_frames: tuple[LoadFrame, ...] = ()
+) -> tuple[LawProgram, tuple[str, ...]]:
     """The program of a law over this robot, and the frames that it refers to."""
     sizes = {name: len(entries) for name, entries in law.signals.items()}
-    plant = _plant(law, model, sizes, felt)
-    with at(law.place):
+    plant = _plant(law, model, sizes, wrench_frames)
+    with error_context(law.place):
         try:
-            given = law.build(plant) if isinstance(law, Together) else sensed(plant, law.sensors, law.build)
+            given = law.build(plant) if isinstance(law, CombinedLaw) else apply_sensors(plant, law.sensors, law.build)
         except (RuntimeError, NotImplementedError) as error:  # CasADi's own
             raise InputError(f"cannot be built: {str(error).strip().splitlines()[-1].split(': ', 1)[-1]}") from error
         if not isinstance(given, Commands):
-            mapping(given, law.place, "degree of freedom to force")
+            check_mapping(given, law.place, "degree of freedom to force")
             given = Commands(given)
         periods = 0 if law.period is None else round(law.delay / law.period)
-        found = law_program(plant, given, delay=periods, resolution=_rounding(law, given), limited=law.limited)
+        found = law_program(
+            plant, given, delay=periods, resolution=_command_resolution(law, given), limited=law.limited
+        )
         return found, tuple(plant.used)
 
 
-def _plant(law: Law, model: Robot, references: Mapping[str, int], felt: tuple[LoadFrame, ...] = ()) -> Plant:
+def _plant(law: Law, model: Robot, references: Mapping[str, int], wrench_frames: tuple[LoadFrame, ...] = ()) -> Plant:
     own = robot_parameters(model)
     parameters = {name: own[name].size for name in _MODEL}
     constants = {name: own.size for name, own in law.constants.items()}
-    plant = Plant(model, parameters, references, law.period, constants, felt)
+    plant = Plant(model, parameters, references, law.period, constants, wrench_frames)
+    # Locked degrees of freedom have no reference: their acceleration is zero.
     known = {name: plant.references.get(f"acceleration of {name}") for name in law.given}
-    plant.given = {name: ca.SX(0) if found is None else found[0] for name, found in known.items()}
+    plant.known_accelerations = {name: ca.SX(0) if found is None else found[0] for name, found in known.items()}
     return plant
 
 
-def _rounding(law: Law, commands: Commands) -> Mapping[str, float]:
-    """Smallest step of each command."""
+def _command_resolution(law: Law, commands: Commands) -> Mapping[str, float]:
+    """Quantisation step of each command."""
     if law.resolution is None or isinstance(law.resolution, Mapping):
         return law.resolution or {}
     return dict.fromkeys((*commands.forces, *commands.accelerations), float(law.resolution))
@@ -436,9 +468,9 @@ def _rounding(law: Law, commands: Commands) -> Mapping[str, float]:
 @lru_cache(maxsize=64)
 def _python_program(law: PythonLaw, robot: Robot) -> LawProgram:
     plant = _plant(law, robot, {"command": len(law.forces)})
-    commands = Commands(plant.named(plant.reference("command").value, law.forces))
-    with at(law.place):
-        return law_program(plant, commands, resolution=_rounding(law, commands), limited=law.limited)
+    commands = Commands(plant.values_by_name(plant.reference("command").value, law.forces))
+    with error_context(law.place):
+        return law_program(plant, commands, resolution=_command_resolution(law, commands), limited=law.limited)
 
 
 @lru_cache(maxsize=64)
@@ -446,16 +478,17 @@ def law_kernel(program: LawProgram) -> Kernel:
     return Kernel(program.program)
 
 
-class Carried(NamedTuple):
-    """What a law takes from one of its phases to the next."""
+class LawCarryOver(NamedTuple):
+    """State of a law that carries over from one of its phases to the next."""
 
     memory: Array
     answer: Array  # to the last tick
     tick: float  # s since the run's start, when the next one is due
     end: float  # s, when the phase ended
 
-    def held(self, time: float) -> bool:
-        """Whether the answer still acts: the next phase follows at once."""
+    # Exact equality: the next phase begins at the very number at which this one ended.
+    def still_acts(self, time: float) -> bool:
+        """Whether the command still acts: the next phase follows at once."""
         return self.end == time
 
 
@@ -464,7 +497,7 @@ class PreparedLaw:
     """A law in the solver's terms; the same for all samples of a batch."""
 
     law: Law
-    own: LawProgram
+    program: LawProgram
     kernel: Kernel
     first: int  # of its system's state
     size: int
@@ -472,8 +505,8 @@ class PreparedLaw:
     reference: Signals
     ticks: int  # in the phase
     numbers: Array  # of its model
-    felt: Any  # int64: places in the motion kernel's input of the wrenches that it feels
-    drawn: Any  # (numbers, 2) int64: channels of its random numbers, and whether they are drawn once
+    wrench_places: Any  # int64: places in the motion kernel's input of the wrenches that its sensors measure
+    random_channels: Any  # (numbers, 2) int64: channels of its random numbers, and whether they are drawn once
     bounds: Any  # (levels,) int64: the action whose rate limit a watched level is, or -1
     members: tuple[PreparedLaw, ...] = ()  # laws of several systems, of which it is made
     system: str = ""  # of a member: whose it is,
@@ -482,21 +515,22 @@ class PreparedLaw:
     every: int = 1  # but one of so many
 
     @property
-    def alone(self) -> tuple[PreparedLaw, ...]:
+    def laws_by_system(self) -> tuple[PreparedLaw, ...]:
         """The law of each system."""
         return self.members or (self,)
 
     def places(self, kind: str) -> Any:
-        """Where its own numbers of a kind (action, level, margin of a level, reading, memory) stand among all."""
+        """Places of its own numbers of a kind (action, level, margin of a level, reading, memory) among all."""
         if kind in self.among:
             return self.among[kind]
-        own = self.own
+        own = self.program
         sizes = {"level": own.levels, "margin": own.limited, "reading": own.readings, "action": own.actions}
         return np.arange(own.memory.size if kind == "memory" else len(sizes[kind]))
 
     @property
     def slow(self) -> Any:
         """(actions, 4) int64: ticks in a period of each action's own law; in the memory its tick, action and level."""
+        # Default: an action of every tick, with nothing held in the memory.
         table = np.tile([1, -1, -1, -1], (self.target.size, 1)).astype(np.int64)
         for part in self.members:
             if part.count is not None:
@@ -507,35 +541,36 @@ class PreparedLaw:
 
     @property
     def key(self) -> Hashable:
-        """What tells it from other laws in other phases."""
-        own = tuple(part.law.origin or part.law for part in self.alone)
+        """Key that identifies the law across phases."""
+        own = tuple(part.law.origin or part.law for part in self.laws_by_system)
         return own if self.members else own[0]
 
-    def recall(self, remembered: Mapping[Hashable, Carried], time: float) -> Carried | None:
-        """What it brings along to a phase that begins at this time; laws that were not together before tick at once."""
+    def recall(self, remembered: Mapping[Hashable, LawCarryOver], time: float) -> LawCarryOver | None:
+        """State carried over to a phase that begins at this time; laws that were not combined before tick at once."""
         whole = remembered.get(self.key)
-        if not self.members or (whole is not None and whole.held(time)):
+        if not self.members or (whole is not None and whole.still_acts(time)):
             return whole
         found = [remembered.get(part.key) for part in self.members]
         if not any(found):
             return None
-        memory = self.own.memory.copy()
+        # Laws that ran in other combinations before: each gets its own memory back, and all tick anew.
+        memory = self.program.memory.copy()
         for part, own in zip(self.members, found, strict=True):
             if own is not None:
                 memory[part.places("memory")] = own.memory
-        return Carried(memory, np.zeros(0), time, -np.inf)
+        return LawCarryOver(memory, np.zeros(0), time, -np.inf)
 
-    def remember(self, remembered: dict[Hashable, Carried], carried: Carried) -> None:
-        """Keep what it brings along to phases to come, as a whole and law by law."""
+    def remember(self, remembered: dict[Hashable, LawCarryOver], carried: LawCarryOver) -> None:
+        """Keep the state carried over to later phases, as a whole and law by law."""
         remembered[self.key] = carried
         for part in self.members:
             memory = carried.memory[part.places("memory")]
             remembered[part.key] = carried._replace(memory=memory, answer=np.zeros(0))
 
     @property
-    def pushes(self) -> bool:
-        """Whether it acts on the robot from outside: on the base, or by thrusters."""
-        return any(kind == "wrench" or what in BASE_DOFS for kind, what, _ in self.own.actions)
+    def acts_from_outside(self) -> bool:
+        """Whether it acts on the robot externally: on the base, or by thrusters."""
+        return any(kind == "wrench" or what in BASE_DOFS for kind, what, _ in self.program.actions)
 
     @property
     def channels(self) -> list[tuple[int, Array, Array]]:
@@ -544,65 +579,67 @@ class PreparedLaw:
         return [(first + k, *channel) for k, channel in enumerate(self.law.channels())]
 
     @property
-    def asked(self) -> list[tuple[int, bool]]:
-        """What the solver watches: margins and events of a continuous law."""
+    def event_outputs(self) -> list[tuple[int, bool]]:
+        """Outputs that the solver monitors: margins and events of a continuous law."""
         if self.law.period is not None:
             return []
-        return [(0, False)] * len(self.own.limited) + [(0, True)] * len(self.own.events)
+        return [(0, False)] * len(self.program.limited) + [(0, True)] * len(self.program.events)
 
     @property
     def labels(self) -> list[tuple[str, str, str]]:
         """Kind, name and what ends, of each of these."""
         if self.law.period is not None:
             return []
-        found = [("saturation", name, "nothing") for name in self.own.limited]
-        return found + [("law", name, "phase") for name in self.own.events]
+        found = [("saturation", name, "nothing") for name in self.program.limited]
+        return found + [("law", name, "phase") for name in self.program.events]
 
     @property
-    def integrated(self) -> int:
-        """Numbers of memory that are integrated with the state."""
-        return self.own.memory.size if self.law.period is None else 0
+    def memory_size(self) -> int:
+        """Size of the memory that is integrated with the state."""
+        return self.program.memory.size if self.law.period is None else 0
 
-    def enter(self, carried: Carried | None, time: float = 0.0, sample: int = 0, kept: int = 0) -> engine.Law:
-        """For a phase that begins at this time of the run, with what the law brings along from a phase before.
+    def enter(
+        self, carried: LawCarryOver | None, time: float = 0.0, sample: int = 0, kept: int = 0
+    ) -> engine.SolverLaw:
+        """The law in a phase that begins at this time of the run, with the state carried over from an earlier phase.
 
-        A law of the phase just before keeps its ticks. After a pause it ticks at once, and what is momentary of its
-        memory (of sensors, delays and pulses) begins anew.
-        ``kept``: where memory that is integrated stands in the integrated vector.
+        A law of the preceding phase keeps its ticks. After a pause it ticks at once, and the transient part of its
+        memory (of sensors, delays and pulses) is reset. ``kept``: place of integrated memory in the integrated vector.
         """
         inputs, outputs, period = self.kernel.inputs, self.kernel.outputs, float(self.law.period or 0.0)
         inp, out, first = np.zeros(self.kernel.n_in), np.zeros(self.kernel.n_out), 0.0
-        start = self.own.memory.copy()
+        start = self.program.memory.copy()
         if carried is not None and carried.memory.shape == start.shape:
-            fresh = start[list(self.own.momentary)]
+            # Estimates and integrals survive a pause; delays, filters and pulses would be stale.
+            fresh = start[list(self.program.momentary)]
             start[:] = carried.memory
-            if period and carried.held(time) and carried.answer.shape == out.shape:
+            if period and carried.still_acts(time) and carried.answer.shape == out.shape:
                 out[:] = carried.answer
                 # A tick that is due within rounding of the phase's start is at its start.
                 first = carried.tick - time if carried.tick - time > SAME_INSTANT * period else 0.0
             else:
-                start[list(self.own.momentary)] = fresh
+                start[list(self.program.momentary)] = fresh
         inp[inputs["memory"]] = start
         inp[inputs["model"]] = self.numbers
         plain, bounded = isinstance(self.law, PythonLaw), int(np.count_nonzero(self.bounds >= 0))
-        return engine.Law(
+        return engine.SolverLaw(
             0 if plain else self.kernel.address(1),
             period,
             self.first,
             self.size,
             self.reference,
             self.target,
-            np.array([inputs["memory"].start, len(self.own.memory)]),
+            np.array([inputs["memory"].start, len(self.program.memory)]),
             outputs["margin"].start,
             inp,
             out,
             np.zeros((self.ticks, 1 + self.kernel.n_out)),
             np.zeros(3, dtype=np.int64),
             np.array([time, first]),
-            self.drawn,
+            self.random_channels,
             np.array([self.law.seed, inputs["model"].stop]),
             np.array([self.law.draw + sample]),
-            self.felt,
+            self.wrench_places,
             start,
             kept if self.law.period is None else engine.SAMPLED,
             self.bounds,
@@ -612,33 +649,36 @@ class PreparedLaw:
         )
 
 
-def prepared_law(
+def prepare_law(
     law: Law,
     robot: Robot,
     at_state: Layout,
     duration: float,
     place: str,
     target: Callable[[str, Any, int], int],
-    felt: tuple[LoadFrame, ...] = (),
+    wrench_frames: tuple[LoadFrame, ...] = (),
 ) -> PreparedLaw:
-    """A law made ready for a phase; its references are merged with the phase's signals afterwards.
+    """A law prepared for a phase; its references are merged with the phase's signals afterwards.
 
-    ``target`` gives the place in the motion kernel's input of an action; ``felt``: frames on which wrenches act.
+    ``target`` gives the place in the motion kernel's input of an action; ``wrench_frames`` are those on which wrenches
+    act.
     """
-    with at(place):
-        own = law.program(robot, felt)
+    with error_context(place):
+        own = law.program(robot, wrench_frames)
         kernel = law_kernel(own)
+        # Answers of all ticks are kept for the log: the buffer is made before the run.
         count = 0.0 if law.period is None else duration / law.period * (1.0 + 1e-12)
         if count * (1 + kernel.n_out) > MOST_ANSWERS:
             raise InputError(
-                f"{law.place} answers {count:.3g} times in {duration:g} s", hint="expected a longer period, or phases"
+                f"{law.place} is evaluated {count:.3g} times in {duration:g} s",
+                hint="expected a longer period, or shorter phases",
             )
         # One more for the tick at the start; 1e-12 covers a duration of whole periods that rounds down.
         ticks = 0 if law.period is None else math.ceil(count) + 1
         places = np.array([target(*action) for action in own.actions], dtype=np.int64)
-        feels = np.array([target("wrench", load, k) for load in own.felt for k in range(6)], dtype=np.int64)
+        feels = np.array([target("wrench", load, k) for load in own.wrench_frames for k in range(6)], dtype=np.int64)
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
     return PreparedLaw(
         law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels,
-        law.drawn(robot), np.zeros(0, dtype=np.int64),
+        law.random_channels(robot), np.zeros(0, dtype=np.int64),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How a run is integrated."""
+"""Integration methods."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from spacearm.checks import number, positive
 from spacearm.engine.solver import Options
-from spacearm.errors import InputError, at, quoted
+from spacearm.errors import InputError, error_context, quote_text
 from spacearm.typing import Array
 
 
 @dataclass(frozen=True)
 class RK4:
-    """Classical Runge-Kutta with a fixed step (s); shortened so that whole steps fill each smooth stretch."""
+    """Classical Runge-Kutta with a fixed step (s), shortened so that whole steps fill each smooth interval."""
 
     step: float
 
@@ -24,6 +24,7 @@ class RK4:
         return Options(0, float(self.step), 0.0, atol, math.inf, max_steps, max_events)
 
     @property
+    # Not of the steps, which are fixed: the certificate takes them as the best accuracy of the velocities.
     def tolerances(self) -> tuple[float, float]:
         return 1e-10, 1e-12
 
@@ -37,7 +38,7 @@ class Dopri853:
     max_step: float = math.inf
 
     def __post_init__(self) -> None:
-        with at("Dopri853"):
+        with error_context("Dopri853"):
             number(self.rtol, "rtol", least=1e-15, below=1.0)
             positive(self.atol, "atol")
             positive(self.max_step, "max_step", unit="s", infinite=True)
@@ -54,9 +55,9 @@ Method = RK4 | Dopri853
 
 
 def as_method(method: Method | None) -> Method:
-    """The method given; :class:`Dopri853` where none is."""
+    """The given method; :class:`Dopri853` by default."""
     if method is None:
         return Dopri853()
     if not isinstance(method, Method):
-        raise InputError(f"the method is {quoted(method)}", place="method", hint="expected RK4(step) or Dopri853()")
+        raise InputError(f"the method is {quote_text(method)}", place="method", hint="expected RK4(step) or Dopri853()")
     return method

@@ -1,9 +1,9 @@
-"""The motion kernels of a robot and of a world, with the numbers that they need.
+"""The motion kernels of a robot and of a world, with their parameters.
 
-A world is one program: those of its robots one beside the other, with all inputs of one name together. A :class:`Part`
-knows which columns of the common vectors belong to a system, so that its rows can be read as if it had run alone.
+A world is one program: those of its robots in parallel, with all inputs of one name together. A :class:`SystemPart`
+holds the columns of the common vectors that belong to a system, so that its rows can be read as if it had run alone.
 Integrated vector: states of all systems, energies, memory of continuous laws, memory of force elements. Kernels are
-cached by structure: robots that differ in numbers only share machine code.
+cached by structure: robots that differ only in parameters share machine code.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import Kernel
-from spacearm.engine.system import Code, Feedback, Stiff, Work, make_code, make_feedback, make_stiff, make_work
-from spacearm.errors import InputError, at
+from spacearm.engine.system import (
+    Feedback,
+    ImplicitMemory,
+    MotionKernelCode,
+    SolverMemory,
+    make_code,
+    make_feedback,
+    make_implicit_memory,
+    make_solver_memory,
+)
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, Program, motion_program
-from spacearm.mechanics.program import beside
+from spacearm.mechanics.program import concatenate_programs
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.elements import Elements, element_frames, elements_of
-from spacearm.simulate.law import Law, together
+from spacearm.simulate.law import Law, combine_laws
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.signals import as_signal
@@ -35,18 +44,18 @@ from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class RobotMotion:
     """A robot's compiled right-hand side under a set of loads."""
 
     robot: Robot
     loads: tuple[LoadFrame, ...]
     ledger: bool
     kernel: Kernel
-    code: Code
+    code: MotionKernelCode
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as what it was made from: machine code belongs to one process."""
-        return motion, (self.robot, self.loads, self.ledger)
+        """Pickled by its arguments: machine code belongs to one process."""
+        return robot_motion, (self.robot, self.loads, self.ledger)
 
     @property
     def nx(self) -> int:
@@ -56,6 +65,7 @@ class Motion:
     def energies(self) -> dict[str, slice]:
         """Places of the integrated energies in ``y``: drives, dampers, coupling dampers, dry friction, loads."""
         dofs, at, places = self.robot.dofs, self.code.nx, {}
+        # The order of the power outputs of the motion program.
         sizes = {
             "drive": dofs,
             "damping": dofs,
@@ -69,7 +79,7 @@ class Motion:
         return places
 
     def parameters(self, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
-        """The robot's own numbers, with some replaced."""
+        """The robot's own parameters, with some replaced."""
         return robot_parameters(self.robot, overrides)
 
     def input(self, parameters: Mapping[str, Array]) -> Array:
@@ -82,72 +92,75 @@ class Motion:
         return inp
 
 
-def motion(robot: Robot, loads: Sequence[LoadFrame] = (), ledger: bool = True) -> Motion:
+def robot_motion(robot: Robot, loads: Sequence[LoadFrame] = (), ledger: bool = True) -> RobotMotion:
     """The motion kernel of a robot, compiled or from the cache, with the offsets that the loops need."""
-    return _motion(robot, tuple(loads), bool(ledger))
+    return _build_robot_motion(robot, tuple(loads), bool(ledger))
 
 
 @lru_cache(maxsize=32)
-def _motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> Motion:
+def _build_robot_motion(robot: Robot, loads: tuple[LoadFrame, ...], ledger: bool) -> RobotMotion:
+    # The structure, not the robot: robots that differ in numbers only share machine code.
     key = structure(robot, [load.frame for load in loads]), loads, ledger
     kernel = _kernel(Keyed((key,), lambda: [motion_program(robot, loads, ledger=ledger)]))
     code = _code(kernel, [Layout(robot.n)])
-    return Motion(robot, loads, ledger, kernel, code)
+    return RobotMotion(robot, loads, ledger, kernel, code)
 
 
 @lru_cache(maxsize=64)
 def _kernel(made: Keyed[Callable[[], list[Program]]]) -> Kernel:
-    """Of programs beside each other; worlds that differ in the numbers of their robots alone share it."""
+    """Kernel of several programs in parallel; worlds that differ only in their robots' parameters share it."""
     programs = made.value()
-    return Kernel(beside(programs) if len(programs) > 1 else programs[0])
+    return Kernel(concatenate_programs(programs) if len(programs) > 1 else programs[0])
 
 
 def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFrame, ...]]:
-    """For each system every frame that a wrench acts on in any of the phases, or is expected to by the world, once."""
+    """For each system every frame on which a wrench acts in any of the phases, or which the world reserves, once."""
     found: dict[str, dict[LoadFrame, None]] = {name: {} for name in world.systems}
     chosen = [*phases]
+    # Frames reserved by the world come first, so that later phases with other loads find their program again.
     places = [*world.loads, *(load.place for phase in chosen for load in phase.loads)]
+    # Each frame once: several loads on it share six inputs of the program.
     for place in dict.fromkeys(places):
         system, own = world.frame(place.frame)
         found[system][LoadFrame(own, place.axes)] = None
     for system, frame in element_frames(world):
         found[system][frame] = None
     for system, law in (pair for phase in chosen for pair in laws_of(world, phase)):
-        with at(law.place):
+        with error_context(law.place):
             found[system] |= dict.fromkeys(law.frames(world.robot(system)))
     return {name: tuple(frames) for name, frames in found.items()}
 
 
 def law_memory(world: World, phases: Iterable[Phase]) -> int:
-    """Most numbers of memory that continuous laws of any of the phases have."""
+    """Largest memory that continuous laws of any of the phases have."""
     laws = [[(world.robot(system), law) for system, law in laws_of(world, phase)] for phase in phases]
     sizes = [sum(law.program(robot).memory.size for robot, law in own if law.period is None) for own in laws]
     return max(sizes, default=0)
 
 
 def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
-    """The laws of a phase with the systems that they are for; several laws of a system are one."""
+    """The laws of a phase by system; several laws of a system are combined."""
     found: dict[str, list[Law]] = {}
     for law in cast(tuple[Law, ...], phase.laws):
         if not law.system and len(world.systems) > 1:
             names = ", ".join(world.systems)
-            raise InputError("does not say which system it is for", place=law.place, hint=f"system: one of {names}")
+            raise InputError("does not state its system", place=law.place, hint=f"system: one of {names}")
         system = law.system or next(iter(world.systems))
         world.robot(system)
         found.setdefault(system, []).append(law)
     return [
-        (name, _law_in(phase, world.robot(name), tuple(found[name]), given_motions(world, phase, name)))
+        (name, _law_in(phase, world.robot(name), tuple(found[name]), list_prescribed(world, phase, name)))
         for name in world.systems
         if name in found
     ]
 
 
-def given_motions(world: World, phase: Phase, system: str) -> tuple[tuple[str, str], ...]:
+def list_prescribed(world: World, phase: Phase, system: str) -> tuple[tuple[str, str], ...]:
     """Degrees of freedom of a system that are locked, driven or accelerated in a phase: own name, and the phase's."""
     named = dict.fromkeys((*phase.locked, *world.locked, *phase.driven, *phase.accelerations))
     found = []
     for name in named:
-        with suppress(InputError):  # a name that nothing has is told where the phase is prepared
+        with suppress(InputError):  # an unknown name is reported when the phase is prepared
             owner, own = world.dof(name)
             found += [(own, name)] if owner == system else []
     return tuple(found)
@@ -155,23 +168,23 @@ def given_motions(world: World, phase: Phase, system: str) -> tuple[tuple[str, s
 
 @lru_cache(maxsize=256)
 def _law_in(phase: Phase, robot: Robot, laws: tuple[Law, ...], given: tuple[tuple[str, str], ...]) -> Law:
-    """Laws of one system as the one law of a phase, which knows what else moves there."""
+    """Laws of one system as the single law of a phase, with the prescribed motion of the phase."""
     accelerations = {}
     for own, name in given:
         if name in phase.driven:
             accelerations[own] = as_signal(phase.driven[name], f"path of {name!r}").derivative().derivative()
         elif name in phase.accelerations:
             accelerations[own] = as_signal(phase.accelerations[name], f"acceleration of {name!r}")
-    return together(laws).beside(robot, [own for own, _ in given], accelerations)
+    return combine_laws(laws).with_prescribed(robot, [own for own, _ in given], accelerations)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """A system within a world's vectors. ``motion`` is that of its robot alone, in whose terms its rows are read."""
+class SystemPart:
+    """A system within a world's vectors. ``motion`` is that of its robot alone, for reading its rows."""
 
     name: str
-    motion: Motion
-    at: Layout
+    motion: RobotMotion
+    layout: Layout
     dofs: slice  # among the degrees of freedom of all systems
     y: Any  # columns of the integrated vector (state, energies) that are its own
     inputs: Any  # of the recorded inputs
@@ -179,7 +192,7 @@ class Part:
     audit: Any  # of the audit rows
 
     def own_dofs(self, indices: Iterable[int]) -> list[int]:
-        """Those of its own among degrees of freedom of the world, counted from its first."""
+        """Indices of its own degrees of freedom among those of the world, counted from its first."""
         return [index - self.dofs.start for index in indices if self.dofs.start <= index < self.dofs.stop]
 
 
@@ -187,13 +200,13 @@ class Part:
 class WorldMotion:
     """The compiled right-hand side of all systems of a world under a set of loads."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SystemPart, ...]
     kernel: Kernel
-    code: Code
+    code: MotionKernelCode
     ledger: bool
     dof_names: tuple[str, ...]
     elements: Elements | None = None
-    memory: int = 0  # most numbers that a continuous law remembers
+    memory: int = 0  # largest memory of a continuous law
 
     @property
     def nx(self) -> int:
@@ -202,7 +215,9 @@ class WorldMotion:
     @cached_property
     def positions(self) -> tuple[int, ...]:
         """Place in the state of each degree of freedom's position; -1 for those of a base."""
-        return tuple(at for part in self.parts for at in (*[-1] * 6, *range(part.at.joints.start, part.at.joints.stop)))
+        return tuple(
+            at for part in self.parts for at in (*[-1] * 6, *range(part.layout.joints.start, part.layout.joints.stop))
+        )
 
     @cached_property
     def joints(self) -> tuple[tuple[int, Joint], ...]:
@@ -217,7 +232,7 @@ class WorldMotion:
         return int(part.dofs.start) + part.motion.robot.dof_index(dof)
 
     def wrench(self, system: str, frame: str, axes: str, by: str = "") -> int:
-        """Where the wrench on a frame begins in the kernel's input."""
+        """Start of the wrench on a frame in the kernel's input."""
         at = int(self.kernel.inputs["wrench"].start)
         for part in self.parts:
             if part.name == system:
@@ -225,19 +240,19 @@ class WorldMotion:
             at += 6 * len(part.motion.loads)
         raise AssertionError(system)
 
-    def work(self, world: World, state: Array, time: float, memory: Mapping[str, Array]) -> Work:
-        """Memory of a run from this flat state on, with what force elements remember, by name."""
+    def work(self, world: World, state: Array, time: float, memory: Mapping[str, Array]) -> SolverMemory:
+        """Memory of a run from this flat state, with the memory of force elements by name."""
         inp, elements = self.input(world.parameters), self.elements
         if elements is not None:
             inp = np.concatenate([inp, elements.input(world)])
-        work = make_work(inp, self.kernel.n_out, self.code.ny)
+        work = make_solver_memory(inp, self.kernel.n_out, self.code.ny)
         work.y[: self.nx] = state
         if elements is not None:
             work.y[elements.tail(self.code.ny)] = elements.begin(world, state, time, memory)
         return work
 
     def feedback(self) -> Feedback:
-        """What force elements put into the kernel's input, with memory for one run."""
+        """Feedback of force elements into the kernel's input, with memory for one run."""
         if self.elements is None:
             return make_feedback()
         target: list[int] = []
@@ -249,11 +264,13 @@ class WorldMotion:
                 target.append(self.kernel.inputs["force"].start + self.index(*key))
         return self.elements.feedback(self.kernel.n_in, target)
 
-    def stiff(self, tolerance: Array, rtol: float, still: Sequence[int], paths: Sequence[int], bound: Any) -> Stiff:
-        """Memory of the implicit method: for the state and what laws and force elements remember that acts back.
+    def stiff(
+        self, tolerance: Array, rtol: float, still: Sequence[int], paths: Sequence[int], bound: Any
+    ) -> ImplicitMemory:
+        """Memory of the implicit method: for the state and the memory of laws and force elements that acts back.
 
-        Degrees of freedom that are locked (``still``) or follow paths are known; one of a base that is ``bound``
-        (driven, or with dry friction) keeps the whole base in its own axes.
+        Degrees of freedom that are locked (``still``) or follow paths are known; if one of a base is ``bound`` (driven,
+        or with dry friction), the whole base stays in its own axes.
         """
         code = self.code
         behind = np.arange(code.moved, code.ny)
@@ -261,16 +278,19 @@ class WorldMotion:
         # system.
         index = np.concatenate([np.arange(code.nx), behind[np.isfinite(tolerance[behind])]])
         parts = [(part, {*range(part.dofs.start, part.dofs.start + 6)}) for part in self.parts]
-        bases = [(part.at.quaternion.start, part.at.velocity.start) for part, own in parts if not own & {*bound}]
+        bases = [
+            (part.layout.quaternion.start, part.layout.velocity.start) for part, own in parts if not own & {*bound}
+        ]
         known = [int(code.speed[i]) for i in (*still, *paths)]
         known += [self.positions[i] for i in (*still, *paths) if self.positions[i] >= 0]
+        # A base that is locked entirely has a known pose as well.
         for part, own in parts:
             if own <= {*still}:
-                known += range(part.at.start, part.at.quaternion.stop)
-        return make_stiff(code.ny, index, tolerance[index], rtol, bases, known, self.positions)
+                known += range(part.layout.start, part.layout.quaternion.stop)
+        return make_implicit_memory(code.ny, index, tolerance[index], rtol, bases, known, self.positions)
 
-    def remembering(self, elements: Elements | None, memory: int) -> WorldMotion:
-        """The same with force elements, and room behind the energies for memory of continuous laws and of these."""
+    def with_memory(self, elements: Elements | None, memory: int) -> WorldMotion:
+        """The same with force elements, and space after the energies for the memory of elements and continuous laws."""
         size = memory + (0 if elements is None else elements.memory.size)
         code, parts = self.code._replace(ny=self.code.ny + size), self.parts
         if len(parts) == 1:
@@ -278,7 +298,7 @@ class WorldMotion:
         return replace(self, elements=elements, code=code, parts=parts, memory=memory)
 
     def carries(self, frames: Mapping[str, tuple[LoadFrame, ...]], memory: int) -> bool:
-        """Whether it knows all these frames, and has room for so much memory of continuous laws."""
+        """Whether it has all these frames, and space for this much memory of continuous laws."""
         return memory <= self.memory and all({*frames[part.name]} <= {*part.motion.loads} for part in self.parts)
 
     def input(self, parameters: Sequence[Mapping[str, Array]]) -> Array:
@@ -293,7 +313,7 @@ class WorldMotion:
 
 
 def _columns(sizes: Sequence[Mapping[str, int]]) -> list[npt.NDArray[np.int64]]:
-    """Where each part's numbers stand in a vector that holds every named block of all parts, one behind the other."""
+    """Places of each part's numbers in a vector that holds every named block of all parts in sequence."""
     found: list[list[npt.NDArray[np.int64]]] = [[] for _ in sizes]
     at = 0
     for name in sizes[0]:
@@ -306,51 +326,57 @@ def _columns(sizes: Sequence[Mapping[str, int]]) -> list[npt.NDArray[np.int64]]:
 def world_motion(
     world: World, loads: Mapping[str, tuple[LoadFrame, ...]], ledger: bool = True, memory: int = 0
 ) -> WorldMotion:
-    """The motion kernel of a world, compiled or from the cache; ``memory``: numbers that a continuous law remembers."""
+    """The motion kernel of a world, compiled or from the cache; ``memory``: size of a continuous law's memory."""
     model = _world_motion(tuple(world.systems.items()), tuple(loads[name] for name in world.systems), bool(ledger))
     elements = elements_of(world)
-    return _remembering(model, elements, memory) if elements or memory else model
+    return _extend_memory(model, elements, memory) if elements or memory else model
 
 
 @lru_cache(maxsize=32)
-def _remembering(model: WorldMotion, elements: Elements | None, memory: int) -> WorldMotion:
-    return model.remembering(elements, memory)
+def _extend_memory(model: WorldMotion, elements: Elements | None, memory: int) -> WorldMotion:
+    return model.with_memory(elements, memory)
 
 
 @lru_cache(maxsize=32)
 def _world_motion(
     systems: tuple[tuple[str, Robot], ...], loads: tuple[tuple[LoadFrame, ...], ...], ledger: bool
 ) -> WorldMotion:
-    models = [motion(robot, frames, ledger) for (_, robot), frames in zip(systems, loads, strict=True)]
+    models = [robot_motion(robot, frames, ledger) for (_, robot), frames in zip(systems, loads, strict=True)]
     names = [name for name, _ in systems]
+    # One system: its vectors are the world's, and slices in place of index arrays copy nothing.
     if len(models) == 1:
         model = models[0]
         every = slice(None)
-        part = Part(names[0], model, Layout(model.robot.n), slice(0, model.robot.dofs), every, every, every, every)
+        part = SystemPart(
+            names[0], model, Layout(model.robot.n), slice(0, model.robot.dofs), every, every, every, every
+        )
         return WorldMotion((part,), model.kernel, model.code, ledger, model.robot.dof_names)
     key = [(structure(m.robot, [load.frame for load in m.loads]), m.loads, ledger) for m in models]
-    # Written anew: systems of equal structure have one program, but each needs symbols of its own.
+    # Written again: systems of equal structure have one program, but each needs its own symbols.
     kernel = _kernel(Keyed(tuple(key), lambda: [motion_program(m.robot, m.loads, ledger=ledger) for m in models]))
 
-    def sizes(model: Motion, names: Iterable[str]) -> dict[str, int]:
+    def sizes(model: RobotMotion, names: Iterable[str]) -> dict[str, int]:
         places = {**model.kernel.inputs, **model.kernel.outputs}
         return {name: places[name].stop - places[name].start for name in names}
 
+    # Inputs before the parameters change in time and are recorded; parameters are constant in a segment.
     recorded = [name for name, place in kernel.inputs.items() if place.start < kernel.inputs["inertia"].start]
+    # Reactions are outputs that are not integrated.
     integrated = [name for name in kernel.outputs if name != "reaction"]
     inputs = _columns([sizes(model, recorded) for model in models])
     outputs = _columns([sizes(model, kernel.outputs) for model in models])
     vectors = _columns([sizes(model, integrated) for model in models])
     audited = _columns([{"clock": 0, **sizes(model, [*recorded, "reaction", *integrated[1:]])} for model in models])
+    # Audit rows begin with time and weight, which all systems share.
     clock = np.array([0, 1])
     parts, at, dof = [], 0, 0
     for k, (name, model) in enumerate(zip(names, models, strict=True)):
         layout = Layout(model.robot.n, at)
         audit = np.concatenate([clock, 2 + audited[k]])
         dofs = slice(dof, dof + model.robot.dofs)
-        parts.append(Part(name, model, layout, dofs, vectors[k], inputs[k], outputs[k], audit))
+        parts.append(SystemPart(name, model, layout, dofs, vectors[k], inputs[k], outputs[k], audit))
         at, dof = layout.stop, dofs.stop
-    code = _code(kernel, [part.at for part in parts])
+    code = _code(kernel, [part.layout for part in parts])
     return WorldMotion(
         tuple(parts),
         kernel,
@@ -360,7 +386,7 @@ def _world_motion(
     )
 
 
-def _code(kernel: Kernel, layouts: Sequence[Layout]) -> Code:
+def _code(kernel: Kernel, layouts: Sequence[Layout]) -> MotionKernelCode:
     return make_code(
         kernel.address(1),
         layouts[-1].stop,

@@ -1,4 +1,4 @@
-"""The numbers of a robot that its kernel takes as inputs, and others in their place."""
+"""Parameters of a robot that its kernel takes as inputs, and values that override them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spacearm.checks import numbers
 from spacearm.errors import InputError, did_you_mean
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Friction, Robot, Rotor, Spring
-from spacearm.simulate.checks import mapping
+from spacearm.simulate.checks import check_mapping
 from spacearm.typing import Array
 
 #: Inputs that a user may replace, for a run or for each sample of a batch; the last two belong to the loop.
@@ -21,13 +21,14 @@ PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling", "s
 
 
 def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
-    """The numbers of a robot that its kernel and the loops take as inputs, with some replaced; see ``PARAMETERS``."""
+    """Parameters of a robot that its kernel and the loops take as inputs, with some replaced; see ``PARAMETERS``."""
+    # Copies: the cached arrays must not be changed by a caller.
     values = {name: value.copy() for name, value in _own_parameters(robot).items()}
-    mapping(overrides or {}, "overrides", "parameter to numbers")
+    check_mapping(overrides or {}, "overrides", "parameter to numbers")
     for name, value in (overrides or {}).items():
         if name not in values:
             raise InputError(f"there is no parameter {name!r}", place="overrides", hint=did_you_mean(name, values))
-        values[name] = fitted(robot, name, value, values[name].size)
+        values[name] = check_parameter(robot, name, value, values[name].size)
     if overrides:
         _check(values)
     return values
@@ -35,7 +36,7 @@ def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None
 
 @lru_cache(maxsize=64)
 def _own_parameters(robot: Robot) -> dict[str, Array]:
-    """Made once: short roll-outs would feel it."""
+    """Computed once, because short roll-outs would spend noticeable time on it."""
     springs = [joint.spring for joint in robot.joints]
     frictions = [joint.friction for joint in robot.joints]
     values: dict[str, Array] = {
@@ -43,6 +44,7 @@ def _own_parameters(robot: Robot) -> dict[str, Array]:
         "rotor": rotor_inertias(robot),
         "stiffness": np.array([0.0 if s is None else s.stiffness for s in springs]),
         "rest": np.array([0.0 if s is None else s.rest for s in springs]),
+        # Six zeros for the base: only overrides can damp or rub it.
         "damping": np.array([0.0] * 6 + [joint.damping for joint in robot.joints]),
         "coupling": np.array(
             [[c.stiffness, c.damping, c.ratio, c.rest] for c in robot.couplings], dtype=np.float64
@@ -60,14 +62,16 @@ def _check(values: Mapping[str, Array]) -> None:
 
 
 def with_base(robot: Robot, name: str, values: Array) -> Array:
-    """Dampings and frictions (..., n) of the joints alone as those of all (..., 6 + n); the base then has none."""
+    """Dampings and frictions (..., n) of the joints alone as those of all degrees of freedom (..., 6 + n); zero for the
+    base.
+    """
     if not name.endswith(("friction", "damping")) or values.shape[-1:] != (robot.n,):
         return values
     return np.concatenate([np.zeros((*values.shape[:-1], 6)), values], axis=-1)
 
 
-def fitted(robot: Robot, name: str, value: npt.ArrayLike, size: int) -> Array:
-    """A parameter as its ``size`` numbers, or an error that says how many there should be."""
+def check_parameter(robot: Robot, name: str, value: npt.ArrayLike, size: int) -> Array:
+    """A parameter as its ``size`` numbers, or an error that states the expected size."""
     array = with_base(robot, name, numbers(value, f"overrides, {name!r}").ravel())
     if array.size != size:
         raise InputError(f"{name!r} has {array.size} numbers", place="overrides", hint=f"expected {size}")
@@ -75,7 +79,7 @@ def fitted(robot: Robot, name: str, value: npt.ArrayLike, size: int) -> Array:
 
 
 def check_friction(static: Array, coulomb: Array) -> None:
-    """Static friction not below Coulomb friction, nor that below zero: in one set (dofs,) or in each row (B, dofs)."""
+    """Check that static >= coulomb >= 0: in one set (dofs,) or in each row (B, dofs)."""
     bad = ~((static >= coulomb) & (coulomb >= 0.0))  # a NaN is bad
     if np.any(bad):
         where = f", sample {np.flatnonzero(bad.any(axis=-1))[0]}" if bad.ndim == 2 else ""
@@ -87,7 +91,7 @@ def check_friction(static: Array, coulomb: Array) -> None:
 
 
 def check_mass(inertia: Array) -> None:
-    """A total mass above zero, in one set of parameters (10 bodies,) or in each row (B, 10 bodies)."""
+    """Check that the total mass is positive, in one set of parameters (10 bodies,) or in each row (B, 10 bodies)."""
     mass = inertia.reshape(*inertia.shape[:-1], -1, 10)[..., 0].sum(axis=-1)
     bad = np.flatnonzero(mass <= 0.0)  # a NaN is left to the run, which reports it
     if bad.size:
@@ -100,7 +104,9 @@ def check_mass(inertia: Array) -> None:
 
 
 def with_parameters(robot: Robot, parameters: Mapping[str, Array]) -> Robot:
-    """The robot that has these numbers as its own; damping of the base's freedoms, which no robot has, is left out."""
+    """The robot with these parameters as its own; damping of the base's degrees of freedom, which no robot has, is
+    dropped.
+    """
     n, values = robot.n, dict(parameters)
     if "inertia" in values:
         robot = robot.with_inertia_parameters(values["inertia"].reshape(-1, 10))

@@ -1,4 +1,4 @@
-"""A stretch of a run in which the same degrees of freedom are free, driven or locked."""
+"""Phases: intervals of a run in which the same degrees of freedom are free, driven or locked; and their events."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from spacearm.checks import number, numbers, one_of, positive
 from spacearm.engine import Kernel
-from spacearm.errors import InputError, quoted
-from spacearm.simulate.checks import mapping
+from spacearm.errors import InputError, quote_text
+from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.law import Law
 from spacearm.simulate.loads import Load
 from spacearm.typing import Array
@@ -61,7 +61,7 @@ class EventFunction:
         names: of its outputs.
         directions, ends: of each, as for :class:`Event`.
         before: the side (-1, +1) from which each comes to the phase: one that starts on the other has crossed at
-            once. 0, and where left out: none, it is where it starts.
+            once. 0, and if omitted: none, it is where it starts.
     """
 
     kernel: Kernel
@@ -91,18 +91,18 @@ _LISTS: Mapping[str, tuple[type, str]] = {
 }
 
 
-def _several(given: Any, kind: type, place: str, hint: str) -> tuple[Any, ...]:
+def _as_tuple(given: Any, kind: type, place: str, hint: str) -> tuple[Any, ...]:
     """One or several parts of this kind as a tuple."""
     parts = (given,) if isinstance(given, kind) or not isinstance(given, Iterable) else tuple(given)
     for part in parts:
         if not isinstance(part, kind):
-            raise InputError(f"holds {quoted(part)}", place=place, hint=hint)
+            raise InputError(f"holds {quote_text(part)}", place=place, hint=hint)
     return parts
 
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """What acts, and what may move, for some time. Times of signals count from the phase's start.
+    """Drives, loads, laws and events during an interval of a run. Times of signals count from the phase's start.
 
     Args:
         duration: how long it lasts, s; with ``until``, how long at most.
@@ -139,15 +139,16 @@ class Phase:
         positive(self.duration, "duration", unit="s", place=self.place)
         one_of(self.limits, ("report", "stop", "ignore"), "limits", place=self.place)
         for key in ("driven", "accelerations", "forces"):
-            mapping(getattr(self, key), f"{self.place}, {key}", "degree of freedom to signal")
+            check_mapping(getattr(self, key), f"{self.place}, {key}", "degree of freedom to signal")
         for key, (kind, hint) in _LISTS.items():
-            object.__setattr__(self, key, _several(getattr(self, key), kind, f"{self.place}, {key}", hint))
+            object.__setattr__(self, key, _as_tuple(getattr(self, key), kind, f"{self.place}, {key}", hint))
         if self.event_function is not None and not isinstance(self.event_function, EventFunction):
             raise InputError(
-                f"the event function is {quoted(self.event_function)}",
+                f"the event function is {quote_text(self.event_function)}",
                 place=self.place,
                 hint="expected an EventFunction",
             )
+        # An event of ``until`` ends the phase whatever it states itself.
         until = tuple(replace(event, ends="phase") for event in cast(tuple[Event, ...], self.until))
         object.__setattr__(self, "until", until)
 
@@ -155,12 +156,12 @@ class Phase:
     def place(self) -> str:
         return f"phase {self.name!r}" if self.name else "phase"
 
-    def numbered(self, number: int) -> str:
-        """Where it stands among the phases of a run, from zero: its place in a scenario file."""
+    def place_in_run(self, number: int) -> str:
+        """Place of the phase in a scenario file, from its number in the run, counted from zero."""
         return f"phase[{number}]" + (f" {self.name!r}" if self.name else "")
 
     @property
-    def watched(self) -> tuple[Event, ...]:
+    def all_events(self) -> tuple[Event, ...]:
         return (*cast(tuple[Event, ...], self.until), *self.events)
 
 
@@ -182,6 +183,7 @@ def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
                 place="sample",
                 hint=f"expected at most {MAX_SAMPLES} samples; run shorter phases, or sample a list of times",
             )
+        # Rounding must not lose the last sample of a duration of whole intervals.
         count = int(np.floor(wanted * (1 + 1e-12) + 1e-9))
         return np.asarray(np.arange(count + 1) * interval, dtype=np.float64)
     if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(np.diff(array) < 0) or np.any(array < 0):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import numbers
-from spacearm.errors import InputError, did_you_mean, quoted
+from spacearm.errors import InputError, did_you_mean, quote_text
 from spacearm.typing import Array
 
 Ends: TypeAlias = Literal["clamped", "natural", "not-a-knot"]
@@ -63,20 +63,21 @@ class Signal:
     def derivative(self) -> Signal:
         """Rate of change, piece by piece (jumps are not seen)."""
         if self.coefficients.shape[0] == 1:
-            return self._with(np.zeros_like(self.coefficients))
+            return self._with_coefficients(np.zeros_like(self.coefficients))
         powers = np.arange(1, self.coefficients.shape[0])[:, None]
-        return self._with(self.coefficients[1:] * powers)
+        return self._with_coefficients(self.coefficients[1:] * powers)
 
-    def _with(self, coefficients: Array) -> Signal:
-        """On the same pieces, which need no second check."""
+    def _with_coefficients(self, coefficients: Array) -> Signal:
+        """A signal on the same pieces, which need no second check."""
+        # Without __post_init__: breaks are checked already, and this is called for every derivative.
         found = object.__new__(Signal)
         coefficients.setflags(write=False)
         object.__setattr__(found, "breaks", self.breaks)
         object.__setattr__(found, "coefficients", coefficients)
         return found
 
-    def shifted(self, by: float) -> Signal:
-        """The same, ``by`` seconds later."""
+    def shift(self, by: float) -> Signal:
+        """The signal ``by`` seconds later."""
         return Signal(self.breaks + by, self.coefficients)
 
     def window(self, duration: float) -> Signal:
@@ -90,7 +91,7 @@ class Signal:
             # Taylor shift to the new left edge.
             moved = polynomial(self.coefficients[:, piece])(polynomial([left - self.breaks[piece], 1.0])).coef
             columns.append(np.pad(moved, (0, self.coefficients.shape[0] - moved.size)))
-        return _framed(Signal(edges, np.stack(columns, axis=1)))
+        return _zero_outside(Signal(edges, np.stack(columns, axis=1)))
 
     @property
     def span(self) -> tuple[float, float]:
@@ -113,7 +114,7 @@ class Signal:
         return float(np.sum(self.coefficients * widths**powers / powers))
 
     def __mul__(self, factor: float) -> Signal:
-        return self._with(self.coefficients * float(factor))
+        return self._with_coefficients(self.coefficients * float(factor))
 
     __rmul__ = __mul__
 
@@ -126,8 +127,9 @@ class Signal:
         second = as_signal(other, "signal")
         low = min(self.breaks[0], second.breaks[0])
         high = max(self.breaks[-1], second.breaks[-1])
-        first = self.shifted(-low)
-        second = second.shifted(-low)
+        first = self.shift(-low)
+        second = second.shift(-low)
+        # Both from time zero on, as merge expects: shifted to the earlier start and back.
         merged = merge([(0, first.breaks, first.coefficients), (1, second.breaks, second.coefficients)], high - low)
         return Signal(merged.breaks + low, merged.coefficient.sum(axis=2))
 
@@ -145,6 +147,7 @@ class Signal:
         for order, signal in enumerate((self, rate)):
             for p in inside:
                 width = self.breaks[p] - self.breaks[p - 1]
+                # Limit from the left against the first coefficient, the value from the right.
                 left = np.polynomial.polynomial.polyval(width, signal.coefficients[:, p - 1])
                 largest[order] = max(largest[order], abs(left - signal.coefficients[0, p]))
         return largest
@@ -178,10 +181,10 @@ def half_sine(peak: float, start: float, width: float) -> Signal:
     """``peak * sin(pi (t - start) / width)`` in the window, to 1e-12 of the peak; zero outside."""
     _window(start, width, "half sine")
     inner = approximate(lambda t: np.sin(np.pi * t / width), 0.0, width, tolerance=1e-13)
-    return peak * _framed(inner.shifted(start))
+    return peak * _zero_outside(inner.shift(start))
 
 
-def _framed(signal: Signal) -> Signal:
+def _zero_outside(signal: Signal) -> Signal:
     """Zero outside the signal's own breaks."""
     breaks = np.concatenate([[signal.breaks[0] - 1.0], signal.breaks, [signal.breaks[-1] + 1.0]])
     coefficients = np.zeros((signal.coefficients.shape[0], breaks.size - 1))
@@ -189,9 +192,9 @@ def _framed(signal: Signal) -> Signal:
     return Signal(breaks, coefficients)
 
 
-def _held(signal: Signal) -> Signal:
+def _hold_ends(signal: Signal) -> Signal:
     """The end values are kept before and after the signal's own breaks."""
-    framed = _framed(signal)
+    framed = _zero_outside(signal)
     coefficients = np.array(framed.coefficients)
     coefficients[0, 0] = signal.coefficients[0, 0]
     width = signal.breaks[-1] - signal.breaks[-2]
@@ -213,7 +216,7 @@ def _nodes(times: npt.ArrayLike, values: npt.ArrayLike, what: str) -> tuple[Arra
 def table(times: npt.ArrayLike, values: npt.ArrayLike) -> Signal:
     """Straight lines between the nodes; the end values are kept outside."""
     t, v = _nodes(times, values, "table")
-    return _held(Signal(t, np.stack([v[:-1], np.diff(v) / np.diff(t)])))
+    return _hold_ends(Signal(t, np.stack([v[:-1], np.diff(v) / np.diff(t)])))
 
 
 def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") -> Signal:
@@ -225,12 +228,12 @@ def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") 
 
     t, v = _nodes(times, values, "spline")
     if ends not in get_args(Ends):
-        raise InputError(f"ends are {quoted(ends)}", place="spline", hint=did_you_mean(str(ends), get_args(Ends)))
-    return _held(from_ppoly(CubicSpline(t, v, bc_type=ends)))
+        raise InputError(f"ends are {quote_text(ends)}", place="spline", hint=did_you_mean(str(ends), get_args(Ends)))
+    return _hold_ends(from_ppoly(CubicSpline(t, v, bc_type=ends)))
 
 
 def from_ppoly(polynomial: Any) -> Signal:
-    """From a ``scipy.interpolate.PPoly`` of one value; its outer pieces go on."""
+    """A signal from a ``scipy.interpolate.PPoly`` of one value; its outer pieces continue."""
     coefficients = np.asarray(polynomial.c, dtype=np.float64)
     if coefficients.ndim != 2:
         raise InputError(f"has values of shape {coefficients.shape[2:]}", place="PPoly", hint="expected one value")
@@ -251,7 +254,9 @@ def approximate(
     """
     _window(start, end - start, "approximation")
     edges = [start, *sorted(b for b in breaks if start < b < end), end]
+    # Chebyshev nodes: interpolation there is close to the best polynomial of this degree.
     nodes = np.cos(np.pi * (np.arange(PIECE_DEGREE + 1) + 0.5) / (PIECE_DEGREE + 1))
+    # Between the nodes and almost up to the ends, where the error of an interpolant is largest; not on breaks.
     probes = 0.9999 * np.cos(np.pi * np.arange(4 * PIECE_DEGREE + 1) / (4 * PIECE_DEGREE))
     queue = list(itertools.pairwise(edges))[::-1]
     done: list[tuple[float, Array]] = []
@@ -282,9 +287,11 @@ def approximate(
                     place="approximation",
                     hint="name the times at which it jumps in 'breaks', or allow a larger tolerance",
                 )
+            # The left half is on top of the stack: pieces come out in the order of time.
             queue += [(middle, high), (low, middle)]
             continue
         power = np.polynomial.Polynomial(np.polynomial.chebyshev.cheb2poly(fit))
+        # From the variable on [-1, 1] to the time since the start of the piece.
         local = power(np.polynomial.Polynomial([-1.0, 1.0 / half])).coef
         done.append((low, np.pad(local, (0, PIECE_DEGREE + 1 - local.size))))
     return Signal(np.array([*(low for low, _ in done), end]), np.array([row for _, row in done]).T)

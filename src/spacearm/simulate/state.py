@@ -1,4 +1,4 @@
-"""Where a robot is and how it moves, at one instant."""
+"""State of a robot at one instant: base pose, joint positions and generalised velocity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import UNIT_TOLERANCE, known, number, numbers
+from spacearm.checks import UNIT_TOLERANCE, check_name, number, numbers
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -35,13 +35,13 @@ def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
     return array
 
 
-def _by_joint(robot: Robot, given: npt.ArrayLike | Mapping[str, float], what: str) -> Array:
+def _joint_array(robot: Robot, given: npt.ArrayLike | Mapping[str, float], what: str) -> Array:
     """A number for each joint (n,), from all of them or from a table of some; the others are zero."""
     if not isinstance(given, Mapping):
         return _vector(given, robot.n, what)
     values = np.zeros(robot.n)
     for name, value in given.items():
-        known(name, robot.joint_names, "joint", of=robot.name, place=what)
+        check_name(name, robot.joint_names, "joint", of=robot.name, place=what)
         values[robot.joint_index(name)] = number(value, f"{what} {name!r}")
     return _vector(values, robot.n, what)
 
@@ -96,10 +96,10 @@ class State:
         """Nothing moves; ``joints`` are positions (rad or m), the name of a configuration, or a table of some joints:
         ``{"joint1": 0.3}``, the others being zero.
         """
-        return cls.moving(robot, joints, position=position, quaternion=quaternion)
+        return cls.from_velocities(robot, joints, position=position, quaternion=quaternion)
 
     @classmethod
-    def moving(
+    def from_velocities(
         cls,
         robot: Robot,
         joints: Joints = None,
@@ -110,14 +110,14 @@ class State:
         base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
         base_angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
     ) -> State:
-        """From velocities of the base in WORLD axes (m/s, rad/s) and joint rates; ``joints`` as for :meth:`at_rest`."""
+        """State from base velocities in WORLD axes (m/s, rad/s) and joint rates; ``joints`` as for :meth:`at_rest`."""
         if joints is None:
             angles = robot.configuration("zero")
         elif isinstance(joints, str):
             angles = robot.configuration(joints)
         else:
-            angles = _by_joint(robot, joints, "joint positions")
-        speeds = np.zeros(robot.n) if rates is None else _by_joint(robot, rates, "joint rates")
+            angles = _joint_array(robot, joints, "joint positions")
+        speeds = np.zeros(robot.n) if rates is None else _joint_array(robot, rates, "joint rates")
         check_angles(robot, angles)
         still = cls(np.asarray(position), np.asarray(quaternion), angles, np.zeros(6 + robot.n))
         to_base = rotation_matrices(still.quaternion).T
@@ -127,7 +127,7 @@ class State:
 
     @classmethod
     def from_vector(cls, vector: npt.ArrayLike) -> State:
-        """From the flat state: position 3, quaternion 4, joints n, velocity 6 + n."""
+        """A state from its flat vector: position 3, quaternion 4, joints n, velocity 6 + n."""
         array = numbers(vector, "state")
         if array.ndim != 1 or array.size < 13 or (array.size - 13) % 2:
             raise InputError(f"has shape {array.shape}", place="state", hint="expected 13 + 2 n numbers")

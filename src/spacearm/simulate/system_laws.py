@@ -35,12 +35,12 @@ class SystemLaws(Law):
         return [channel for law in self.laws for channel in law.channels()]
 
 
-def _nothing(plant: Plant) -> dict[str, SX]:
+def _no_commands(plant: Plant) -> dict[str, SX]:
     del plant
     return {}
 
 
-def beside(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> PreparedLaw:
+def combine_system_laws(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> PreparedLaw:
     """The laws of several systems, by their names, as one: they share ticks and random numbers, and nothing else."""
     if len(laws) == 1:
         return laws[0][1]
@@ -52,10 +52,10 @@ def beside(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> PreparedLaw:
         raise InputError(f"{named} have several seeds", place=place, hint="expected the same seed and draw for all")
     period, every = common_period([law.period for law in own], f"{place}, {named}")
     size = max(prepared.first + prepared.size for _, prepared in laws)
-    kinds = tuple((prepared.own, prepared.first, k) for (_, prepared), k in zip(laws, every, strict=True))
-    program, places, counts = _merged(kinds, size, tuple(system for system, _ in laws))
+    kinds = tuple((prepared.program, prepared.first, k) for (_, prepared), k in zip(laws, every, strict=True))
+    program, places, counts = _merge_programs(kinds, size, tuple(system for system, _ in laws))
     law = SystemLaws(
-        _nothing,
+        _no_commands,
         period,
         name=" and ".join(law.name for law in own),
         seed=own[0].seed,
@@ -77,16 +77,17 @@ def beside(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> PreparedLaw:
         size,
         target,
         parts[0].reference,
+        # Ticks of the shortest period that cover the phase for every law.
         max(part.ticks * k for part, k in zip(parts, every, strict=True)),
         np.concatenate([part.numbers for part in parts]),
-        np.concatenate([part.felt for part in parts]),
-        np.concatenate([part.drawn for part in parts]),
+        np.concatenate([part.wrench_places for part in parts]),
+        np.concatenate([part.random_channels for part in parts]),
         parts[0].bounds,
         tuple(parts),
     )
 
 
-class _Rows:
+class _LawColumns:
     """Columns of several laws in one: numbers that stand for degrees of freedom first, then the others."""
 
     def __init__(self) -> None:
@@ -102,19 +103,19 @@ class _Rows:
         return self.first + self.others
 
     def places(self, law: int) -> Any:
-        """Where the numbers of a law stand, in their own order."""
+        """Places of a law's numbers among all, in their own order."""
         return np.array([at for at, (own, _, _) in enumerate(self.all) if own == law], dtype=np.int64)
 
     def column(self) -> SX:
         return ca.densify(ca.vertcat(ca.SX(0, 1), *(value for _, _, value in self.all)))
 
     def pick(self, tables: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-        """What stands for each number in the tables of the laws."""
+        """Entries of the laws' tables, in the common order."""
         return tuple(tables[law][k] for law, k, _ in self.all)
 
 
 @lru_cache(maxsize=64)
-def _merged(
+def _merge_programs(
     laws: tuple[tuple[LawProgram, int, int], ...], size: int, systems: tuple[str, ...]
 ) -> tuple[LawProgram, list[dict[str, Any]], list[int | None]]:
     """One program of several laws: (program, first of its state, ticks between two of its own) each.
@@ -122,8 +123,8 @@ def _merged(
     Also where the numbers of each law stand among those of all, and its tick in the memory.
     """
     state, time = ca.SX.sym("state", size), ca.SX.sym("time")
-    taken: dict[str, list[SX]] = {name: [] for name in ("reference", "memory", "model", "noise", "felt")}
-    rows = {name: _Rows() for name in ("action", "level", "margin", "reading")}
+    taken: dict[str, list[SX]] = {name: [] for name in ("reference", "memory", "model", "noise", "wrench")}
+    rows = {name: _LawColumns() for name in ("action", "level", "margin", "reading")}
     held, held_next, next_memory = list[SX](), list[SX](), list[SX]()
     counted = list[int | None]()
     for number, (law, first, every) in enumerate(laws):
@@ -138,6 +139,7 @@ def _merged(
             count = ca.SX.sym(f"count {number}")
             counted[-1] = sum(symbol.numel() for symbol in held)
             held.append(count)
+            # The count is zero at its own ticks.
             held_next.append(ca.if_else(count >= every - 1, 0, count + 1))
             # Evaluated at every tick, but memory and outputs only change at its own.
             found["memory"] = ca.if_else(count == 0, found["memory"], own["memory"])
@@ -150,6 +152,7 @@ def _merged(
         for name, parts in taken.items():
             parts.append(own.get(name, ca.SX(0, 1)))
         next_memory.append(found["memory"])
+        # Commands of degrees of freedom come before those of thrusters.
         drives = sum(kind != "wrench" for kind, _, _ in law.actions)
         ahead = {"action": drives, "level": drives, "margin": len(law.limited), "reading": 0}
         for name, own_rows in rows.items():
@@ -160,13 +163,13 @@ def _merged(
 
     inputs = {"state": state, "time": time, "reference": column(*taken["reference"])}
     inputs |= {"memory": column(*taken["memory"], *held), "model": column(*taken["model"])}
-    inputs |= {name: column(*taken[name]) for name in ("noise", "felt") if column(*taken[name]).numel()}
+    inputs |= {name: column(*taken[name]) for name in ("noise", "wrench") if column(*taken[name]).numel()}
     outputs = {"action": rows["action"].column(), "memory": column(*next_memory, *held_next)}
     outputs |= {name: rows[name].column() for name in ("level", "margin", "reading") if name != "reading"}
     outputs |= {"reading": rows["reading"].column()} if rows["reading"].all else {}
     programs = [law for law, _, _ in laws]
 
-    def named(given: str) -> list[list[str]]:
+    def names_by_system(given: str) -> list[list[str]]:
         pairs = zip(systems, programs, strict=True)
         return [[f"{system}/{name}" for name in getattr(law, given)] for system, law in pairs]
 
@@ -175,14 +178,15 @@ def _merged(
     merged = LawProgram(
         Program("law", inputs, outputs),
         rows["action"].pick([law.actions for law in programs]),
-        rows["level"].pick(named("levels")),
+        rows["level"].pick(names_by_system("levels")),
         rows["level"].pick([law.units for law in programs]),
-        tuple(name for own in named("limited") for name in own),
-        tuple(name for own in named("events") for name in own),
+        tuple(name for own in names_by_system("limited") for name in own),
+        tuple(name for own in names_by_system("events") for name in own),
         np.concatenate([*(law.memory for law in programs), np.zeros(sum(symbol.numel() for symbol in held))]),
         rows["reading"].pick(labels),
-        tuple(drawn for law in programs for drawn in law.drawn),
-        tuple(load for law in programs for load in law.felt),
+        tuple(drawn for law in programs for drawn in law.random_numbers),
+        tuple(load for law in programs for load in law.wrench_frames),
+        # Counts and held outputs start anew after a pause, like delays and filters of sensors.
         momentary=(
             *(int(first) + k for first, law in zip(starts, programs, strict=False) for k in law.momentary),
             *range(int(starts[-1]), int(starts[-1]) + sum(symbol.numel() for symbol in held)),

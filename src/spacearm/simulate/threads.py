@@ -1,4 +1,8 @@
-"""Work in other threads, with progress, that an error, Ctrl-C or a time limit stops soon."""
+"""Threads for long computations: progress reports, and an early stop on an error, Ctrl-C or a time limit.
+
+Compiled loops release the interpreter's lock, so threads run in parallel; signals such as Ctrl-C reach only the main
+thread, which therefore waits here in short intervals instead of computing.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.deadline import check_time, limited
+from spacearm.deadline import check_time, has_time_limit
 from spacearm.engine.batch import default_threads
 
 
-def spread(
+def run_chunks(
     chunk: Callable[[int], int],
     firsts: Sequence[int],
     total: int,
@@ -33,6 +37,7 @@ def spread(
         waiting = {pool.submit(chunk, first) for first in firsts}
         try:
             while waiting:
+                # Woken twice a second, so that a time limit is noticed even if no chunk ends.
                 ready, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
                 for future in ready:
                     done += future.result()
@@ -52,7 +57,8 @@ def interruptible(call: Any, watch: Callable[[], None]) -> Any:
     Where neither can come, in another thread than the main one, ``call`` alone and plainly.
     """
     stop = np.zeros(1, dtype=np.uint8)
-    if threading.current_thread() is not threading.main_thread() and not limited():
+    # Python delivers Ctrl-C to the main thread only: elsewhere a second thread would gain nothing.
+    if threading.current_thread() is not threading.main_thread() and not has_time_limit():
         return call(stop)
     result: list[Any] = []
     failure: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""All that moves together: named systems, what is locked in them, and their states as one flat vector."""
+"""A world: named systems, what is locked in them, what acts on them, and their states as one flat vector."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.errors import InputError, did_you_mean, quoted
+from spacearm.errors import InputError, did_you_mean, quote_text
 from spacearm.mechanics import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_POSITION, RATE_ENDING
-from spacearm.simulate.checks import mapping
+from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.overrides import robot_parameters, with_parameters
 from spacearm.simulate.state import State
@@ -30,13 +30,19 @@ SEPARATOR = "/"
 
 @dataclass(frozen=True, eq=False)
 class Attachment:
-    """A system that was attached to another: what both were, and what they are together."""
+    """A system that was attached to another: what both were, and what they are together.
+
+    ``pin`` is the joint between them, empty where they are rigidly joined; ``locked`` are the degrees of freedom of the
+    guest's base that were locked, by their own names.
+    """
 
     host: str
     guest: str
     robots: tuple[Robot, Robot]
     joined: Robot
     prefix: str
+    pin: str = ""
+    locked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +53,9 @@ class World:
     has it.
 
     Args:
-        systems: name to robot.
-        locked: degrees of freedom that do not move in any phase, until they are released.
+        systems: name to robot; each robot's ``base`` says how its base may move.
+        locked: degrees of freedom that do not move in any phase, until they are released; those that the systems' bases
+            do not have are added.
         overrides: system to numbers in place of its robot's own, as for :func:`~spacearm.simulate.simulate`.
         loads: frames that phases will push: one program then serves all of them.
         elements: what acts on the systems as they move: gravity, contacts, springs between them.
@@ -63,19 +70,25 @@ class World:
     attachments: tuple[Attachment, ...] = ()
 
     def __post_init__(self) -> None:
-        mapping(self.systems, "world", "name to robot")
+        check_mapping(self.systems, "world", "name to robot")
         if not self.systems:
             raise InputError("there is no system", place="world", hint="expected at least one robot")
         for name, robot in self.systems.items():
             if not isinstance(robot, Robot):
-                raise InputError(f"system {quoted(name)} is {quoted(robot)}", place="world", hint="expected a Robot")
+                raise InputError(
+                    f"system {quote_text(name)} is {quote_text(robot)}", place="world", hint="expected a Robot"
+                )
             if len(self.systems) > 1 and (not isinstance(name, str) or not name or SEPARATOR in name):
-                raise InputError(f"{quoted(name)} is no name", place="world", hint=f"expected text without {SEPARATOR}")
+                raise InputError(
+                    f"{quote_text(name)} is no name", place="world", hint=f"expected text without {SEPARATOR}"
+                )
         for name in self.overrides:
             self.robot(name)
         object.__setattr__(self, "systems", dict(self.systems))
         self._check_elements()
-        object.__setattr__(self, "locked", tuple(dict.fromkeys(self.label(*self.dof(name)) for name in self.locked)))
+        # Labels in one form only: equal locks are recognised however they were spelled.
+        named = [*(self.label(*self.dof(name)) for name in self.locked), *self.base_locks]
+        object.__setattr__(self, "locked", tuple(dict.fromkeys(named)))
 
     def __repr__(self) -> str:
         parts = [f"{name} ({robot.n} joints)" for name, robot in self.systems.items()]
@@ -87,19 +100,22 @@ class World:
         object.__setattr__(self, "elements", given)
         for element in given:
             if not isinstance(element, ForceElement):
-                raise InputError(f"{quoted(element)} is no force element", place="world", hint="expected a Contact ...")
+                raise InputError(
+                    f"{quote_text(element)} is no force element", place="world", hint="expected a Contact ..."
+                )
             if [each.name for each in given].count(element.name) > 1:
                 raise InputError(f"several elements are called {element.name!r}", place="world", hint="give them names")
+            # Raises an error for a frame that no system has.
             element.frames(self)
 
     @classmethod
-    def of(cls, robots: Robot | World | Mapping[str, Robot], overrides: Overrides | None = None) -> World:
+    def from_robots(cls, robots: Robot | World | Mapping[str, Robot], overrides: Overrides | None = None) -> World:
         """A world as it is; one robot as a world of its own, with these overrides."""
         if isinstance(robots, Robot):
             return cls({robots.name: robots}, overrides={robots.name: overrides} if overrides else {})
         if not isinstance(robots, World | Mapping):
             raise InputError(
-                f"the robot is {quoted(robots)}", place="simulate", hint="expected a Robot, as load(file) gives it"
+                f"the robot is {quote_text(robots)}", place="simulate", hint="expected a Robot, as load(file) gives it"
             )
         if overrides:
             raise InputError("a world has overrides of its own", place="overrides", hint="World(..., overrides=...)")
@@ -114,8 +130,13 @@ class World:
         """Whether all forces are, between events."""
         return all(element.smooth for element in self.elements)
 
+    @property
+    def base_locks(self) -> tuple[str, ...]:
+        """Degrees of freedom that the bases of its systems do not have: see :class:`~spacearm.model.BaseConstraint`."""
+        return tuple(self.label(name, own) for name, robot in self.systems.items() for own in robot.base.locked_dofs)
+
     def with_lasting(self, elements: Sequence[ForceElement]) -> World:
-        """With those of these elements whose frames it has."""
+        """The world with those of these elements whose frames it has."""
         lasting = []
         for element in elements:
             try:
@@ -140,7 +161,7 @@ class World:
     def robot(self, system: str) -> Robot:
         if system not in self.systems:
             raise InputError(
-                f"there is no system {quoted(system)}", place="world", hint=did_you_mean(system, self.systems)
+                f"there is no system {quote_text(system)}", place="world", hint=did_you_mean(system, self.systems)
             )
         return self.systems[system]
 
@@ -149,6 +170,7 @@ class World:
         return part if len(self.systems) == 1 else f"{system}{SEPARATOR}{part}"
 
     def _find(self, name: str, what: str, parts: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+        # A short name serves where only one system has it; a full name always does.
         found = [(system, name) for system, names in parts.items() if name in names]
         system, _, part = str(name).partition(SEPARATOR)
         if part in parts.get(system, ()):
@@ -157,9 +179,9 @@ class World:
             return found[0]
         if found:
             hint = " or ".join(f"{owner}{SEPARATOR}{part}" for owner, part in found)
-            raise InputError(f"several systems have a {what} {quoted(name)}", hint=f"expected {hint}")
+            raise InputError(f"several systems have a {what} {quote_text(name)}", hint=f"expected {hint}")
         known = [self.label(owner, part) for owner, names in parts.items() for part in names]
-        raise InputError(f"there is no {what} {quoted(name)}", hint=did_you_mean(str(name), known))
+        raise InputError(f"there is no {what} {quote_text(name)}", hint=did_you_mean(str(name), known))
 
     def dof(self, name: str) -> tuple[str, str]:
         """(system, own name) of a degree of freedom."""
@@ -191,7 +213,7 @@ class World:
 
     @cached_property
     def layouts(self) -> dict[str, Layout]:
-        """Where each system's state stands."""
+        """Layout of each system's block in the flat state."""
         found: dict[str, Layout] = {}
         at = 0
         for name, robot in self.systems.items():
@@ -221,7 +243,9 @@ class World:
             )
         for name, state in states.items():
             if not isinstance(state, State):
-                raise InputError(f"the start of {name!r} is {quoted(state)}", place="world", hint="expected a State")
+                raise InputError(
+                    f"the start of {name!r} is {quote_text(state)}", place="world", hint="expected a State"
+                )
         return np.concatenate([states[name].check(robot).vector for name, robot in self.systems.items()])
 
     def states(self, vector: Array) -> dict[str, State]:

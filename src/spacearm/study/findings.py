@@ -1,4 +1,4 @@
-"""What a study found: a dataclass whose fields say what they are, and the rows, checks and pages made of it."""
+"""Findings of a study: a dataclass whose fields become rows, with the checks, limits and pages that belong to them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,20 @@ import numpy.typing as npt
 
 from spacearm.model import Robot
 from spacearm.result import Check, Checks, Figure, Limit, Row
-from spacearm.simulate.run.dataset import labelled as dataset
+from spacearm.simulate.run.dataset import label_dataset as dataset
 
 __all__ = [
-    "Findings", "Noted", "RobotFile", "agreement", "by_joint", "dataset", "largest", "row", "rows_of", "xyz",
-]  # fmt: skip
+    "Findings",
+    "IdentifiedRobotFile",
+    "NotedValue",
+    "dataset",
+    "joint_values",
+    "largest_difference",
+    "make_rows",
+    "mujoco_check",
+    "row",
+    "xyz",
+]
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,14 +34,14 @@ if TYPE_CHECKING:
 
 
 def row(unit: str = "", note: str = "", name: str | None = None, of: str | Callable[[Any], Any] | None = None) -> Any:
-    """What is a row of the result: a field of the findings or, with ``of``, what is computed from its fields.
+    """Declare a row of the result: a field of the findings or, with ``of``, a value computed from its fields.
 
-    None is no row. A table (a mapping, or findings within findings) gives a row for each entry, ``<field>.<entry>``; an
-    entry without a name is the field's own.
+    A value of None gives no row. A table (a mapping, or findings within findings) gives one row per entry,
+    ``<field>.<entry>``; an entry with an empty name takes the name of the field.
 
     Args:
-        unit, note: of the row; a :class:`Noted` value has its own.
-        name: where it is not the field's; empty, it is left out.
+        unit, note: unit and note of the row; a :class:`NotedValue` overrides them.
+        name: name of the row if it differs from the field's; if empty, it is omitted from the row's name.
         of: a function of the findings, or the path of an attribute such as ``run.time``.
     """
     about = {"unit": unit, "note": note}
@@ -48,10 +57,11 @@ class _Computed:
     of: Callable[[Any], Any]
 
     def __get__(self, found: Any, kind: type | None = None) -> Any:
+        # On the class it is its own description, on an instance the value: rows() needs the former.
         return self if found is None else self.of(found)
 
 
-class Noted(NamedTuple):
+class NotedValue(NamedTuple):
     """A value with a note or a unit of its own."""
 
     value: Any
@@ -59,23 +69,24 @@ class Noted(NamedTuple):
     unit: str = ""
 
 
-def rows_of(found: Any, name: str = "", unit: str = "", note: str = "") -> Iterator[Row]:
-    """The rows of findings, of a table or of a single value."""
-    if isinstance(found, Noted):
+def make_rows(found: Any, name: str = "", unit: str = "", note: str = "") -> Iterator[Row]:
+    """Rows of findings, of a table or of a single value."""
+    if isinstance(found, NotedValue):
         yield Row(name, found.value, found.unit or unit, note=found.note or note)
     elif isinstance(found, Mapping):
         for entry, value in found.items():
-            yield from rows_of(value, _joined(name, str(entry)), unit, note)
+            yield from make_rows(value, _join_names(name, str(entry)), unit, note)
+    # Findings within findings: names are joined by dots.
     elif isinstance(found, Findings):
         for own, (about, called) in found.rows().items():
             value = getattr(found, own)
             if value is not None:
-                yield from rows_of(value, _joined(name, own if called is None else called), **about)
+                yield from make_rows(value, _join_names(name, own if called is None else called), **about)
     else:
         yield Row(name, found, unit, note=note)
 
 
-def _joined(*parts: str) -> str:
+def _join_names(*parts: str) -> str:
     return ".".join(part for part in parts if part)
 
 
@@ -84,10 +95,10 @@ def xyz(vector: npt.ArrayLike, names: Sequence[str] = "xyz") -> dict[str, Any]:
     return dict(zip(names, vector, strict=True))  # type: ignore[arg-type]
 
 
-def by_joint(robot: Robot, values: npt.ArrayLike, per: str = "", note: str = "") -> dict[str, Noted]:
-    """A number for each joint in its unit, rad or m, with ``per`` behind it."""
+def joint_values(robot: Robot, values: npt.ArrayLike, per: str = "", note: str = "") -> dict[str, NotedValue]:
+    """One value per joint with its unit, rad or m, followed by ``per``."""
     return {
-        joint.name: Noted(value, note, joint.unit + per)
+        joint.name: NotedValue(value, note, joint.unit + per)
         for joint, value in zip(robot.joints, values, strict=True)  # type: ignore[arg-type]
     }
 
@@ -96,46 +107,49 @@ def by_joint(robot: Robot, values: npt.ArrayLike, per: str = "", note: str = "")
 CROSS_CHECK_TOLERANCE = 1e-6
 
 
-def agreement(found: CrossCheck, tolerance: float = CROSS_CHECK_TOLERANCE) -> Check:
+def mujoco_check(found: CrossCheck, tolerance: float = CROSS_CHECK_TOLERANCE) -> Check:
     """A cross-check with MuJoCo as an entry of the certificate."""
-    if not found.expressed:
+    # Not applicable is neither sound nor unsound: a missing cross-check must not look like a passed one.
+    if not found.was_run:
         return Check.not_applicable(str(found), tolerance)
     return Check(found.largest, tolerance, "", str(found))
 
 
-def largest(checked: Check | None) -> Noted | None:
-    """A cross-check as a row: the largest difference, or None with the reason; no row where there was none."""
-    return None if checked is None else Noted(checked.value if checked.applies else None, checked.note)
+def largest_difference(checked: Check | None) -> NotedValue | None:
+    """A cross-check as a row: the largest difference, or None with the reason; no row if there was no cross-check."""
+    return None if checked is None else NotedValue(checked.value if checked.applies else None, checked.note)
 
 
 @dataclass(frozen=True)
-class RobotFile:
-    """A robot to be written beside the results, if they are sound."""
+class IdentifiedRobotFile:
+    """A robot file to be written with the results, if they are sound."""
 
     name: str
     text: Callable[[], str]
-    obstacle: str = ""  # why there can be no such robot
+    obstacle: str = ""  # why the robot cannot be written
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(row, field))
 class Findings:
-    """Base of what a study finds: its subclasses are dataclasses, with fields made by :func:`row` and others.
+    """Base class of findings: subclasses become frozen dataclasses, with fields made by :func:`row` and others.
 
-    A study overrides what it has besides rows; all else is left out.
+    A study overrides the methods for what it has besides rows.
     """
 
     def __init_subclass__(cls) -> None:
+        # Every subclass is a dataclass without a decorator of its own.
         dataclass(frozen=True, kw_only=True, eq=False)(cls)
 
     @classmethod
     def rows(cls) -> dict[str, tuple[dict[str, str], str | None]]:
-        """Unit and note, and the name where it is another, of each attribute that is a row."""
+        """Unit and note of each attribute that is a row, and its name if that differs from the attribute's."""
         own = fields(cls)  # type: ignore[arg-type]
         given = {f.name: (f.metadata["row"], f.metadata["name"]) for f in own if "row" in f.metadata}
+        # Declared fields first, then computed ones: the order of the rows on the page.
         return given | {name: (c.row, c.name) for name, c in vars(cls).items() if isinstance(c, _Computed)}
 
     def title(self) -> str:
-        """Head of the page, where the file has none."""
+        """Title of the page, if the file has none."""
         return ""
 
     def headline(self) -> str:
@@ -143,7 +157,7 @@ class Findings:
         return ""
 
     def summary(self) -> str:
-        """A few sentences, blank lines between paragraphs."""
+        """Summary in a few sentences; blank lines separate paragraphs."""
         return ""
 
     def certificate(self) -> Mapping[str, Checks]:
@@ -154,22 +168,26 @@ class Findings:
         """Limits that decide the verdict, the worst first."""
         return ()
 
+    def decides(self) -> bool:
+        """Whether the limits decide on a go."""
+        return False
+
     def settings(self) -> Mapping[str, Any]:
-        """What was chosen, besides the robot."""
+        """Settings of the study, besides the robot."""
         return {}
 
     def data(self) -> xr.Dataset | None:
-        """Curves and maps."""
+        """Curves and maps as a dataset."""
         return None
 
     def figures(self) -> Sequence[Figure]:
-        """In the order in which they are to be read."""
+        """Figures in reading order."""
         return ()
 
     def scene(self) -> Scene | None:
-        """What the study's runs look like."""
+        """3-D scene of the study's runs."""
         return None
 
-    def robot_file(self) -> RobotFile | None:
-        """A robot that the study identified."""
+    def robot_file(self) -> IdentifiedRobotFile | None:
+        """The robot that the study identified."""
         return None

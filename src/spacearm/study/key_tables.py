@@ -1,4 +1,4 @@
-"""The tables and keys of a scenario file as its study declares them: for the command line and for the documentation."""
+"""Tables and keys of a scenario file as its study declares them, for the command line and the documentation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pydantic.fields import FieldInfo
 
 from spacearm.errors import InputError, did_you_mean
 from spacearm.model.toml_errors import table_in
-from spacearm.model.toml_schema import RobotFile, Table
+from spacearm.model.toml_schema import RobotFile, TomlTable
+from spacearm.study.keys import RobotTable
 from spacearm.study.scenario import STUDIES
 
-#: Files that are no study's.
-OTHER_FILES = {"campaign": "spacearm.campaign.plan:CampaignFile"}
+#: Files that do not belong to a study, and the table of a robot, which all studies have.
+OTHER_FILES = {"campaign": "spacearm.campaign.plan:CampaignFile", "robot": "spacearm.study.keys:RobotTable"}
 
 
 @dataclass(frozen=True)
@@ -24,21 +25,21 @@ class KeyRow:
 
     name: str
     meaning: str
-    default: str  # as TOML has it; "required", or empty where there is none
+    default: str  # in TOML; "required", or empty if there is none
     choices: tuple[str, ...] = ()
-    table: str = ""  # heading of the table that it holds, if any
+    table: str = ""  # heading of the table that the key holds, if any
 
 
 @dataclass(frozen=True)
 class KeyTable:
-    """A table of a file: its heading in brackets (empty for the top of the file), what it is, its keys."""
+    """A table of a file: its heading in brackets (empty at the top of the file), its description, its keys."""
 
     heading: str
     about: str
     rows: tuple[KeyRow, ...]
 
     def markdown(self) -> str:
-        """As a table in Markdown."""
+        """The table in Markdown."""
         lines = ["| key | meaning | default |", "|---|---|---|"]
         for row in self.rows:
             words = [row.meaning, ", ".join(f'`"{choice}"`' for choice in row.choices)]
@@ -50,10 +51,10 @@ class KeyTable:
 
 
 def key_tables(name: str) -> list[KeyTable]:
-    """The tables of a study's scenario file, or of a ``campaign`` file, from the top inwards.
+    """Tables of the scenario file of a study, of a ``campaign`` file, or of a ``robot`` in them, outermost first.
 
     Raises:
-        InputError: where there is no such file.
+        InputError: there is no such file.
     """
     known = {**STUDIES, **OTHER_FILES}
     if name not in known:
@@ -64,14 +65,17 @@ def key_tables(name: str) -> list[KeyTable]:
     return found
 
 
-def _collect(table: type[Table], path: str, several: bool, found: list[KeyTable], seen: set[type[Table]]) -> None:
-    """Append a table and, behind it, each table in it that has not been listed yet."""
+def _collect(
+    table: type[TomlTable], path: str, several: bool, found: list[KeyTable], seen: set[type[TomlTable]]
+) -> None:
+    """Append a table, followed by each table in it that has not been listed yet."""
     seen.add(table)
     rows, inner = [], []
     for name, field in table.model_fields.items():
         held = table_in(field.annotation)
         heading = ""
-        if held is not None and held is not RobotFile:
+        # Robots have a page of their own: their tables would be repeated in every study.
+        if held is not None and not issubclass(held, (RobotFile, RobotTable)):
             many, place = "list" in str(field.annotation), f"{path}.{name}".lstrip(".")
             heading = f"[[{place}]]" if many else f"[{place}]"
             inner.append((held, place, many))
@@ -79,6 +83,7 @@ def _collect(table: type[Table], path: str, several: bool, found: list[KeyTable]
     bracketed = (f"[[{path}]]" if several else f"[{path}]") if path else ""
     found.append(KeyTable(bracketed, (table.__doc__ or "").split("\n")[0], tuple(rows)))
     for held, place, many in inner:
+        # A table that several others hold is listed once.
         if held not in seen:
             _collect(held, place, many, found, seen)
 
@@ -91,5 +96,6 @@ def _row(name: str, field: FieldInfo, heading: str) -> KeyRow:
         default = "required"
     else:
         value = field.get_default(call_default_factory=True)
+        # Tables are documented by their own heading.
         default = "" if heading or value in (None, "", [], {}) else json.dumps(value)
     return KeyRow(name, meaning, default, tuple(each for each in choices if isinstance(each, str)), heading)

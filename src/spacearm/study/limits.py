@@ -1,4 +1,4 @@
-"""Limits of a robot's joints against what a run used of them: range, rate or speed, torque or force."""
+"""Joint limits compared with their use in a run: range, rate, torque or force."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from spacearm.typing import Array
 
 
 class RangeUse(NamedTuple):
-    """How far joints go from the middle of their range, and how far they may; infinite where they have no range."""
+    """Largest excursion of joints from the middle of their range, and the permitted one; infinite without a range."""
 
     used: Array
     half: Array
 
 
 def range_use(lower: npt.ArrayLike, upper: npt.ArrayLike, lowest: npt.ArrayLike, highest: npt.ArrayLike) -> RangeUse:
-    """How joints that go from ``lowest`` to ``highest`` use their ranges ``lower`` to ``upper``; all (n,), rad or m.
+    """Use of the ranges ``lower`` to ``upper`` by joints that move from ``lowest`` to ``highest``; (n,), rad or m.
 
-    A range with one end counts from 1 rad or 1 m inside that end.
+    For a range with one end, the excursion is measured from 1 rad or 1 m inside that end.
     """
     low, high = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
+    # Room to the nearer end; used = half - room, so that the margin is the same at both ends.
     left = np.minimum(high - np.asarray(highest), np.asarray(lowest) - low)
+    # A range without width would give infinite shares.
     half = np.where(np.isfinite(high - low), np.maximum(0.5 * (high - low), LIMIT_SLACK), 1.0)
     bounded = np.isfinite(low) | np.isfinite(high)
     return RangeUse(np.where(bounded, half - left, 0.0), np.where(bounded, half, np.inf))
@@ -45,14 +47,16 @@ def joint_limits(
     crossings: Mapping[str, float] | None = None,
     prefix: str = "",
 ) -> list[Limit]:
-    """The limits of a robot's joints, the worst first; a joint without limits has none.
+    """Limits of a robot's joints, worst first; joints without limits are omitted.
 
     Args:
-        times: of the samples (T,), s.
-        positions, rates: of the joints (T, n), rad or m.
-        efforts: what drives give (T, n), N m or N. They count while a joint moves: what rests may be held by a brake.
-        crossings: joint to the time (s) at which it first left its range, where that is known better than from samples.
-        prefix: of the joints' names.
+        times: times of the samples (T,), s.
+        positions, rates: joint positions and rates (T, n), rad or m, rad/s or m/s.
+        efforts: drive torques or forces (T, n), N m or N. They count only while a joint moves: at rest a brake may hold
+            it.
+        crossings: joint name to the time (s) at which it first left its range, if known more precisely than from
+            samples.
+        prefix: prefix of the joint names.
     """
     found: list[Limit] = []
     for k, joint in enumerate(robot.joints):
@@ -63,10 +67,12 @@ def joint_limits(
             first = (crossings or {}).get(joint.name)
             found.append(_limit("range", used, float(half), times, joint.unit, name, first))
         if 0.0 < bounds.velocity < np.inf:
+            # Names as users know them; both are joint rates.
             called = "speed" if wheel else "rate"
             found.append(_limit(called, np.abs(rates[:, k]), bounds.velocity, times, f"{joint.unit}/s", name))
         if efforts is not None and 0.0 < bounds.effort < np.inf:
             called, unit = ("torque", "N m") if joint.unit == "rad" else ("force", "N")
+            # A braked joint has a rate of exactly zero.
             given = np.where(rates[:, k] != 0.0, np.abs(efforts[:, k]), 0.0)
             found.append(_limit(called, given, bounds.effort, times, unit, name))
     return worst_first(found)
@@ -75,9 +81,10 @@ def joint_limits(
 def _limit(
     name: str, used: Array, limit: float, times: Array, unit: str, what: str, crossing: float | None = None
 ) -> Limit:
-    """The most of ``used`` (T,) against a limit: when it was broken first, or when it was nearest."""
+    """Largest value of ``used`` (T,) against a limit, with the time of the first violation or closest approach."""
     most, over = float(np.max(used)), np.flatnonzero(used > limit * (1.0 + LIMIT_SLACK))
     time = float(times[over[0] if over.size else int(np.argmax(used))])
+    # An event has seen what the samples missed: the limit counts as just broken.
     if crossing is not None and most < limit * (1.0 - LIMIT_SLACK):
         most = limit * (1.0 + 2.0 * LIMIT_SLACK)  # between samples
     if crossing is not None and most > limit * (1.0 + LIMIT_SLACK):
@@ -86,24 +93,26 @@ def _limit(
 
 
 def worst_first(limits: Iterable[Limit]) -> list[Limit]:
-    """Sorted by margin, each limit of each joint once: the worst of several tracks."""
+    """Limits sorted by margin, with one entry per limit and joint: the worst of several tracks."""
     found: dict[tuple[str, str], Limit] = {}
     for limit in sorted(limits, key=lambda limit: limit.margin):
+        # Sorted by margin before: the first of each is the worst.
         found.setdefault((limit.name, limit.what), limit)
     return list(found.values())
 
 
 def run_limits(run: Run) -> list[Limit]:
-    """The limits of all joints of a run, the worst first; joints of further systems are called ``system/joint``."""
+    """Limits of all joints of a run, worst first; joints of further systems are named ``system/joint``."""
     crossed: dict[str, float] = {}
+    # The first crossing of each joint: located by the solver, more exact than samples.
     for event in run.events_of("limit"):
         crossed.setdefault(event.name, event.time)
     return worst_first(
-        limit for track in run.tracks for limit in _of_track(track, crossed, track.name != run.tracks[0].name)
+        limit for track in run.tracks for limit in _track_limits(track, crossed, track.name != run.tracks[0].name)
     )
 
 
-def _of_track(track: Track, crossed: Mapping[str, float], further: bool) -> Iterator[Limit]:
+def _track_limits(track: Track, crossed: Mapping[str, float], further: bool) -> Iterator[Limit]:
     robot, at = track.robot, Layout(track.robot.n)
     if not robot.n or not len(track.times):
         return

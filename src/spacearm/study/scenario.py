@@ -1,4 +1,4 @@
-"""Scenario files: which study, which robot, what happens to it; read, run and made a result of in one way for all."""
+"""Scenario files: study, robot and tables. Reading, running and the result are common to all studies."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any, ClassVar, NamedTuple
 
 from spacearm.errors import InputError, SimulationError, SpacearmError, did_you_mean
 from spacearm.model import Robot
-from spacearm.model.document import at, find_robot, read_document, validated
+from spacearm.model.document import error_context, read_document, validate_tables
+from spacearm.model.mounts import assemble_robot
 from spacearm.model.toml_read import SCENARIO_FILE
 from spacearm.model.toml_schema import Name
 from spacearm.result import Certificate, Result, Row
-from spacearm.simulate.ensemble.lanes import ALONE, LanesError
-from spacearm.simulate.ensemble.side_by_side import LaneRun
+from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
 from spacearm.simulate.state import State
-from spacearm.study.findings import Findings, RobotFile, rows_of
-from spacearm.study.keys import Table, key, question_angles
+from spacearm.study.findings import Findings, IdentifiedRobotFile, make_rows
+from spacearm.study.keys import RobotTable, ScenarioTable, key, warn_of_large_angles
 
 Progress = Callable[[float, str], None]
 
-#: Name in the file to module and class.
+#: Name of a study in files, and its module and class.
+# As text: a study's module is imported only when a file names it, which keeps the command line fast.
 STUDIES = {
     "motion": "spacearm.motion.scenario:MotionFile",
     "workspace": "spacearm.control.workspace_file:WorkspaceFile",
@@ -31,70 +33,92 @@ STUDIES = {
     "capture": "spacearm.capture.scenario:CaptureFile",
     "inertia-identification": "spacearm.identify.inertia.scenario:InertiaFile",
     "joint-identification": "spacearm.identify.joint.scenario:JointFile",
+    "ground-identification": "spacearm.identify.ground.scenario:GroundFile",
     "mission": "spacearm.mission.scenario:MissionFile",
+    "validation": "spacearm.validation.scenario:ValidationFile",
 }
 
 
 def register(name: str, place: str) -> None:
-    """Make a study of another package known: its name in scenario files, and ``module:class`` of its file."""
+    """Register a study of another package: its name in scenario files, and ``module:class`` of its file."""
     STUDIES[name] = place
 
 
 @dataclass(frozen=True)
 class Session:
-    """One run of a scenario: where files are looked for, what was asked for on the command line."""
+    """Context of one run of a scenario: folder for files, options of the command line, progress."""
 
     folder: Path
     cross_check: bool = False
-    tell: Progress = lambda share, what: None
+    report_progress: Progress = lambda share, what: None
     robots: Mapping[str, Robot] = field(default_factory=dict)
 
-    def robot(self, name: str, place: str = "robot") -> Robot:
-        """One of ``robots``, of a file relative to the scenario's folder, or of the catalogue."""
-        with at(place):
-            return self.robots[name] if name in self.robots else find_robot(name, self.folder)
+    def robot(self, source: RobotTable | str, place: str = "robot", *, any_base: bool = False) -> Robot:
+        """A robot from ``robots``, from a file relative to the scenario's folder, or from the catalogue, with mounts.
 
-    def part(self, low: float, high: float, what: str) -> Callable[[float, float], None]:
-        """Progress of a part of the work, as ``done, total``, on the scale of the whole."""
-        return lambda done, total: self.tell(
+        ``any_base``: whether the study supports bases that are not free.
+        """
+        with error_context(place):
+            table = RobotTable.from_key(source)
+            # Robots given by the caller (campaigns vary them) take precedence over files.
+            robot = assemble_robot(table, self.folder, self.robots.get(table.file))
+            if not (any_base or robot.base.is_free):
+                raise InputError(
+                    f"the base of {robot.name!r} is {robot.base.kind}: this study knows free ones",
+                    hint='expected a robot without [base], or study = "motion"',
+                )
+            return robot
+
+    def partial_progress(self, low: float, high: float, what: str) -> Callable[[float, float], None]:
+        """Progress function of a part of the work, called with ``done, total``, on the scale of the whole."""
+        return lambda done, total: self.report_progress(
             low + (high - low) * done / max(total, 1e-300), f"{what}: {done:.4g} of {total:.4g}"
         )
 
 
-class StudyFile(Table):
+class StudyFile(ScenarioTable):
     """The whole scenario file of a study."""
 
-    #: Whether a cross-check needs MuJoCo; where it is missing, that is reported before the run.
+    #: Whether a cross-check needs MuJoCo; if MuJoCo is missing, that is reported before the run.
     needs_mujoco: ClassVar[bool] = True
 
-    study: Name = key("motion", "which study")
-    robot: Name = key(what="a robot file, relative to the scenario, or a name of the catalogue")
-    title: Name = key("", "head of the page")
+    study: Name = key("motion", "name of the study")
+    robot: RobotTable = key(
+        what="robot file, relative to the scenario, or a name in the catalogue; or a table: `spacearm keys robot`"
+    )
+    title: Name = key("", "title of the page")
 
     def solve(self, session: Session) -> Findings:
-        """The study itself."""
+        """Run the study and return its findings."""
         raise NotImplementedError
 
-    def lane(self, session: Session) -> Lane:
-        """The same as a run that can be made beside others."""
-        raise LanesError(f"is {self.study!r}, whose runs cannot be made side by side", place="study",
-                         hint=f'expected study = "motion" with method.kind = "rk4"; or {ALONE}')  # fmt: skip
+    def prepare_vectorised(self, session: Session) -> VectorisedStudy:
+        """The scenario as one lane of a vectorised batch."""
+        raise VectorisedError(
+            f"is {self.study!r}, whose runs cannot be vectorised",
+            place="study",
+            hint=f'expected study = "motion" with method.kind = "rk4"; or {RUN_WITHOUT_DEVICE}',
+        )
 
 
-class Lane(NamedTuple):
-    """A run to be made beside others, and what the study finds in its end."""
+class VectorisedStudy(NamedTuple):
+    """A run for a vectorised batch, and the function that evaluates its final state."""
 
-    run: LaneRun
-    found: Callable[[State], Findings]
+    run: VectorisedRun
+    make_findings: Callable[[State], Findings]
 
 
-def study_of(path: str | Path) -> str:
-    """The study that a scenario file is for, an :class:`InputError` if there is no such."""
+def read_study_name(path: str | Path) -> str:
+    """Name of the study of a scenario file.
+
+    Raises an :class:`InputError` if there is no such study.
+    """
     path = Path(path)
     try:
         return _study(_read(path))
     except InputError as error:
-        raise error if error.file is not None else error.in_file(path) from None
+        # An error of a file within the scenario names that file already.
+        raise error if error.file is not None else error.with_file(path) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -112,8 +136,8 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
     """Run the scenario in a file.
 
     Raises:
-        InputError: with file and place, whatever is wrong with the file.
-        SimulationError: with the same, where a run could not go on.
+        InputError: something is wrong with the file; states file and place.
+        SimulationError: a run could not continue; states file and place.
     """
     path = Path(path)
     document = _read(path)
@@ -123,12 +147,13 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
     except SpacearmError as error:
         if error.file is None:
             error.place = error.place or f"study {document.get('study', 'motion')!r}"  # never a file alone
-            raise error.in_file(path) from error.__cause__
+            raise error.with_file(path) from error.__cause__
         raise
+    # A user can mend this by other keys: an error of the scenario, not a traceback.
     except MemoryError as error:
-        hint = "expected fewer samples, runs or pixels"
+        hint = "reduce the number of samples, runs or pixels"
         place = f"study {document.get('study', 'motion')!r}"
-        raise SimulationError(f"the memory does not suffice: {error}", place=place, file=path, hint=hint) from error
+        raise SimulationError(f"out of memory: {error}", place=place, file=path, hint=hint) from error
 
 
 def run_document(
@@ -139,20 +164,21 @@ def run_document(
     progress: Progress | None = None,
     robots: Mapping[str, Robot] | None = None,
 ) -> Result:
-    """Run the scenario of these tables.
+    """Run the scenario given as tables.
 
     Args:
-        folder: where relative files are looked for.
-        robots: by the names that the scenario has for them, in place of files and the catalogue.
+        folder: folder to which file names are relative.
+        robots: robots by the names that the scenario uses, in place of files and the catalogue.
     """
     session = Session(folder, cross_check, progress or (lambda share, what: None), robots or {})
     file, found = solve_document(document, session)
-    session.tell(0.95, "drawing")
+    # Figures are made last: campaigns skip them.
+    session.report_progress(0.95, "drawing")
     result = Result(
         _study(document),
-        tuple(rows_of(found)),
+        tuple(make_rows(found)),
         Certificate(found.certificate()),
-        {"robot": file.robot, **found.settings()},
+        {"robot": str(file.robot), **found.settings()},
         found.data(),
         found.figures(),
         file.title or found.title(),
@@ -160,32 +186,35 @@ def run_document(
         headline=found.headline(),
         scene=found.scene(),
         limits=found.limits(),
+        go=found.decides(),
     )
     robot = found.robot_file()
     return result if robot is None else with_robot(result, robot)
 
 
 def study_file(document: dict[str, Any]) -> StudyFile:
-    """The scenario of these tables, checked."""
+    """Scenario file object of these tables, validated."""
     module, _, name = STUDIES[_study(document)].partition(":")
     kind: type[StudyFile] = getattr(import_module(module), name)
-    file = validated(kind, document)
-    question_angles(file)
+    file = validate_tables(kind, document)
+    warn_of_large_angles(file)
     return file
 
 
 def solve_document(document: dict[str, Any], session: Session) -> tuple[StudyFile, Findings]:
-    """The file of these tables and what its study finds; nothing is drawn."""
+    """Scenario file object of these tables and the findings of its study; no figures are made."""
     file = study_file(document)
     if session.cross_check and file.needs_mujoco:
-        from spacearm.simulate.check.mujoco_twin import load_mujoco
+        from spacearm.simulate.check.mujoco_model import load_mujoco
 
+        # Before the run: a missing package should not be found after an hour.
         load_mujoco()
     return file, file.solve(session)
 
 
-def with_robot(result: Result, robot: RobotFile) -> Result:
-    """The result with a robot file, or with the reason why there is none."""
+def with_robot(result: Result, robot: IdentifiedRobotFile) -> Result:
+    """The result with a robot file, or with the reason why none was written."""
+    # A robot file is read by other studies: nothing unsound may get into it.
     why = robot.obstacle or ("" if result.sound else "the result is not sound")
     if not why:
         files = {**result.files, robot.name: robot.text()}

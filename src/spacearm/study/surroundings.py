@@ -1,4 +1,4 @@
-"""What else is in the world of a run: further systems, contacts between shapes, stops, gravity, an orbit, a latch."""
+"""Other contents of the world: further systems, contacts between shapes, stops, gravity, an orbit, a latch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from spacearm.checks import known
+from spacearm.checks import check_name
 from spacearm.errors import InputError
 from spacearm.mechanics import shapes
 from spacearm.model import Frame, Pose, Robot
-from spacearm.model.document import at
+from spacearm.model.document import error_context
 from spacearm.model.rotations import rotation_from_rpy
-from spacearm.model.toml_schema import Name, Number, Vector3
+from spacearm.model.toml_schema import BaseKey, BaseTable, Name, Number, Vector3
+from spacearm.model.toml_values import base_of
 from spacearm.simulate import (
     Attach,
     Bushing,
@@ -24,67 +25,86 @@ from spacearm.simulate import (
     Contact,
     Detach,
     Disconnect,
+    Drag,
     ForceElement,
     Gravity,
-    Here,
     JointStops,
-    On,
+    Lock,
     Orbit,
     Phase,
+    Pin,
+    RunContext,
+    ShapeOnFrame,
     World,
     gate,
 )
 from spacearm.simulate.run.chain import Item, Phases
-from spacearm.study import Session, Table, key
+from spacearm.study import ScenarioTable, Session, key
+from spacearm.study.keys import RobotTable
 from spacearm.study.tables import ShapedBodyTable, StartTable
 
-#: Systems and contacts that a file may have: all are one program.
+#: Largest number of systems and of contacts in a file: they are all compiled into one program.
 MOST = 100
 
 
-class PlacedKeys(Table):
-    """Where something lies."""
+#: Meaning of the key ``base`` of a robot.
+BASE_MEANING = (
+    "how the base may move: `free`, `planar` (an air-bearing table), `rail`, `held`, or "
+    "`{ kind = \"planar\", axis = [0, 0, 1] }` with the normal or the rail's direction in base axes; as in the robot's "
+    "file if omitted"
+)
+
+
+def with_base(robot: Robot, table: BaseTable | None) -> Robot:
+    """The robot with the base of this table, or its own."""
+    return robot if table is None else robot.replace(base=base_of(table, "base"))
+
+
+class PoseKeys(ScenarioTable):
+    """A pose."""
 
     position: Vector3 = key([0.0, 0.0, 0.0], "m")
     rpy: Vector3 | None = key(None, "roll, pitch, yaw about fixed axes, rad")
     rpy_deg: Vector3 | None = None
 
     def pose(self) -> Pose:
-        turn = self.si("rpy")
+        turn = self.si_value("rpy")
         return Pose(np.eye(3) if turn is None else rotation_from_rpy(turn), np.array(self.position))
 
 
-class FrameTable(PlacedKeys):
+class BodyFrameTable(PoseKeys):
     """A frame on a rigid body."""
 
     name: Name
 
 
-class SystemTable(Table):
+class SystemTable(ScenarioTable):
     """A further system: a robot, or a rigid body."""
 
     either: ClassVar = (("robot", "body"),)
 
-    name: Name = key(what="in front of its parts' names: `<name>/<part>`")
-    robot: Name | None = key(None, "a robot file, relative to the scenario, or a name of the catalogue")
-    body: ShapedBodyTable | None = key(None, "a rigid body instead, called `body`")
-    frame: list[FrameTable] = key([], "frames on that body")
+    name: Name = key(what="prefix of its part names: `<name>/<part>`")
+    robot: RobotTable | None = key(None, "robot file, relative to the scenario, or a name in the catalogue; or a table")
+    body: ShapedBodyTable | None = key(None, "a rigid body in place of a robot; its name is `body`")
+    frame: list[BodyFrameTable] = key([], "frames on that body")
+    base: BaseKey | None = key(None, BASE_MEANING)
     start: StartTable = key(StartTable(), "state at time zero")
 
-    def made(self, session: Session) -> Robot:
+    def make_robot(self, session: Session) -> Robot:
         """The robot."""
         if self.robot is not None:
+            # Frames are a part of a robot file, where other studies find them too.
             if self.frame:
-                raise InputError("frames of a robot stand in its file", place="frame", hint="give them there")
-            return session.robot(self.robot)
+                raise InputError("frames of a robot belong in its file", place="frame", hint="define them there")
+            return with_base(session.robot(self.robot, any_base=True), self.base)
         if self.body is None:
             raise InputError("neither 'robot' nor 'body' is given", hint="expected one")
         frames = tuple(Frame(each.name, "body", each.pose()) for each in self.frame)
-        body = self.body.located(session.folder).body_of("body", "body", self.name)
-        return Robot(self.name, (body,), (), frames)
+        body = self.body.locate_meshes(session.folder).body_of("body", "body", self.name)
+        return with_base(Robot(self.name, (body,), (), frames), self.base)
 
 
-class SideTable(PlacedKeys):
+class ContactShapeTable(PoseKeys):
     """A shape on a frame, or fixed in the world."""
 
     uses: ClassVar = {
@@ -92,65 +112,71 @@ class SideTable(PlacedKeys):
         for name, kind in shapes.SHAPES.items()
     } | {"collision": ("frame",)}
 
-    frame: Name | None = key(None, "of a system; without it the shape is fixed in the world, at `position` and `rpy`")
-    kind: Literal["sphere", "plane", "disc", "capsule", "cylinder", "box", "cone", "hole", "ring", "collision"] = key(
-        what="its shape; `collision`: all those that the frame's body has in its robot file"
+    frame: Name | None = key(
+        None, "frame of a system; if omitted, the shape is fixed in the world at `position` and `rpy`"
     )
-    radius: Number | None = key(None, "m; of a ring, of its middle line")
-    length: Number | None = key(None, "along z, m; of a cone from throat to mouth")
-    x: Number | None = key(None, "edge of a box, m")
-    y: Number | None = key(None, "the same")
-    z: Number | None = key(None, "the same")
+    kind: Literal["sphere", "plane", "disc", "capsule", "cylinder", "box", "cone", "hole", "ring", "collision"] = key(
+        what="shape; `collision`: all collision shapes of the frame's body in its robot file"
+    )
+    radius: Number | None = key(None, "m; of a ring, radius of its centre line")
+    length: Number | None = key(None, "along z, m; of a cone, from throat to mouth")
+    x: Number | None = key(None, "edge of a box along x, m")
+    y: Number | None = key(None, "edge of a box along y, m")
+    z: Number | None = key(None, "edge of a box along z, m")
     throat: Number | None = key(None, "radius of a cone at z = 0, m")
     mouth: Number | None = key(None, "radius of a cone at z = length, m")
-    depth: Number | None = key(None, "of a hole, m")
+    depth: Number | None = key(None, "depth of a hole, m")
     tube: Number | None = key(None, "half the thickness of a ring, m")
 
-    def sides(self, world: World) -> list[On]:
-        """One shape, or all that a body has in its file."""
+    def contact_shapes(self, world: World) -> list[ShapeOnFrame]:
+        """The shape, or all collision shapes that a body has in its file."""
         if self.kind != "collision":
             return [self.make()]
-        found = [] if self.frame is None else On.collision(world, self.frame)
+        found = [] if self.frame is None else ShapeOnFrame.from_collision_shapes(world, self.frame)
         if not found:
             raise InputError(
                 f"{self.frame or 'the world'!r} has no collision shapes",
                 place="frame",
-                hint="expected a body with some",
+                hint="expected a body that has some",
             )
         return found
 
-    def make(self) -> On:
+    def make(self) -> ShapeOnFrame:
         kind = shapes.SHAPES[self.kind]
         sizes = {each.name: getattr(self, each.name) for each in fields(kind)}
         for name, size in sizes.items():
             if size is None:
                 raise InputError(f"{name!r} of a {self.kind} is missing", hint=f"expected {', '.join(sizes)}, in m")
-        if self.frame is not None and (self.given("position") or self.si("rpy") is not None):
-            raise InputError("both a frame and a place in the world are given", hint="expected one")
-        return On(self.pose() if self.frame is None else self.frame, kind(**sizes))
+        # A shape on a frame is placed by that frame.
+        if self.frame is not None and (self.has_key("position") or self.si_value("rpy") is not None):
+            raise InputError("both a frame and a pose in the world are given", hint="expected one")
+        return ShapeOnFrame(self.pose() if self.frame is None else self.frame, kind(**sizes))
 
 
-class ContactTable(Table):
+class ContactPairTable(ScenarioTable):
     """Two shapes that may touch."""
 
-    name: Name = key("", "in events and results")
-    first: SideTable
-    second: SideTable
-    stiffness: Number = key(what="N/m; of law hertz N/m^1.5")
+    name: Name = key("", "name in events and results")
+    first: ContactShapeTable
+    second: ContactShapeTable
+    stiffness: Number = key(what="N/m; for law hertz N/m^1.5")
     restitution: Number = key(1.0, "0 to 1")
     friction: Number = key(0.0, "Coulomb's coefficient")
     law: Literal["linear", "hertz"] = key("linear")
-    tangential: Number | None = key(None, "stiffness while surfaces stick, N/m; 20 times a linear one where left out")
-    patch: Number = key(0.0, "effective radius of friction about the normal, m; a point has none")
-    slowest: Number = key(1e-3, "m/s; slower touches do not bounce")
+    tangential: Number | None = key(
+        None, "tangential stiffness while surfaces stick, N/m; 20 times the linear stiffness if omitted"
+    )
+    patch: Number = key(0.0, "effective radius for torsional friction about the normal, m; zero for a point contact")
+    slowest: Number = key(1e-3, "m/s; slower impacts do not rebound")
 
     def contacts(self, world: World) -> list[Contact]:
-        """One contact, or one for each pair of collision shapes, with a number behind its name."""
+        """The contact, or one for each pair of collision shapes, numbered."""
         law = self.options("stiffness", "restitution", "friction", "law", "tangential", "patch", "slowest")
         sides = []
         for which, side in (("first", self.first), ("second", self.second)):
-            with at(which):
-                sides.append(side.sides(world))
+            with error_context(which):
+                sides.append(side.contact_shapes(world))
+        # Collision shapes of two bodies: every one may touch every other.
         pairs = [(a, b) for a in sides[0] for b in sides[1]]
         if len(pairs) == 1:
             return [Contact(*pairs[0], **law, name=self.name)]
@@ -158,7 +184,7 @@ class ContactTable(Table):
         return [Contact(*pair, **law, name=f"{name}.{k + 1}") for k, pair in enumerate(pairs)]
 
 
-class StopsTable(Table):
+class StopsTable(ScenarioTable):
     """Stops at joint limits."""
 
     joints: list[Name] = key(what="joints with limits")
@@ -169,43 +195,90 @@ class StopsTable(Table):
         return JointStops(self.joints, self.stiffness, self.restitution)
 
 
-class LatchTable(Table):
-    """A system is caught when a frame comes within a gate: both are one from then on, or held softly."""
+class DragTable(ScenarioTable):
+    """Viscous drag on a frame, against its velocity in the world."""
 
-    guest: Name = key(what="the system that is caught")
-    frame: Name = key(what="what it is attached to")
-    at: Name = key(what="frame of the guest that has to be within the gate")
+    frame: Name = key(what="frame on which it acts; a body's name is its frame")
+    linear: Number = key(0.0, "N s/m")
+    angular: Number = key(0.0, "N m s/rad")
+    name: Name = key("", "in messages; `drag` and its number if omitted")
+
+    def element(self, number: int) -> Drag:
+        """The force element; ``number`` is its place in the file."""
+        return Drag(self.frame, self.linear, self.angular, self.name or f"drag{number}")
+
+
+class PinTable(ScenarioTable):
+    """A grasp that holds a point and lets the guest rotate about an axis."""
+
+    axis: Vector3 = key([0.0, 0.0, 1.0], "in the axes of the latch's `frame`")
+    stiffness: Number = key(0.0, "stiffness of a torsional spring that is relaxed at the capture, N m/rad")
+    damping: Number = key(0.0, "N m s/rad")
+    friction: Number = key(0.0, "torque at which it slips, N m")
+    static: Number | None = key(None, "torque at which it breaks loose, N m; as `friction` if omitted")
+    lock: Name | None = key(None, "name of the phase before which it is locked: both are rigidly joined from then on")
+
+    def make(self) -> Pin:
+        with error_context("pin"):
+            return Pin(self.axis, self.stiffness, self.damping, self.friction, self.static)
+
+
+class LatchTable(ScenarioTable):
+    """Captures a system when a frame comes within a gate, and holds it rigidly, by a pin, or by spring and damper."""
+
+    either: ClassVar = (("stiffness", "pin"),)
+
+    guest: Name = key(what="the captured system")
+    frame: Name = key(what="frame to which it is attached")
+    at: Name = key(what="frame of the guest that must enter the gate")
     distance: Number = key(what="m")
-    angle: Number | None = key(None, "between the z axis of one frame and the opposite of the other's, rad")
+    angle: Number | None = key(
+        None, "largest angle between the z axis of one frame and the negative z axis of the other, rad"
+    )
     angle_deg: Number | None = None
     speed: Number = key(math.inf, "m/s")
-    stiffness: list[Number] | None = key(None, "a soft latch: along and about x, y, z of `frame`, N/m and N m/rad")
-    damping: list[Number] = key([0.0] * 6, "of a soft latch, N s/m and N m s/rad")
-    release: Name | None = key(None, "name of the phase before which it is let go again")
+    stiffness: list[Number] | None = key(
+        None, "stiffness of a compliant latch along and about x, y, z of `frame`, N/m and N m/rad"
+    )
+    damping: list[Number] = key([0.0] * 6, "damping of a compliant latch, N s/m and N m s/rad")
+    pin: PinTable | None = key(None, "a latch that lets the guest rotate: its joint is `<guest>.pin`")
+    release: Name | None = key(None, "name of the phase before which it is released")
 
     def change(self) -> Change:
-        """What happens at the catch."""
+        """The change of the world at the capture."""
+        if self.pin is not None:
+            return Attach(self.guest, self.frame, kind="pin", pin=self.pin.make())
         if self.stiffness is None:
             return Attach(self.guest, self.frame)
         return Connect(Bushing(self.frame, self.at, self.stiffness, self.damping, name="latch"))
 
     def chain(self, world: World, phases: Sequence[Phase]) -> Phases:
-        """The phases, with the catch between them: the phase that it ends is cut short, the others follow."""
-        angle = self.si("angle")
-        with at("latch"):
+        """The phases, with the capture between them: it ends a phase early, and the remaining phases follow."""
+        angle = self.si_value("angle")
+        with error_context("latch"):
             caught = gate(world, self.frame, self.at, self.distance, math.pi if angle is None else angle, self.speed)
+            # An unknown guest is an error now, not when the gate is reached.
             world.robot(self.guest)
+            # A rigid or pinned guest is detached, a compliant latch is removed as a force element.
             change, parting = self.change(), Detach(self.guest) if self.stiffness is None else Disconnect("latch")
-            if self.release is not None:
-                known(self.release, [phase.name for phase in phases if phase.name], "phase", place="release")
+            lock = None if self.pin is None else self.pin.lock
+            for place, name in (("release", self.release), ("pin.lock", lock)):
+                if name is not None:
+                    check_name(name, [phase.name for phase in phases if phase.name], "phase", place=place)
 
-        def items(here: Here) -> Iterator[Item]:
-            latched = over = False
+        def items(here: RunContext) -> Iterator[Item]:
+            # State of the latch while the run goes on: the generator is resumed after each phase.
+            latched = over = locked = False
             for phase in phases:
+                if latched and not (over or locked) and lock is not None and phase.name == lock:
+                    locked = True
+                    yield Lock(f"{self.guest}.pin")
                 if latched and not over and phase.name == self.release:
                     over = True
                     yield parting
+                # The gate ends a phase; once latched it must not end another.
                 yield phase if latched else replace(phase, event_function=caught)
+                # The phase may have ended by its own event or time instead.
                 if not latched and any(event.name == caught.names[0] for event in here.events):
                     latched = True
                     yield change
@@ -213,30 +286,37 @@ class LatchTable(Table):
         return items
 
 
-class SurroundingsKeys(Table):
-    """What else is in the world."""
+class SurroundingsKeys(ScenarioTable):
+    """Other contents of the world."""
 
     system: list[SystemTable] = key([], "further systems")
-    contact: list[ContactTable] = key([], "shapes that may touch")
+    contact: list[ContactPairTable] = key([], "shapes that may touch")
     stops: StopsTable | None = key(None, "stops at joint limits")
-    gravity: Vector3 | None = key(None, "uniform field, world axes, m/s2: for tests on the ground")
-    orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along it, z normal")
-    latch: LatchTable | None = key(None, "a system is caught")
+    gravity: Vector3 | None = key(
+        None, "uniform gravity, world axes, m/s2, for tests on the ground; in the plane of a planar base, its tilt"
+    )
+    drag: list[DragTable] = key([], "viscous drag on frames")
+    orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along-track, z normal")
+    latch: LatchTable | None = key(None, "captures a system")
 
     def elements(self, world: World) -> list[ForceElement]:
         """Force elements of the world."""
-        for name, given in (("system", self.system), ("contact", self.contact)):
+        for name, given in (("system", self.system), ("contact", self.contact), ("drag", self.drag)):
+            # Compile time grows with the program: a slip in a generated file would run for hours.
             if len(given) > MOST:
                 raise InputError(f"has {len(given)} entries", place=name, hint=f"expected at most {MOST}")
         found: list[ForceElement] = []
         for k, table in enumerate(self.contact):
-            with at(f"contact[{k}]"):
+            with error_context(f"contact[{k}]"):
                 found += table.contacts(world)
         if self.stops is not None:
-            with at("stops"):
+            with error_context("stops"):
                 found.append(self.stops.make())
         if self.gravity is not None:
             found.append(Gravity(self.gravity))
         if self.orbit is not None:
             found.append(Orbit(self.orbit))
+        for k, drag in enumerate(self.drag):
+            with error_context(f"drag[{k}]"):
+                found.append(drag.element(k + 1))
         return found

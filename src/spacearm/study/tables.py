@@ -1,4 +1,4 @@
-"""Tables that several studies have: the state of a robot, a rigid body, columns of a measured file."""
+"""Tables that several studies share: the state of a robot, a rigid body, columns of a measured file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, model_validator
 
-from spacearm.errors import InputError, quoted
+from spacearm.errors import InputError, quote_text
 from spacearm.measure.files import Column
 from spacearm.model import Body, Inertia, Robot
-from spacearm.model.document import at
+from spacearm.model.document import error_context
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import (
@@ -24,12 +24,12 @@ from spacearm.model.toml_schema import (
     Vector3,
     Vector4,
     VisualTable,
-    whole,
+    integer_between,
 )
 from spacearm.model.toml_values import inertia_of, shapes_of
 from spacearm.model.visuals import mesh_file
 from spacearm.simulate import State
-from spacearm.study.keys import Table, key, refused
+from spacearm.study.keys import ScenarioTable, key, validation_error
 from spacearm.typing import Array
 
 Numbers = list[Number]
@@ -37,22 +37,23 @@ Numbers = list[Number]
 
 def _pair(value: Any) -> Any:
     if not isinstance(value, list) or len(value) != 2:
-        raise refused("is no pair", "expected [lower, upper]")
+        raise validation_error("is not a pair", "expected [lower, upper]")
     return value
 
 
 Pair = Annotated[list[Number], BeforeValidator(_pair)]
-#: How many of something.
-Count = Annotated[int, whole(1, 1_000_000)]
-#: One number for each joint in order, or some by name.
+#: Number of items.
+Count = Annotated[int, integer_between(1, 1_000_000)]
+#: One number for each joint in order, or numbers by joint name.
 JointNumbers = Numbers | dict[str, Number]
 
 
-class JointKeys(Table):
+class PerJointKeys(ScenarioTable):
     """Keys with a number for each joint."""
 
-    def by_joint(self, robot: Robot, name: str, values: Array) -> Array:
-        """``values`` (n,) with what the file has for some or all joints, SI."""
+    def joint_array(self, robot: Robot, name: str, values: Array) -> Array:
+        """``values`` (n,) overridden by the file's values for some or all joints, SI."""
+        # rad first: some joints may be in rad and others in degrees; that no joint is in both was checked before.
         for spelled, scale in ((name, 1.0), (f"{name}_deg", np.pi / 180.0)):
             given = getattr(self, spelled) or {}
             if isinstance(given, list):
@@ -60,38 +61,44 @@ class JointKeys(Table):
                     hint = f"expected {robot.n}: {', '.join(robot.joint_names)}"
                     raise InputError(f"has {len(given)} numbers", place=spelled, hint=hint)
                 given = dict(zip(robot.joint_names, given, strict=True))
-            with at(spelled):
-                check_turns(robot, given if spelled != name else (), name)
+            with error_context(spelled):
+                check_revolute(robot, given if spelled != name else (), name)
                 for joint, value in given.items():
                     values[robot.joint_index(joint)] = value * scale
         return values
 
 
-def check_turns(robot: Robot, joints: Iterable[str], instead: str) -> None:
-    """An error where one of these joints, for which degrees are given, slides."""
+def check_revolute(robot: Robot, joints: Iterable[str], instead: str) -> None:
+    """Raise an error if one of these joints, given in degrees, is prismatic."""
     for joint in joints:
         if robot.joints[robot.joint_index(joint)].kind == "prismatic":
-            raise InputError(f"joint {quoted(joint)} slides, it has no degrees", hint=f"give {instead!r} in SI")
+            raise InputError(
+                f"joint {quote_text(joint)} is prismatic and cannot be given in degrees", hint=f"give {instead!r} in SI"
+            )
 
 
-class ConfigurationKeys(JointKeys):
+class ConfigurationKeys(PerJointKeys):
     """Joint positions."""
 
-    configuration: Name | None = key(None, "a configuration of the robot, by name")
-    joints: JointNumbers | None = key(None, "all joints in order, or some by name on top of it; rad or m")
+    configuration: Name | None = key(None, "name of a configuration of the robot")
+    joints: JointNumbers | None = key(
+        None, "all joints in order, or some by name, which override the configuration; rad or m"
+    )
     joints_deg: JointNumbers | None = key(None, "the same in degrees")
 
     def positions(self, robot: Robot, default: Array | None = None) -> Array:
-        """Joint positions (n,); what is not given is ``default``, else the named configuration, else zero."""
+        """Joint positions (n,); joints that are not given have ``default``, else the named configuration, else zero."""
+        # A copy: it is overwritten joint by joint.
         found = np.array(robot.configuration(self.configuration or "zero") if default is None else default)
         for all_of_them in ("joints", "joints_deg"):
+            # A full list would override the whole configuration: one of them is a slip.
             if self.configuration is not None and isinstance(getattr(self, all_of_them), list):
                 raise InputError(f"both 'configuration' and {all_of_them!r} are given", hint="expected one")
-        return self.by_joint(robot, "joints", found)
+        return self.joint_array(robot, "joints", found)
 
 
-class MotionKeys(JointKeys):
-    """How a robot moves."""
+class MotionKeys(PerJointKeys):
+    """Joint rates and angular velocity of a robot."""
 
     rates: JointNumbers | None = key(None, "joint rates, all or some by name; rad/s or m/s")
     rates_deg: JointNumbers | None = key(None, "the same in degrees")
@@ -100,11 +107,11 @@ class MotionKeys(JointKeys):
 
     def rates_of(self, robot: Robot) -> Array:
         """Joint rates (n,)."""
-        return self.by_joint(robot, "rates", np.zeros(robot.n))
+        return self.joint_array(robot, "rates", np.zeros(robot.n))
 
-    def turning(self) -> Array:
+    def base_angular_velocity(self) -> Array:
         """Angular velocity of the base, rad/s."""
-        given = self.si("angular_velocity")
+        given = self.si_value("angular_velocity")
         return np.zeros(3) if given is None else np.asarray(given, dtype=np.float64)
 
 
@@ -119,17 +126,17 @@ class StateKeys(ConfigurationKeys, MotionKeys):
     velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin, world axes, m/s")
 
     def state(self, robot: Robot, default: Array | None = None, position: Any = (0.0, 0.0, 0.0)) -> State:
-        """State at time zero; ``default`` are joint positions that are not given."""
-        turn = self.si("rpy")
+        """State at time zero; ``default`` are the positions of joints that are not given."""
+        turn = self.si_value("rpy")
         quaternion: Any = self.quaternion or (1.0, 0.0, 0.0, 0.0)
-        return State.moving(
+        return State.from_velocities(
             robot,
             self.positions(robot, default),
             self.rates_of(robot),
             position=position,
             quaternion=quaternion if turn is None else quaternion_from_rotation(rotation_from_rpy(turn)),
             base_velocity=self.velocity,
-            base_angular_velocity=self.turning(),
+            base_angular_velocity=self.base_angular_velocity(),
         )
 
 
@@ -139,11 +146,12 @@ class StartTable(StateKeys):
     position: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin in the world, m")
 
     def state(self, robot: Robot, default: Array | None = None, position: Any = None) -> State:
-        """State at time zero; ``default`` are joint positions that are not given."""
+        """State at time zero; ``default`` are the positions of joints that are not given."""
+        # A given position overrides that of the file.
         return super().state(robot, default, self.position if position is None else position)
 
 
-class BodyTable(InertialKeys, Table):
+class RigidBodyTable(InertialKeys, ScenarioTable):
     """A rigid body: its mass, mass centre and inertia."""
 
     def inertia_of(self, place: str, name: str = "") -> Inertia:
@@ -151,14 +159,15 @@ class BodyTable(InertialKeys, Table):
         return inertia_of(self, Place(place, name))
 
 
-class ShapedBodyTable(BodyTable, ShapeKeys):
-    """A rigid body: its mass, mass centre and inertia, how it is drawn, and the shapes by which it touches others."""
+class ShapedBodyTable(RigidBodyTable, ShapeKeys):
+    """A rigid body: its mass, mass centre and inertia, visual shapes and collision shapes."""
 
-    visual: list[VisualTable] = key([], "how it is drawn, as in a robot file", max_length=1000)
-    collision: list[CollisionTable] = key([], "shapes by which it touches, as in a robot file", max_length=1000)
+    visual: list[VisualTable] = key([], "visual shapes, as in a robot file", max_length=1000)
+    collision: list[CollisionTable] = key([], "collision shapes, as in a robot file", max_length=1000)
 
-    def located(self, folder: Path) -> Self:
-        """The same, with meshes that are looked for in a folder."""
+    def locate_meshes(self, folder: Path) -> Self:
+        """The same table, with mesh files located in a folder."""
+        # Relative to the scenario, as all file names in it.
         visual = [one.model_copy(update={"mesh": mesh_file(one.mesh, folder)}) for one in self.visual]
         return self.model_copy(update={"visual": visual})
 
@@ -167,19 +176,19 @@ class ShapedBodyTable(BodyTable, ShapeKeys):
         return Body(name, self.inertia_of(place, whose), *shapes_of(self, Place(place, whose)))
 
 
-class InertiaTable(BodyTable):
-    """A rigid body of which only the inertia matters."""
+class InertiaTable(RigidBodyTable):
+    """The inertia of a rigid body."""
 
     def make(self) -> Inertia:
         return self.inertia_of("inertia")
 
 
-class ColumnTable(Table):
-    """Where a quantity stands in a measured file."""
+class ColumnTable(ScenarioTable):
+    """Column of a quantity in a measured file."""
 
-    column: Name | list[Name] = key(what="name of the column; names of all columns in order, where there are several")
-    unit: str = key("", "of the numbers as written; where left out as the file states, else SI")
-    unwrap: bool = key(False, "undo jumps of a full turn")
+    column: Name | list[Name] = key(what="name of the column; a list of names, in order, for several columns")
+    unit: str = key("", "unit of the numbers in the file; if omitted, the unit that the file states, else SI")
+    unwrap: bool = key(False, "remove jumps of a full revolution")
     offset: Number = key(0.0, "added after conversion, SI")
 
     @model_validator(mode="before")
@@ -192,18 +201,22 @@ class ColumnTable(Table):
         """The column, or columns."""
         return Column(self.column, self.unit, unwrap=self.unwrap, offset=self.offset)
 
-    def only(self, place: str) -> str:
-        """Its name, where there is to be one."""
+    def single_column(self, place: str) -> str:
+        """The name of the column, if exactly one is expected."""
         if not isinstance(self.column, str):
             raise InputError(f"has {len(self.column)} columns", place=place, hint="expected one")
         return self.column
 
 
-class MeasuredKeys(Table):
-    """A measured experiment."""
+class MeasuredKeys(ScenarioTable):
+    """A measured experiment in a file."""
 
     file: Name | None = key(None, "CSV, Parquet, NetCDF, HDF5, MATLAB or NumPy file, relative to the scenario")
-    time: ColumnTable = key(ColumnTable(column="time", unit="s"), "column of the time")
-    missing: Literal["reject", "drop"] = key("reject", "samples without a number are an error, or dropped")
-    gaps: Literal["reject", "keep"] = key("reject", "time steps above 1.5 times the usual: an error, or kept")
-    hold_out: bool = key(False, "not used to identify: it is predicted, as a test of what was found")
+    time: ColumnTable = key(ColumnTable(column="time", unit="s"), "time column")
+    missing: Literal["reject", "drop"] = key(
+        "reject", "treatment of samples that are not numbers: an error, or dropped"
+    )
+    gaps: Literal["reject", "keep"] = key(
+        "reject", "treatment of time steps above 1.5 times the usual: an error, or kept"
+    )
+    hold_out: bool = key(False, "not used for identification, but predicted as a test of the result")

@@ -8,7 +8,7 @@ import pytest
 from spacearm.engine import Mechanics
 from spacearm.identify.inertia import base_parameters
 from spacearm.identify.inertia.base_parameters import point_on_axis
-from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.inertia_parameters import (
     labels,
     linear_of,
@@ -108,7 +108,7 @@ def test_transport_is_what_inertias_do() -> None:
     robot = ROBOTS["seven"]
     pose = placements(robot, rng.normal(size=7))[5]
     body = point_mass_inertia(rng, 5.0, 0.3, 0.4)
-    assert np.allclose(transport(pose) @ body.parameters, body.moved(pose).parameters, rtol=1e-12)
+    assert np.allclose(transport(pose) @ body.parameters, body.transform(pose).parameters, rtol=1e-12)
     assert np.allclose(point_mass([0.1, -0.2, 0.3]), Inertia(1.0, np.array([0.1, -0.2, 0.3])).parameters)
 
 
@@ -127,10 +127,10 @@ def test_plain_form_and_its_derivative() -> None:
 
 def test_bodies_that_cannot_exist_are_seen() -> None:
     good = catalogue.load("xu2017").inertia_parameters[2]
-    assert possible(good)
+    assert is_possible(good)
     thin = good.copy()
     thin[4] -= 3.0
-    assert not possible(thin)
+    assert not is_possible(thin)
     light = good.copy()
     light[0] = -1.0
-    assert not possible(light)
+    assert not is_possible(light)

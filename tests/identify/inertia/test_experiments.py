@@ -12,10 +12,10 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
     Experiment,
-    Firing,
     InertiaProblem,
-    Nodes,
-    Record,
+    MotionRecord,
+    SplineNodes,
+    ThrusterFiring,
     base_parameters,
     measure,
     one_joint,
@@ -24,7 +24,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.equations import Equations, inverse_factor
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.validate import attitude_difference, sensitivity
+from spacearm.identify.inertia.validate import attitude_difference, momentum_sensitivity
 from spacearm.measure import Column, make_sensors
 from spacearm.measure.channels import CHANNELS
 from spacearm.model.rotations import rotation_matrices
@@ -32,21 +32,21 @@ from spacearm.papers.xu2017.claims import tensor_coefficients
 from support.identify_robots import ROBOTS
 
 ROBOT = ROBOTS["two-arms"]
-NODES = Nodes(np.linspace(0.0, 12.0, 5), np.array([0.0, 0.4, -0.3, 0.5, 0.0]))
+NODES = SplineNodes(np.linspace(0.0, 12.0, 5), np.array([0.0, 0.4, -0.3, 0.5, 0.0]))
 ALL = tuple(CHANNELS)
 MOUNT = np.array([0.1, -0.2, 0.3])
 PUSH = Experiment(
     "push",
     12.0,
     paths={"joint1": NODES, "joint4": NODES},
-    firings=[Firing("t0", 0.0, 4.0), Firing("t3", 4.0, 8.0, 0.5), Firing("t7", 6.0, 12.0)],
+    firings=[ThrusterFiring("t0", 0.0, 4.0), ThrusterFiring("t3", 4.0, 8.0, 0.5), ThrusterFiring("t7", 6.0, 12.0)],
     base_velocity=(0.01, -0.02, 0.03),
     base_angular_velocity=(0.02, 0.01, -0.03),
 )
 FREE = replace(PUSH, name="free", firings=())
 
 
-def read(experiment: Experiment, interval: float = 0.5, channels: tuple[str, ...] = ALL) -> Record:
+def read(experiment: Experiment, interval: float = 0.5, channels: tuple[str, ...] = ALL) -> MotionRecord:
     return measure(ROBOT, experiment, make_sensors(channels, mount=MOUNT, period=interval))
 
 
@@ -83,7 +83,7 @@ def test_slopes_by_differences(kinds: tuple[str, ...]) -> None:
     rng = np.random.default_rng(0)
     record = read(FREE, 1.0)
     _, sigma = record.deviations()
-    record = record.moved(rng.normal(size=(record.times.size, sigma.size)) * 1e-3)
+    record = record.add_errors(rng.normal(size=(record.times.size, sigma.size)) * 1e-3)
     equations = Equations(ROBOT, kinds)  # type: ignore[arg-type]
     inertia = ROBOT.inertia_parameters.ravel()
     slopes = equations.slopes(record, inertia)
@@ -93,7 +93,7 @@ def test_slopes_by_differences(kinds: tuple[str, ...]) -> None:
         change[:, k] = step
 
         def gap(sign: float, change: np.ndarray = change) -> np.ndarray:
-            linear = equations.linear(record.moved(sign * change))
+            linear = equations.linear(record.add_errors(sign * change))
             return linear.matrix @ inertia - linear.known
 
         assert np.allclose(slopes[..., k], (gap(1.0) - gap(-1.0)) / (2 * step), atol=1e-7), k
@@ -106,7 +106,7 @@ def test_impulse_slopes_by_differences() -> None:
     slopes, parts = equations.impulse_slopes(record)
     rng = np.random.default_rng(1)
     errors = rng.normal(size=(record.times.size, sigma.size)) * 1e-6
-    moved = (record.moved(errors).impulse() - record.moved(-errors).impulse()) / 2
+    moved = (record.add_errors(errors).impulse() - record.add_errors(-errors).impulse()) / 2
     span = np.concatenate([index for index, _ in parts])
     weights = np.concatenate([weight for _, weight in parts], axis=1)
     expected = weights @ np.einsum("smy,sy->sm", slopes, errors[span])
@@ -114,7 +114,7 @@ def test_impulse_slopes_by_differences() -> None:
 
 
 def test_switches_between_samples_are_integrated() -> None:
-    odd = replace(PUSH, firings=[Firing("t0", 0.0, 3.3), Firing("t3", 3.3, 7.7)])
+    odd = replace(PUSH, firings=[ThrusterFiring("t0", 0.0, 3.3), ThrusterFiring("t3", 3.3, 7.7)])
     record = read(odd, 0.2)
     linear = Equations(ROBOT).linear(record)
     gap = linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known
@@ -146,8 +146,8 @@ def test_sensor_bias_is_estimated_when_asked() -> None:
     bias = np.array([4e-4, -3e-4, 5e-4])
     sensors = make_sensors(mount=MOUNT, period=0.25, bias={"rate": bias}, spread={"rate": 1e-3})
     experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
-    clean = [measure(ROBOT, experiment, sensors).biased(sensors) for experiment in experiments]
-    records = [record.noisy([4, k]) for k, record in enumerate(clean)]
+    clean = [measure(ROBOT, experiment, sensors).add_biases(sensors) for experiment in experiments]
+    records = [record.add_noise([4, k]) for k, record in enumerate(clean)]
     truth = base_parameters(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
     honest = fit_total(InertiaProblem(ROBOT, records))
     blind = fit_total(InertiaProblem(ROBOT, [replace(record, bias_sigma={}) for record in records]))
@@ -158,7 +158,7 @@ def test_sensor_bias_is_estimated_when_asked() -> None:
 
 def test_sensitivity_is_the_papers() -> None:
     record = read(FREE)
-    found = sensitivity(ROBOT, record)
+    found = momentum_sensitivity(ROBOT, record)
     rotation = rotation_matrices(record.channel("attitude"))
     spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
     coefficients = tensor_coefficients(rotation, spin)  # Ixx, Ixy, Ixz, Iyy, Iyz, Izz
@@ -218,11 +218,11 @@ def test_files_with_units_and_angles(tmp_path: Path) -> None:
 
 def test_what_experiments_refuse() -> None:
     with pytest.raises(InputError, match="fires beyond the end"):
-        Experiment("x", 5.0, firings=[Firing("t0", 0.0, 6.0)])
+        Experiment("x", 5.0, firings=[ThrusterFiring("t0", 0.0, 6.0)])
     with pytest.raises(InputError, match="there is no joint 'joint9'"):
         Experiment("x", 12.0, paths={"joint9": NODES}).phases(ROBOT)
     with pytest.raises(InputError, match="times"):
-        Nodes(np.array([0.0, 2.0, 1.0]), np.zeros(3))
+        SplineNodes(np.array([0.0, 2.0, 1.0]), np.zeros(3))
     with pytest.raises(InputError, match="did you mean 'rate'"):
         make_sensors(noise={"rates": 1.0})
     with pytest.raises(InputError, match="was not measured"):

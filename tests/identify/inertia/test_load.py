@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.identify.inertia import Prior, identify, load_of, write_record
+from spacearm.identify.inertia import Prior, extract_load, identify, write_record
 from spacearm.identify.inertia.inertia_parameters import plain_of
 from spacearm.model import Body, Frame, Inertia, Pose, save
 from spacearm.model.edit import attach, replace_inertias
@@ -22,16 +22,16 @@ EMPTY = replace_inertias(ROBOT, {"held": GRIPPER}).replace(
 )
 FULL = attach(EMPTY, "hand", Body("target", TARGET), Pose(TURN, np.array([0.0, 0.05, 0.1])))
 TRUTH = plain_of(TARGET.parameters)
-KNOWN = Prior.known_bodies(FULL, ["bus", "upper"])
+KNOWN = Prior.from_known_bodies(FULL, ["bus", "upper"])
 
 
 def test_the_target_is_told_by_itself() -> None:
     """Its frame is turned and aside; ten numbers are right within their deviations, the mass to some grams."""
     found = identify(FULL, [measured(servicer_motion(robot=FULL.replace(frames=())), 1)], prior=KNOWN)
-    load = load_of(found, "held", EMPTY, placement=FULL.frame("target").placement)
+    load = extract_load(found, "held", EMPTY, placement=FULL.frame("target").placement)
     assert np.abs((load.values - TRUTH) / load.std).max() < 4.0
     assert load.std[0] < 0.02
-    assert load.possible
+    assert load.is_possible
     low, high = load.interval
     assert low[0] < 34.0 < high[0]
 
@@ -40,13 +40,13 @@ def test_doubt_about_the_gripper_is_counted() -> None:
     """A gripper that is 3 % heavier than its file: the target's mass is off by 0.18 kg, which a doubt of 3 % covers."""
     found = identify(FULL, [measured(servicer_motion(robot=FULL.replace(frames=())), 1)], prior=KNOWN)
     light = replace_inertias(EMPTY, {"held": Inertia(6.0 / 1.03, GRIPPER.com, GRIPPER.tensor / 1.03)})
-    sure, unsure = (load_of(found, "held", light, doubt=doubt) for doubt in (0.0, 0.03))
+    sure, unsure = (extract_load(found, "held", light, doubt=doubt) for doubt in (0.0, 0.03))
     assert sure.values[0] - 34.0 == pytest.approx(6.0 - 6.0 / 1.03, abs=0.03)
     assert abs(sure.values[0] - 34.0) > 10.0 * sure.std[0]
     assert abs(unsure.values[0] - 34.0) < 1.5 * unsure.std[0]
     assert unsure.std[0] == pytest.approx(0.03 * 6.0 / 1.03, rel=0.02)
     heavy = replace_inertias(EMPTY, {"held": Inertia(50.0, GRIPPER.com, GRIPPER.tensor)})
-    assert not load_of(found, "held", heavy).possible
+    assert not extract_load(found, "held", heavy).is_possible
 
 
 def test_a_scenario_reports_the_target(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia import identify, prepare_record
 from spacearm.measure import Channel, Column, Record, make_sensors, read_record, record_run
 from spacearm.model import catalogue
-from spacearm.simulate import Phase, Run, State, firing, pulse, simulate, spline
+from spacearm.simulate import Phase, Run, State, pulse, simulate, spline, thruster_load
 from support.servicer import NOISE, measured, servicer_motion
 from support.servicer import ROBOT as SERVICER
 
@@ -27,7 +27,10 @@ def weighed() -> Run:
         "joint1": spline(nodes, np.deg2rad([0.0, 20.0, -15.0, 10.0, 0.0])),
         "joint4": spline(nodes, np.deg2rad([0.0, 25.0, 10.0, -20.0, 0.0])),
     }
-    loads = [firing(ROBOT, "thruster1", pulse(1.0, 2.0, 3.0)), firing(ROBOT, "thruster7", pulse(0.5, 10.0, 4.0))]
+    loads = [
+        thruster_load(ROBOT, "thruster1", pulse(1.0, 2.0, 3.0)),
+        thruster_load(ROBOT, "thruster7", pulse(0.5, 10.0, 4.0)),
+    ]
     locked = [name for name in ROBOT.joint_names if name not in driven]
     phase = Phase(30.0, driven=driven, locked=locked, loads=loads, limits="ignore")
     return simulate(ROBOT, State.at_rest(ROBOT, "zero"), phase, sample=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import Experiment, Prior, Record, identify, measure
+from spacearm.identify.inertia import Experiment, MotionRecord, Prior, identify, measure
 from spacearm.measure import make_sensors
 from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
@@ -19,7 +19,7 @@ ALL = {**NOISE, "acceleration": 2e-4, "angular_acceleration": 2e-4, "joint_accel
 PLACE = np.array([0.4, -0.3])
 
 
-def still(**options: object) -> Record:
+def still(**options: object) -> MotionRecord:
     """An arm that is held, on a satellite at rest."""
     experiment = Experiment("held", 20.0, PLACE, **options)  # type: ignore[arg-type]
     return measure(ROBOT, experiment, make_sensors(tuple(ALL), noise=ALL, period=0.2))
@@ -30,7 +30,7 @@ def test_an_arm_that_is_held_by_its_drives_is_not_sound(method: str) -> None:
     """Torques of 5 and 2 N m and nothing that moves: no inertia explains them, and none is found."""
     record = still()
     holding = replace(record, readings={**record.readings, "torque": record.readings["torque"] + [5.0, 2.0]})
-    for given in (holding.noisy(0), replace(holding, sigma={})):
+    for given in (holding.add_noise(0), replace(holding, sigma={})):
         found = identify(drawing(1.3), [given], method=method, kinds=("dynamics",))  # type: ignore[arg-type]
         checks = found.certificate()
         assert not checks["chi_square.held"].sound
@@ -40,8 +40,8 @@ def test_an_arm_that_is_held_by_its_drives_is_not_sound(method: str) -> None:
 
 def test_noise_in_the_regressor_makes_a_linear_estimate_not_sound() -> None:
     """A drift of 10 mm/s with a known momentum, read to 1 mm/s: least squares find too little mass, and said 1 kg."""
-    record = still(base_velocity=(0.01, 0.0, 0.0), known_momentum=True).noisy(0)
-    prior = Prior.known_bodies(ROBOT, ["bus", "upper"])
+    record = still(base_velocity=(0.01, 0.0, 0.0), known_momentum=True).add_noise(0)
+    prior = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
     linear, total = (identify(drawing(1.3), [record], method=m, prior=prior) for m in ("linear", "total"))  # type: ignore[arg-type]
     assert linear.estimate.values[0] < 40.0 - 4.0 * linear.estimate.std[0]
     assert [name for name, check in linear.certificate().items() if not check.sound] == ["bias"]
@@ -62,8 +62,8 @@ def test_an_estimate_without_residuals_is_not_sound() -> None:
 @pytest.mark.parametrize("method", [None, "linear", "total"])
 def test_readings_that_are_all_missing(method: str | None) -> None:
     """A channel without any reading ended in errors of NumPy."""
-    record = measured(servicer_motion(), 0).cut(slice(0, COUNT, 5))
-    prior = Prior.known_bodies(ROBOT, ["bus", "upper"])
+    record = measured(servicer_motion(), 0).select_samples(slice(0, COUNT, 5))
+    prior = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
     lost = replace(record, readings={**record.readings, "velocity": np.nan * record.readings["velocity"]})
     if method is None:
         assert identify(drawing(1.3), [lost], prior=prior).estimate.values[0] == pytest.approx(40.0, abs=0.5)

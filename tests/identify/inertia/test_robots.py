@@ -12,31 +12,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.engine.pieces import kept_pieces
+from spacearm.engine.checkpoints import keep_checkpoints
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
     Experiment,
-    Firing,
     InertiaProblem,
     LinearLeastSquares,
-    Nodes,
+    MotionRecord,
     Prior,
-    Record,
+    SplineNodes,
+    ThrusterFiring,
     TotalLeastSquares,
     base_parameters,
     compare_models,
     design,
-    follow,
-    hold_out,
     identifiability,
     identify,
     measure,
     one_joint,
+    predict_held_out,
     save_identified,
+    track_target,
 )
-from spacearm.identify.inertia.design import Limits, Plan, broken, evaluate
-from spacearm.identify.inertia.equivalent import recursion
-from spacearm.identify.inertia.validate import Torque, null_twin
+from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate, limit_excess
+from spacearm.identify.inertia.equivalent import identify_recursively
+from spacearm.identify.inertia.validate import SineTorque, indistinguishable_robot
 from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load
@@ -48,14 +48,14 @@ SENSORS = make_sensors(mount=MOUNT, period=0.25)
 
 
 def firing() -> Experiment:
-    return Experiment("thrusters", 12.0, firings=[Firing(f"t{k}", float(k), k + 1.0) for k in range(12)])
+    return Experiment("thrusters", 12.0, firings=[ThrusterFiring(f"t{k}", float(k), k + 1.0) for k in range(12)])
 
 
-def nodes(k: int = 0) -> Nodes:
-    return Nodes(TIMES, 0.4 * np.array([0.0, 1.0, -0.7 + 0.1 * k, 0.5, 0.0]))
+def nodes(k: int = 0) -> SplineNodes:
+    return SplineNodes(TIMES, 0.4 * np.array([0.0, 1.0, -0.7 + 0.1 * k, 0.5, 0.0]))
 
 
-def campaign(robot: Robot, sensors: tuple[Sensor, ...] = SENSORS) -> tuple[Record, ...]:
+def campaign(robot: Robot, sensors: tuple[Sensor, ...] = SENSORS) -> tuple[MotionRecord, ...]:
     experiments = [firing(), *(one_joint(robot, name, "zero", nodes(k)) for k, name in enumerate(robot.joint_names))]
     return tuple(measure(robot, experiment, sensors) for experiment in experiments)
 
@@ -76,39 +76,39 @@ def test_exact_identification_and_ranks(name: str) -> None:
     scale = np.maximum(np.abs(truth), problem.base_sizes)
     assert np.max(np.abs(estimate.values - truth) / scale) < 1e-7
     total = TotalLeastSquares().solve(problem)
-    assert total.converged
+    assert total.has_converged
     assert np.max(np.abs(total.values - truth) / scale) < 1e-6
     if robot.n:
-        chain = recursion(wrong, records[0], {r.name: r for r in records[1:]}, np.zeros(robot.n))
+        chain = identify_recursively(wrong, records[0], {r.name: r for r in records[1:]}, np.zeros(robot.n))
         assert np.max(np.abs(chain.values - truth) / scale) < 1e-6
 
 
 @pytest.mark.parametrize("name", ["sliding", "two-arms"])
 def test_noise_and_twins(name: str) -> None:
     robot = ROBOTS[name]
-    records = [record.noisy([1, k]) for k, record in enumerate(campaign(robot))]
+    records = [record.add_noise([1, k]) for k, record in enumerate(campaign(robot))]
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * 1.1)
     truth = base_parameters(robot).combine @ robot.inertia_parameters.ravel()
-    found = identify(wrong, records, prior=Prior.from_robot(wrong))
+    found = identify(wrong, records, prior=Prior.from_nominal(wrong))
     assert np.abs((found.estimate.values - truth) / found.estimate.std).max() < 4.5
     worst = found.weakest[0]
     assert worst.deviation > 0
     assert "typical sizes" in worst.words
-    twin = null_twin(robot, 0.4, seed=3)
-    torques = [Torque(joint, 0.3, 3.0, 0.4 * k) for k, joint in enumerate(robot.joint_names)]
+    twin = indistinguishable_robot(robot, 0.4, seed=3)
+    torques = [SineTorque(joint, 0.3, 3.0, 0.4 * k) for k, joint in enumerate(robot.joint_names)]
     blind = compare_models(robot, twin, torques, 1.0, "zero").largest()
     real = compare_models(robot, found.inertia, torques, 1.0, "zero").largest()
     assert max(blind.values()) < 1e-11
     assert 0 < real["joint_angle"] < 1e-2
     unseen = one_joint(robot, "joint1", "zero", nodes(5))
-    assert hold_out(robot, twin, unseen, SENSORS).base_rate < 1e-13
-    assert 0 < hold_out(robot, found.inertia, unseen, SENSORS).base_rate < 1e-3
+    assert predict_held_out(robot, twin, unseen, SENSORS).base_rate < 1e-13
+    assert 0 < predict_held_out(robot, found.inertia, unseen, SENSORS).base_rate < 1e-3
 
 
 def test_identified_robot_is_written_with_its_origin(tmp_path: Path) -> None:
     robot = ROBOTS["sliding"]
-    records = [record.noisy([2, k]) for k, record in enumerate(campaign(robot))]
-    found = identify(robot, records, method="consistent", prior=Prior.from_robot(robot, source="drawing 7"))
+    records = [record.add_noise([2, k]) for k, record in enumerate(campaign(robot))]
+    found = identify(robot, records, method="consistent", prior=Prior.from_nominal(robot, source="drawing 7"))
     names = [record.name for record in records]
     path = save_identified(found.known, tmp_path / "found.toml", inertia=found.inertia, records=names, method="total")
     text = path.read_text()
@@ -134,17 +134,17 @@ def test_target_is_followed_online() -> None:
     guess[-1] *= 1.6
     paths = {name: nodes(k) for k, name in enumerate(robot.joint_names)}
     experiment = Experiment("wave", 12.0, paths=paths, base_angular_velocity=(0.01, 0.0, 0.02))
-    record = measure(robot, experiment, SENSORS).noisy(3)
-    states = follow(robot.with_inertia_parameters(guess), "link7", record, chunk=7)
+    record = measure(robot, experiment, SENSORS).add_noise(3)
+    states = track_target(robot.with_inertia_parameters(guess), "link7", record, chunk=7)
     truth = robot.inertia_parameters[-1]
     spread = np.array([state.std for state in states])
     assert np.all(np.diff(spread, axis=0) <= 1e-12)
     assert np.all(spread[-1] < 0.2 * spread[0])
     assert np.abs((states[-1].values - truth) / states[-1].std).max() < 4.5
-    at_once = follow(robot.with_inertia_parameters(guess), "link7", record, chunk=1000)[-1]
+    at_once = track_target(robot.with_inertia_parameters(guess), "link7", record, chunk=1000)[-1]
     assert np.allclose(at_once.values, states[-1].values, atol=0.5 * np.max(states[-1].std))
-    pushed = measure(robot, replace(experiment, firings=firing().firings), SENSORS).noisy(1)
-    last = follow(robot.with_inertia_parameters(guess), "link7", pushed, chunk=40)[-1]
+    pushed = measure(robot, replace(experiment, firings=firing().firings), SENSORS).add_noise(1)
+    last = track_target(robot.with_inertia_parameters(guess), "link7", pushed, chunk=40)[-1]
     assert np.abs((last.values - truth) / last.std).max() < 4.5
 
 
@@ -153,34 +153,34 @@ def test_design_gains_over_single_joint_motions_within_limits() -> None:
     sensors = make_sensors(mount=np.zeros(3), period=0.5)
     plain = [firing(), *(one_joint(robot, name, "zero", nodes()) for name in robot.joint_names)]
     before = evaluate(robot, plain, sensors)
-    limits = Limits(angle=0.5, rate=0.3, attitude=3.0, impulse=18.0, time=48.0)
+    limits = ExperimentLimits(angle=0.5, rate=0.3, attitude=3.0, impulse=18.0, time=48.0)
     options = {"motions": 4, "duration": 12.0, "inner_nodes": 3, "pulses": 3, "candidates": 8, "refinements": 10}
     after = design(robot, "zero", sensors, limits, seed=1, **options)  # type: ignore[arg-type]
     same = design(robot, "zero", sensors, limits, seed=1, **options)  # type: ignore[arg-type]
     assert np.array_equal(after.history, same.history)
     assert after.score < before.score
-    assert not broken(after.usage, limits)
+    assert not limit_excess(after.usage, limits)
     assert all(after.usage[name] <= getattr(limits, name) for name in ("angle", "rate", "attitude", "impulse", "time"))
     assert np.all(np.diff(after.history) <= 0)
     assert np.isfinite(evaluate(robot, after.experiments, sensors, "A").score)
     with pytest.raises(InputError, match="take longer"):
-        design(robot, "zero", sensors, Limits(time=10.0), motions=2, duration=12.0)
+        design(robot, "zero", sensors, ExperimentLimits(time=10.0), motions=2, duration=12.0)
 
 
 def test_limits_that_leave_nothing_are_refused_or_kept() -> None:
     """Limits of zero, a thruster without force and a joint that may not move: each divided by zero."""
     for name in ("angle", "rate", "attitude", "time"):
         with pytest.raises(InputError, match=f"{name} is 0"):
-            Limits(**{name: 0.0})
+            ExperimentLimits(**{name: 0.0})
     robot = ROBOTS["sliding"]
     idle = robot.replace(thrusters=[replace(robot.thrusters[0], force=0.0)])
     sensors = make_sensors(period=1.0)
     few = {"motions": 1, "duration": 12.0, "candidates": 1, "refinements": 1}
-    plan = design(idle, "zero", sensors, Limits(impulse=0.0), **few)  # type: ignore[arg-type]
+    plan = design(idle, "zero", sensors, ExperimentLimits(impulse=0.0), **few)  # type: ignore[arg-type]
     assert plan.usage["impulse"] == 0.0
     locked = replace(robot.joints[0], limits=replace(robot.joints[0].limits, velocity=0.0))
     with pytest.raises(InputError, match="joint_limits"):
-        design(robot.replace(joints=[locked, *robot.joints[1:]]), "zero", sensors, Limits(), **few)  # type: ignore[arg-type]
+        design(robot.replace(joints=[locked, *robot.joints[1:]]), "zero", sensors, ExperimentLimits(), **few)  # type: ignore[arg-type]
 
 
 def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,16 +193,19 @@ def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pyte
         if share > 0.6:
             raise KeyboardInterrupt
 
-    def run(progress: Callable[[float, str], None] | None = None) -> Plan:
-        sensors, limits = make_sensors(mount=np.zeros(3), period=0.5), Limits(angle=0.5, rate=0.3, attitude=3.0)
+    def run(progress: Callable[[float, str], None] | None = None) -> ExperimentPlan:
+        sensors, limits = (
+            make_sensors(mount=np.zeros(3), period=0.5),
+            ExperimentLimits(angle=0.5, rate=0.3, attitude=3.0),
+        )
         many: dict[str, int] = {"motions": 1, "inner_nodes": 3, "pulses": 2, "candidates": 3, "refinements": 3}
         return design(ROBOTS["sliding"], "zero", sensors, limits, duration=12.0, seed=1, progress=progress, **many)
 
     whole, program = run(), f"design of {tmp_path}"
-    with contextlib.suppress(KeyboardInterrupt), kept_pieces(program):
+    with contextlib.suppress(KeyboardInterrupt), keep_checkpoints(program):
         run(stop)
     assert len(tried) == 6 + 4
-    with kept_pieces(program) as pieces:
+    with keep_checkpoints(program) as pieces:
         again = run()
     assert (len(tried), pieces.found) == (6 + 4 + 2, 4)
     assert np.array_equal(again.history, whole.history)
@@ -212,7 +215,7 @@ def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pyte
 
 def test_limits_are_judged_between_samples() -> None:
     robot = ROBOTS["one-slide"]
-    path = Nodes(np.array([0.0, 3.0, 9.0, 12.0]), np.array([0.0, 0.3, -0.3, 0.0]))
+    path = SplineNodes(np.array([0.0, 3.0, 9.0, 12.0]), np.array([0.0, 0.3, -0.3, 0.0]))
     experiment = Experiment("slide", 12.0, paths={"joint1": path})
     coarse, fine = (evaluate(robot, [experiment], make_sensors(mount=np.zeros(3), period=h)) for h in (6.0, 0.01))
     assert coarse.usage["angle"] == pytest.approx(fine.usage["angle"], rel=1e-9)

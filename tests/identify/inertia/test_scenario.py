@@ -39,7 +39,7 @@ def result() -> Result:
     patch = pytest.MonkeyPatch()
     patch.setattr(xu2017_runs, "SWARM_SEEDS", 2)
     patch.setattr(xu2017_runs, "STARTS", 40)
-    patch.setattr(xu2017_runs.noisy, "__defaults__", (60,))
+    patch.setattr(xu2017_runs.run_noisy, "__defaults__", (60,))
     try:
         return xu2017.reproduce()
     finally:
@@ -171,7 +171,7 @@ def test_example_scenario(tmp_path: Path) -> None:
     assert found.sound
     assert rows["rank.total"].value == 52
     assert rows["error.largest"].value < 4.0
-    assert found.headline.startswith("The whole robot weighs 547.")
+    assert found.headline.startswith("The whole robot weighs 548 ± 16 kg")
     assert rows["hold_out.two-joints.base_rate"].value < 1e-4
     assert rows["validation.joint_angle"].value < 1e-2
     assert "by the data" in rows["link1.cx"].note or "prior" in rows["link1.cx"].note
@@ -192,7 +192,7 @@ def test_measured_files(tmp_path: Path) -> None:
     data.pop("validation")
     data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
     for k, experiment in enumerate(paper.experiments(robot)):
-        record = measure(robot, experiment, sensors).noisy([8, k])
+        record = measure(robot, experiment, sensors).add_noise([8, k])
         write_record(record, robot, tmp_path / f"{experiment.name}.csv")
         data["experiment"][k]["file"] = f"{experiment.name}.csv"
     found = run(data, folder=tmp_path)
@@ -211,9 +211,9 @@ def test_measured_files(tmp_path: Path) -> None:
     [
         ({"robot": "xu2018"}, "did you mean 'xu2017'"),
         ({"sensing": {}}, "did you mean 'sensor'"),
-        ({"sensors": {"noise": {"rate": 1.0}}}, r"noise: is by channel .*\[\[sensor\]\] with kind = \"gyro\""),
+        ({"sensors": {"noise": {"rate": 1.0}}}, r"noise: is given by channel .*\[\[sensor\]\] with kind = \"gyro\""),
         ({"sensors": {"bias_sigma": {"rate": 1.0}}}, r"spread = 1e-6"),
-        ({"sensor": [{"kind": "gyro", "delay": 0.1}]}, r"sensor\[0\].*delay.*not known in an experiment"),
+        ({"sensor": [{"kind": "gyro", "delay": 0.1}]}, r"sensor\[0\].*delay.*does not apply to an experiment"),
         ({"sensor": [{"kind": "gyro"}, {"kind": "gyro", "name": "b"}]}, r"sensor\[1\].*second sensor measures 'rate'"),
         ({"sensor": [{"kind": "force_torque", "frame": "hand"}]}, r"sensor\[0\].*wrench"),
         ({"sensors": {"sample": "fast"}}, "not a number"),
@@ -260,8 +260,8 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
     sensors = make_sensors(mount=paper.MOUNT, period=1.0)
     for k, table in enumerate(data["experiment"]):
-        record = measure(real, ExperimentTable.model_validate(table).of(robot), sensors)
-        write_record(record.noisy([9, k]), robot, tmp_path / f"{k}.csv")
+        record = measure(real, ExperimentTable.model_validate(table).build(robot), sensors)
+        write_record(record.add_noise([9, k]), robot, tmp_path / f"{k}.csv")
         table["file"] = f"{k}.csv"
     return data
 
@@ -345,9 +345,11 @@ def test_a_link_in_the_folder_of_the_results_is_not_followed(tmp_path: Path) -> 
 
 def test_an_unsound_result_is_kept_without_its_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is written with everything but the robot, and says so."""
-    certificate = scenario.Weighed.certificate
+    certificate = scenario.InertiaFindings.certificate
     monkeypatch.setattr(
-        scenario.Weighed, "certificate", lambda found: {**certificate(found), "forced": Check.that(False, "")}
+        scenario.InertiaFindings,
+        "certificate",
+        lambda found: {**certificate(found), "forced": Check.from_condition(False, "")},
     )
     data = document(estimate={"method": "consistent", "prior": 0.2, "write": "found.toml"})
     result = run(data, folder=tmp_path)
@@ -408,8 +410,8 @@ def test_the_papers_page_and_scene_in_a_browser(result: Result, tmp_path: Path) 
 def test_the_file_knows_every_nuisance_of_the_table() -> None:
     """The tilt of an accelerometer was documented, and refused by the file."""
     table = EstimateTable.model_validate({"nuisances": dict.fromkeys(NUISANCES, True)})
-    assert set(table.estimated()) == set(NUISANCES)
-    assert EstimateTable.model_validate({"nuisances": {"acceleration_misalignment": 0.01}}).estimated() == {
+    assert set(table.estimated_nuisances()) == set(NUISANCES)
+    assert EstimateTable.model_validate({"nuisances": {"acceleration_misalignment": 0.01}}).estimated_nuisances() == {
         "acceleration_misalignment": 0.01
     }
     with pytest.raises(ValueError, match="nuisances"):

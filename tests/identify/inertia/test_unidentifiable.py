@@ -13,27 +13,27 @@ from spacearm.identify.inertia import (
     Experiment,
     InertiaProblem,
     LinearLeastSquares,
-    Nodes,
+    MotionRecord,
     Prior,
-    Record,
-    Recursive,
+    RecursiveEstimator,
+    SplineNodes,
     base_parameters,
-    follow,
     identify,
     measure,
     monte_carlo,
     standard_parameters,
+    track_target,
 )
-from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
-from spacearm.identify.inertia.regression import fit_total, not_determined
-from spacearm.identify.inertia.standard_parameters import Source
-from spacearm.identify.inertia.validate import null_twin
+from spacearm.identify.inertia.regression import find_undetermined, fit_total
+from spacearm.identify.inertia.standard_parameters import ParameterSource
+from spacearm.identify.inertia.validate import indistinguishable_robot
 from spacearm.measure import make_sensors
 from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue
-from spacearm.optimise.information import complement, without
+from spacearm.optimise.information import complement, remove_directions
 from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
@@ -46,19 +46,19 @@ FADE = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
 
 @pytest.fixture(scope="module")
-def clean() -> list[Record]:
+def clean() -> list[MotionRecord]:
     return [measure(ROBOT, experiment, SENSORS) for experiment in paper.experiments(ROBOT)]
 
 
-def noisy(records: Sequence[Record], seed: int = 0) -> list[Record]:
-    return [record.noisy([seed, k]) for k, record in enumerate(records)]
+def noisy(records: Sequence[MotionRecord], seed: int = 0) -> list[MotionRecord]:
+    return [record.add_noise([seed, k]) for k, record in enumerate(records)]
 
 
 def worst(values: np.ndarray, deviations: np.ndarray) -> float:
     return float(np.abs((values - TRUTH) / deviations).max())
 
 
-def test_without_forces_noise_does_not_tell_the_scale(clean: list[Record]) -> None:
+def test_without_forces_noise_does_not_tell_the_scale(clean: list[MotionRecord]) -> None:
     """The equations are homogeneous: bodies without mass would fit best."""
     for seed in range(3):
         problem = InertiaProblem(DRAWING, noisy(clean[1:], seed))
@@ -73,16 +73,16 @@ def test_without_forces_noise_does_not_tell_the_scale(clean: list[Record]) -> No
         assert ratios == pytest.approx(TRUTH[[1, 3]] / TRUTH[0], rel=1e-2)  # what the data do tell
     known = standard_parameters(fit.information, DRAWING)
     truth = plain_of(ROBOT.inertia_parameters).ravel()
-    data = [(n, t) for n, t in zip(known.numbers, truth, strict=True) if n.source is Source.DATA]
+    data = [(n, t) for n, t in zip(known.numbers, truth, strict=True) if n.source is ParameterSource.DATA]
     assert all(abs(n.value - t) < 4.5 * n.std for n, t in data)
-    found = identify(DRAWING, noisy(clean[1:]), prior=Prior.from_robot(DRAWING, 0.2))
-    assert all(possible(row) for row in found.inertia.reshape(-1, 10))
+    found = identify(DRAWING, noisy(clean[1:]), prior=Prior.from_nominal(DRAWING, 0.2))
+    assert all(is_possible(row) for row in found.inertia.reshape(-1, 10))
     assert np.isinf(LinearLeastSquares().solve(problem).std[0])
 
 
-def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[Record]) -> None:
+def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[MotionRecord]) -> None:
     problem = InertiaProblem(DRAWING, noisy(clean[:6]))
-    assert not_determined(problem).shape[1] == 7
+    assert find_undetermined(problem).shape[1] == 7
     fit = fit_total(problem)
     assert fit.information.rank == 45
     assert fit.information.std[0] < 0.1  # kg
@@ -94,7 +94,7 @@ def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[Record]) 
 
 def test_nothing_moves_nothing_is_known() -> None:
     still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
-    for record in (still, still.noisy(1)):
+    for record in (still, still.add_noise(1)):
         fit = fit_total(InertiaProblem(DRAWING, [record]))
         assert np.all(np.isinf(fit.information.std))
         assert standard_parameters(fit.information, DRAWING).counts() == {"data": 0, "prior": 0, "undetermined": 70}
@@ -104,7 +104,7 @@ def test_nothing_moves_nothing_is_known() -> None:
         monte_carlo(InertiaProblem(ROBOT, [still]), TRUTH, 0)
 
 
-def test_strong_noise_leaves_the_mass(clean: list[Record]) -> None:
+def test_strong_noise_leaves_the_mass(clean: list[MotionRecord]) -> None:
     strong = [replace(r, sigma={name: 100.0 * s for name, s in r.sigma.items()}) for r in clean]
     for seed in range(2):
         information = fit_total(InertiaProblem(DRAWING, noisy(strong, seed))).information
@@ -114,7 +114,7 @@ def test_strong_noise_leaves_the_mass(clean: list[Record]) -> None:
         assert np.sum(np.isfinite(information.std)) < 20
 
 
-def test_monte_carlo_of_incomplete_data(clean: list[Record]) -> None:
+def test_monte_carlo_of_incomplete_data(clean: list[MotionRecord]) -> None:
     found = monte_carlo(InertiaProblem(DRAWING, clean[:6]), TRUTH, 30, seed=4)
     assert np.all(np.isnan(found.errors[:, -1]))
     assert 0.9 < found.coverage < 0.99
@@ -128,32 +128,32 @@ def test_directions_without_information_do_not_touch_the_others() -> None:
     half -= np.outer(half @ flat, flat) / (flat @ flat)
     full = half.T @ half / sizes[:, None] / sizes  # knows nothing along flat
     unit = np.eye(4)[:, :1]
-    found = without(full, unit, sizes)
+    found = remove_directions(full, unit, sizes)
     assert np.allclose(found, full, atol=1e-10)
     assert np.allclose(complement(unit).T @ unit, 0.0)
 
 
-def test_recursion_counts_noise_in_the_impulse(clean: list[Record]) -> None:
+def test_recursion_counts_noise_in_the_impulse(clean: list[MotionRecord]) -> None:
     errors = []
     for seed in range(30):
-        found = Recursive().solve(InertiaProblem(ROBOT, noisy(clean, 100 + seed)))
+        found = RecursiveEstimator().solve(InertiaProblem(ROBOT, noisy(clean, 100 + seed)))
         errors.append((found.values - TRUTH) / found.std)
     assert np.std(errors, axis=0).max() < 1.45
     assert 0.92 < np.mean(np.abs(errors) < 1.96) < 0.99
     still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
     with pytest.raises(InputError, match="no thruster fires"):
-        Recursive().solve(InertiaProblem(ROBOT, [still, *clean[1:]]))
+        RecursiveEstimator().solve(InertiaProblem(ROBOT, [still, *clean[1:]]))
 
 
-def test_numbers_from_data_are_those_of_every_twin(clean: list[Record]) -> None:
+def test_numbers_from_data_are_those_of_every_twin(clean: list[MotionRecord]) -> None:
     """A number that differs between robots that move alike is not determined."""
     known = standard_parameters(fit_total(InertiaProblem(DRAWING, clean)).information, DRAWING)
     truth = plain_of(ROBOT.inertia_parameters)
-    twins = [plain_of(null_twin(ROBOT, 0.7, seed).reshape(-1, 10)) for seed in range(8)]
+    twins = [plain_of(indistinguishable_robot(ROBOT, 0.7, seed).reshape(-1, 10)) for seed in range(8)]
     spread = np.max([np.abs(twin - truth) for twin in twins], axis=0).ravel()
     assert len(known.numbers) == spread.size
     for number, change in zip(known.numbers, spread, strict=True):
-        assert (number.source is Source.DATA) == (change < 1e-9), number.text
+        assert (number.source is ParameterSource.DATA) == (change < 1e-9), number.text
 
 
 def test_a_prior_knows_as_much_as_it_says() -> None:
@@ -167,13 +167,13 @@ def test_a_prior_knows_as_much_as_it_says() -> None:
 def test_the_target_filter_knows_what_noise_does(factor: float) -> None:
     """Noise in the regressor pulls plain least squares by several deviations; strong noise tells nothing at all."""
     nodes = paper.NODE_ANGLES * np.cos(0.4 * np.arange(9))
-    paths = {name: Nodes(paper.NODE_TIMES, np.roll(nodes, k) * FADE) for k, name in enumerate(ROBOT.joint_names)}
+    paths = {name: SplineNodes(paper.NODE_TIMES, np.roll(nodes, k) * FADE) for k, name in enumerate(ROBOT.joint_names)}
     sensors = make_sensors(mount=paper.MOUNT, period=0.2, noise={name: factor * s for name, s in TYPICAL_NOISE.items()})
     record = measure(ROBOT, Experiment("all", 60.0, "normal", paths), sensors)
     guess = ROBOT.inertia_parameters.copy()
     guess[-1] *= 1.5
     robot = ROBOT.with_inertia_parameters(guess)
-    last = [follow(robot, "link6", record.noisy([5, k]), chunk=100)[-1] for k in range(12)]
+    last = [track_target(robot, "link6", record.add_noise([5, k]), chunk=100)[-1] for k in range(12)]
     errors = np.array([(state.values - ROBOT.inertia_parameters[-1]) / state.std for state in last])
     assert np.mean(np.abs(errors) < 1.96) > 0.88
     assert np.abs(errors.mean(axis=0)).max() < 1.2
@@ -187,7 +187,7 @@ def test_a_number_that_stands_still_only_here_is_not_determined() -> None:
     robot = ROBOT.with_inertia_parameters(inertia)
     records = [measure(robot, experiment, SENSORS) for experiment in paper.experiments(robot)]
     number = standard_parameters(fit_total(InertiaProblem(robot, records)).information, robot).number("link5", "Iyz")
-    twins = [plain_of(null_twin(robot, 0.7, seed).reshape(-1, 10))[5, 9] for seed in range(8)]
+    twins = [plain_of(indistinguishable_robot(robot, 0.7, seed).reshape(-1, 10))[5, 9] for seed in range(8)]
     assert np.abs(twins).max() > 1e-4
     assert number.null_share < 1e-6
-    assert number.source is Source.UNDETERMINED
+    assert number.source is ParameterSource.UNDETERMINED

@@ -9,12 +9,12 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    Consistent,
+    ConsistentEstimator,
     InertiaProblem,
     LinearLeastSquares,
+    MotionRecord,
     Prior,
-    Record,
-    Recursive,
+    RecursiveEstimator,
     SwarmSequence,
     TotalLeastSquares,
     base_parameters,
@@ -25,20 +25,20 @@ from spacearm.identify.inertia import (
     monte_carlo,
     standard_parameters,
 )
-from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.equivalent import (
     equivalent_robot,
-    from_plain,
-    lumped,
-    recursion,
+    from_table_order,
+    identify_recursively,
+    lump_inertias,
     single_body_problem,
-    to_plain,
+    to_table_order,
     two_body_problem,
 )
 from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.standard_parameters import Source
-from spacearm.identify.inertia.validate import null_twin
+from spacearm.identify.inertia.standard_parameters import ParameterSource
+from spacearm.identify.inertia.validate import indistinguishable_robot
 from spacearm.measure.channels import MOMENTUM_CHANNELS
 from spacearm.model import catalogue
 from spacearm.optimise import LeastSquares, ParticleSwarm, diagnose
@@ -53,17 +53,17 @@ POSTURE = ROBOT.configuration("normal")
 
 
 @pytest.fixture(scope="module")
-def records() -> tuple[Record, ...]:
+def records() -> tuple[MotionRecord, ...]:
     return tuple(measure(ROBOT, experiment, paper.sensors()) for experiment in paper.experiments(ROBOT))
 
 
 @pytest.fixture(scope="module")
-def slow(records: tuple[Record, ...]) -> tuple[Record, ...]:
+def slow(records: tuple[MotionRecord, ...]) -> tuple[MotionRecord, ...]:
     """Momentum channels at 1 Hz, without noise."""
     return tuple(
         replace(
-            record.thinned(10),
-            readings={name: record.thinned(10).readings[name] for name in MOMENTUM_CHANNELS},
+            record.thin(10),
+            readings={name: record.thin(10).readings[name] for name in MOMENTUM_CHANNELS},
         )
         for record in records
     )
@@ -74,7 +74,7 @@ def relative(values: np.ndarray, problem: InertiaProblem) -> float:
 
 
 def test_table_4_from_table_1() -> None:
-    body = plain_of(lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel())
+    body = plain_of(lump_inertias(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel())
     paper_values = np.array(paper.PRINTED["table4"])
     assert body[0] == pytest.approx(476.0, abs=1e-9)
     assert np.abs(body[1:4] - paper_values[1:4]).max() < 0.5e-3
@@ -87,7 +87,7 @@ def test_table_1_is_the_robot() -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_ranks_after_each_experiment(records: tuple[Record, ...], known: bool) -> None:
+def test_ranks_after_each_experiment(records: tuple[MotionRecord, ...], known: bool) -> None:
     chosen = [replace(r, known_momentum=np.zeros(6)) if known else r for r in records]
     found = identifiability(InertiaProblem(WRONG, chosen))
     assert [stage.rank for stage in found.stages] == [10, 17, 24, 31, 38, 45, 52]
@@ -100,7 +100,7 @@ def test_ranks_after_each_experiment(records: tuple[Record, ...], known: bool) -
     assert "never identifiable: mass at the origin of link1" in found.describe()
 
 
-def test_without_firings_the_scale_is_missing(records: tuple[Record, ...]) -> None:
+def test_without_firings_the_scale_is_missing(records: tuple[MotionRecord, ...]) -> None:
     found = identifiability(InertiaProblem(ROBOT, records[1:]))
     assert found.rank == 51
     assert not found.complete
@@ -117,23 +117,25 @@ def test_exact_data_give_base_parameters_back() -> None:
     assert np.abs(BASE.combine @ found.inertia - TRUTH).max() < 1e-8
 
 
-def test_total_and_recursion_are_exact_too(records: tuple[Record, ...]) -> None:
-    problem = InertiaProblem(WRONG, [record.thinned(5) if k == 0 else record for k, record in enumerate(records)])
+def test_total_and_recursion_are_exact_too(records: tuple[MotionRecord, ...]) -> None:
+    problem = InertiaProblem(WRONG, [record.thin(5) if k == 0 else record for k, record in enumerate(records)])
     fit = fit_total(problem)
     assert fit.converged
     assert relative(fit.information.values, problem) < 1e-7  # firings are integrated from samples 0.5 s apart
     joints = {record.name: record for record in records[1:]}
-    forth = recursion(WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",))
-    back = recursion(WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",), order=ROBOT.joint_names[::-1])
+    forth = identify_recursively(WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",))
+    back = identify_recursively(
+        WRONG, records[0], joints, POSTURE, single_kinds=("dynamics",), order=ROBOT.joint_names[::-1]
+    )
     assert relative(forth.values, problem) < 1e-9
     assert np.allclose(forth.values, back.values, rtol=1e-9, atol=1e-9)
     assert [len(stage.values) for stage in forth.extra["stages"]] == [10] + [7] * 6
     assert np.all(np.diag(forth.covariance) > 0)
 
 
-def test_swarm_finds_the_single_body(records: tuple[Record, ...]) -> None:
-    problem = single_body_problem(WRONG, records[0].thinned(10), POSTURE)
-    true = from_plain(plain_of(lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()))
+def test_swarm_finds_the_single_body(records: tuple[MotionRecord, ...]) -> None:
+    problem = single_body_problem(WRONG, records[0].thin(10), POSTURE)
+    true = from_table_order(plain_of(lump_inertias(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()))
     assert problem.costs(true[None])[0] < 1e-13
     found = ParticleSwarm(40, 900, seed=1, uncertainty=False).solve(problem)
     assert np.abs(found.values - true).max() < 1e-10
@@ -142,13 +144,13 @@ def test_swarm_finds_the_single_body(records: tuple[Record, ...]) -> None:
     assert np.all(np.diff(found.history) <= 0)
 
 
-def test_swarm_finds_combinations_but_not_masses(records: tuple[Record, ...]) -> None:
-    body = lumped(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()
-    problem = two_body_problem(WRONG, records[6].thinned(10), POSTURE, "joint6", body)
-    both = lumped(ROBOT, POSTURE, "joint6") @ ROBOT.inertia_parameters.ravel()
-    assert problem.costs(from_plain(plain_of(both[:10]))[None])[0] < 1e-12
+def test_swarm_finds_combinations_but_not_masses(records: tuple[MotionRecord, ...]) -> None:
+    body = lump_inertias(ROBOT, POSTURE) @ ROBOT.inertia_parameters.ravel()
+    problem = two_body_problem(WRONG, records[6].thin(10), POSTURE, "joint6", body)
+    both = lump_inertias(ROBOT, POSTURE, "joint6") @ ROBOT.inertia_parameters.ravel()
+    assert problem.costs(from_table_order(plain_of(both[:10]))[None])[0] < 1e-12
     found = [ParticleSwarm(40, 900, seed=seed, uncertainty=False).solve(problem) for seed in (1, 2)]
-    first = [linear_of(to_plain(one.values)) for one in found]
+    first = [linear_of(to_table_order(one.values)) for one in found]
     assert max(one.cost for one in found) < 1e-9
     assert abs(first[0][0] - first[1][0]) > 1.0  # kg: the cost does not see it
     pairs = [np.concatenate([f, np.zeros(10)]) for f in first]
@@ -156,14 +158,14 @@ def test_swarm_finds_combinations_but_not_masses(records: tuple[Record, ...]) ->
     assert np.linalg.norm(change[:10]) > 1.0
 
 
-def test_all_estimators_have_one_interface(records: tuple[Record, ...]) -> None:
-    problem = InertiaProblem(WRONG, [record.thinned(5) for record in records])
+def test_all_estimators_have_one_interface(records: tuple[MotionRecord, ...]) -> None:
+    problem = InertiaProblem(WRONG, [record.thin(5) for record in records])
     estimators = {
         "linear": LinearLeastSquares(),
         "total": TotalLeastSquares(),
-        "recursive": Recursive(single_kinds=("dynamics",)),
+        "recursive": RecursiveEstimator(single_kinds=("dynamics",)),
         "swarm": SwarmSequence(ParticleSwarm(40, 1500, seed=2)),
-        "consistent": Consistent(Prior.from_robot(ROBOT, 0.5)),
+        "consistent": ConsistentEstimator(Prior.from_nominal(ROBOT, 0.5)),
     }
     for name, estimator in estimators.items():
         found = estimator.solve(problem)
@@ -172,12 +174,12 @@ def test_all_estimators_have_one_interface(records: tuple[Record, ...]) -> None:
         limit = {"swarm": 1e-2, "consistent": 1e-2}.get(name, 1e-6)
         assert relative(found.values, problem) < limit, name
     with pytest.raises(InputError, match="one with all joints locked"):
-        Recursive().solve(InertiaProblem(WRONG, records[1:]))
+        RecursiveEstimator().solve(InertiaProblem(WRONG, records[1:]))
 
 
-def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) -> None:
-    drawn = [record.noisy([5, k]) for k, record in enumerate(slow)]
-    prior = Prior.from_robot(WRONG, 0.15)
+def test_one_noisy_run_stays_within_four_deviations(slow: tuple[MotionRecord, ...]) -> None:
+    drawn = [record.add_noise([5, k]) for k, record in enumerate(slow)]
+    prior = Prior.from_nominal(WRONG, 0.15)
     found = identify(WRONG, drawn, method="total", prior=prior)
     errors = (found.estimate.values - TRUTH) / found.estimate.std
     assert np.abs(errors).max() < 4.0
@@ -187,17 +189,17 @@ def test_one_noisy_run_stays_within_four_deviations(slow: tuple[Record, ...]) ->
     truth = plain_of(ROBOT.inertia_parameters).ravel()
     off = [abs(n.value - t) / n.std for n, t in zip(numbers, truth, strict=True)]
     assert max(off) < 4.0
-    assert {n.source for n in numbers} == {Source.DATA, Source.PRIOR}
-    assert found.known.number("satellite", "mass").source is Source.PRIOR
-    assert found.known.number("link1", "cx").source is Source.DATA
+    assert {n.source for n in numbers} == {ParameterSource.DATA, ParameterSource.PRIOR}
+    assert found.known.number("satellite", "mass").source is ParameterSource.PRIOR
+    assert found.known.number("link1", "cx").source is ParameterSource.DATA
     consistent = identify(WRONG, drawn, method="consistent", prior=prior)
-    assert all(possible(row) for row in consistent.inertia.reshape(-1, 10))
+    assert all(is_possible(row) for row in consistent.inertia.reshape(-1, 10))
     spread = (consistent.estimate.values - found.estimate.values) / found.estimate.std
     assert np.abs(spread).max() < 3.0
     assert np.abs((consistent.estimate.values - TRUTH) / consistent.estimate.std).max() < 4.0
 
 
-def test_claimed_covariance_is_true(slow: tuple[Record, ...]) -> None:
+def test_claimed_covariance_is_true(slow: tuple[MotionRecord, ...]) -> None:
     found = monte_carlo(InertiaProblem(WRONG, slow), TRUTH, 200, seed=1)
     assert 0.90 <= found.coverage <= 0.98
     assert found.coverage_each.min() > 0.88
@@ -208,12 +210,12 @@ def test_claimed_covariance_is_true(slow: tuple[Record, ...]) -> None:
     assert np.all(np.abs(again.values - found.values[:3]) < 0.02 * found.claimed[:3])
 
 
-def test_ordinary_least_squares_is_biased_by_noise(slow: tuple[Record, ...]) -> None:
+def test_ordinary_least_squares_is_biased_by_noise(slow: tuple[MotionRecord, ...]) -> None:
     """Noise in the regressor makes plain least squares find a lighter robot; total estimation does not."""
     strong = [replace(r, sigma={**r.sigma, "rate": 3e-3, "velocity": 1e-3}) for r in slow]
     plain, total, claimed = [], [], []
     for seed in range(5):
-        problem = InertiaProblem(ROBOT, [record.noisy([9, seed, k]) for k, record in enumerate(strong)])
+        problem = InertiaProblem(ROBOT, [record.add_noise([9, seed, k]) for k, record in enumerate(strong)])
         plain.append(LinearLeastSquares().solve(problem).values[0])
         information = fit_total(problem).information
         total.append(information.values[0])
@@ -225,9 +227,9 @@ def test_ordinary_least_squares_is_biased_by_noise(slow: tuple[Record, ...]) -> 
 
 
 def test_validation_cannot_see_null_directions() -> None:
-    twin = null_twin(ROBOT, 0.5, seed=0)
+    twin = indistinguishable_robot(ROBOT, 0.5, seed=0)
     assert np.abs(twin.reshape(-1, 10)[:, 0] - ROBOT.inertia_parameters[:, 0]).max() > 5.0  # kg
-    assert all(possible(row) for row in twin.reshape(-1, 10))
+    assert all(is_possible(row) for row in twin.reshape(-1, 10))
     torques = paper.torques(ROBOT)
     blind = compare_models(ROBOT, twin, torques, 2.0, "normal").largest()
     wrong = compare_models(ROBOT, WRONG.inertia_parameters.ravel(), torques, 2.0, "normal").largest()
@@ -236,17 +238,17 @@ def test_validation_cannot_see_null_directions() -> None:
     assert wrong["base_attitude"] > 1e-4
 
 
-def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
+def test_known_bodies_decide_what_is_left(slow: tuple[MotionRecord, ...]) -> None:
     free = InertiaProblem(ROBOT, slow[1:])
     information = fit_total(free, iterations=1).information
     names = ROBOT.body_names
-    arm = standard_parameters(information, ROBOT, Prior.known_bodies(ROBOT, names[1:]))
+    arm = standard_parameters(information, ROBOT, Prior.from_known_bodies(ROBOT, names[1:]))
     assert arm.counts() == {"data": 10, "prior": 60, "undetermined": 0}
     assert arm.number("satellite", "mass").value == pytest.approx(400.0, abs=4 * arm.number("satellite", "mass").std)
-    base = standard_parameters(information, ROBOT, Prior.known_bodies(ROBOT, names[:1]))
+    base = standard_parameters(information, ROBOT, Prior.from_known_bodies(ROBOT, names[:1]))
     assert base.null.shape[1] == 15
     target = fit_total(InertiaProblem(ROBOT, slow[6:]), iterations=1).information
-    only = standard_parameters(target, ROBOT, Prior.known_bodies(ROBOT, names[:-1]))
+    only = standard_parameters(target, ROBOT, Prior.from_known_bodies(ROBOT, names[:-1]))
     assert only.counts() == {"data": 10, "prior": 60, "undetermined": 0}
     assert only.number("link6", "mass").std < 0.5
     nothing = standard_parameters(information, ROBOT)
@@ -256,19 +258,19 @@ def test_known_bodies_decide_what_is_left(slow: tuple[Record, ...]) -> None:
     assert "undetermined" in undetermined.text
 
 
-def test_consistent_estimator_repairs_impossible_bodies(slow: tuple[Record, ...]) -> None:
+def test_consistent_estimator_repairs_impossible_bodies(slow: tuple[MotionRecord, ...]) -> None:
     strong = [replace(r, sigma={n: 30 * s for n, s in r.sigma.items()}) for r in slow]
-    problem = InertiaProblem(WRONG, [record.noisy([3, k]) for k, record in enumerate(strong)])
+    problem = InertiaProblem(WRONG, [record.add_noise([3, k]) for k, record in enumerate(strong)])
     information = fit_total(problem).information
-    found = Consistent(Prior.from_robot(WRONG, 0.3)).refine(information, WRONG)
-    assert found.converged
-    assert all(possible(row) for row in found.extra["inertia"].reshape(-1, 10))
+    found = ConsistentEstimator(Prior.from_nominal(WRONG, 0.3)).refine(information, WRONG)
+    assert found.has_converged
+    assert all(is_possible(row) for row in found.extra["inertia"].reshape(-1, 10))
     assert np.abs((found.values - TRUTH) / found.std).max() < 4.5
 
 
-def test_a_plain_estimator_solves_the_same_problem(records: tuple[Record, ...]) -> None:
+def test_a_plain_estimator_solves_the_same_problem(records: tuple[MotionRecord, ...]) -> None:
     """Initial momenta are unknowns beside the base parameters; exact records leave no residual."""
-    problem = InertiaProblem(WRONG, [record.thinned(5) for record in records])
+    problem = InertiaProblem(WRONG, [record.thin(5) for record in records])
     found = LeastSquares(tolerance=1e-15).solve(problem)
     assert relative(found.values[: problem.rank], problem) < 1e-6
     assert found.names[problem.rank] == "thrusters.Px"
@@ -278,8 +280,8 @@ def test_a_plain_estimator_solves_the_same_problem(records: tuple[Record, ...]) 
     assert claimed == pytest.approx(TotalLeastSquares().solve(problem).std, rel=0.01)
 
 
-def test_the_same_diagnosis_serves_inertias(slow: tuple[Record, ...]) -> None:
-    noisy = InertiaProblem(WRONG, [record.noisy([5, k]) for k, record in enumerate(slow)])
+def test_the_same_diagnosis_serves_inertias(slow: tuple[MotionRecord, ...]) -> None:
+    noisy = InertiaProblem(WRONG, [record.add_noise([5, k]) for k, record in enumerate(slow)])
     found = TotalLeastSquares().solve(noisy)
     seen = diagnose(found, found.extra["fit"].freedom)
     assert seen.chi_square.total == pytest.approx(2.0 * found.cost, rel=1e-3)
@@ -293,7 +295,7 @@ def test_the_same_diagnosis_serves_inertias(slow: tuple[Record, ...]) -> None:
     assert not diagnose(quiet, quiet.extra["fit"].freedom).sound
 
 
-def test_records_of_one_name_are_told_apart(slow: tuple[Record, ...]) -> None:
+def test_records_of_one_name_are_told_apart(slow: tuple[MotionRecord, ...]) -> None:
     twice = InertiaProblem(ROBOT, [slow[1], slow[1]])
     assert [block.name for block in twice.blocks] == ["joint1#1", "joint1#2"]
     assert len(set(twice.names)) == twice.rank + 12

@@ -17,7 +17,7 @@ from scipy.integrate import solve_ivp
 from spacearm.identify.joint import JointProblem, JointTest
 from spacearm.identify.joint.forward import Drive
 from spacearm.model import Pose, Robot
-from spacearm.model.edit import flexible
+from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Inertia, Joint, Rotor
 from spacearm.optimise.information import covariance_at
 
@@ -110,7 +110,7 @@ def robot() -> Robot:
               for name, value in (("base", BASE), ("link", LINK))]  # fmt: skip
     joint = Joint("joint1", "revolute", "base", "link", Pose(np.eye(3), np.zeros(3)), np.array([0.0, 0.0, 1.0]))
     plain = Robot("axis", tuple(bodies), (joint,))
-    return flexible(plain, "joint1", RIGHT[1], RIGHT[2], Rotor(RIGHT[0], 1.0))
+    return make_flexible(plain, "joint1", RIGHT[1], RIGHT[2], Rotor(RIGHT[0], 1.0))
 
 
 @pytest.mark.parametrize("drive", ["motor_angle", "torque"])

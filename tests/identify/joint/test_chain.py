@@ -6,27 +6,34 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import Chain, JointTest, Truth, joint_test_from_vision, observe, twin
+from spacearm.identify.joint import (
+    JointTest,
+    MeasurementChain,
+    ReferenceReadings,
+    joint_test_from_vision,
+    observe,
+    simulate_reference,
+)
 from spacearm.identify.joint.measurement_chain import planar_pose
-from spacearm.identify.joint.twin import _blurred
+from spacearm.identify.joint.reference_simulation import _add_pose_noise
 from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, StarTracker
-from support.joint_twins import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
+from support.simulated_joint_tests import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 
 LENGTH = (0.449, 0.449, 0.310)
 MOUNT = np.array([0.337, -0.001])
 
 
-def spatial_truth() -> Truth:
+def spatial_truth() -> ReferenceReadings:
     paths = {
         "joint1.motor": quadratic(10.0, 1.0),
         "joint2": quadratic(30.0, 0.5),
         "joint3.motor": quadratic(-20.0, -0.8),
     }
     values = {"joint1": {"offset": 0.03}, "joint3": {"offset": -0.02}}
-    return twin(spatial_arm(), FRAME, values, paths, TIMES)
+    return simulate_reference(spatial_arm(), FRAME, values, paths, TIMES)
 
 
-def paper_equation(found: Truth) -> np.ndarray:
+def paper_equation(found: ReferenceReadings) -> np.ndarray:
     """Right-hand side of Eq. 21 with Eqs. 22 and 23, in the plane."""
     heading = 2.0 * np.arctan2(found.base[:, 6], found.base[:, 3])
     joints = found.joints[:, [found.robot.joint_index(f"joint{i}") for i in (1, 2, 3)]]
@@ -51,18 +58,18 @@ def test_the_angle_comes_back_without_noise(method: str) -> None:
     found = truth(printed())
     joints = found.joints.copy()
     joints[:, found.robot.joint_index("joint1")] = 99.0  # must not be looked at
-    result = Chain(found.robot, FRAME).reconstruct(joints, found.base, found.hand, method)  # type: ignore[arg-type]
+    result = MeasurementChain(found.robot, FRAME).reconstruct(joints, found.base, found.hand, method)  # type: ignore[arg-type]
     assert np.abs(result.angles[:, 0] - found.joints[:, found.robot.joint_index("joint1")]).max() < 1e-11
     assert result.misfit.max() < 1e-6
 
 
 def test_two_angles_in_space_come_back_by_least_squares() -> None:
     found = spatial_truth()
-    result = Chain(found.robot, FRAME).reconstruct(found.joints, found.base, found.hand)
+    result = MeasurementChain(found.robot, FRAME).reconstruct(found.joints, found.base, found.hand)
     links = [found.robot.joint_index(name) for name in ("joint1", "joint3")]
     assert np.abs(result.angles - found.joints[:, links]).max() < 1e-10
     with pytest.raises(InputError, match="2 joints are flexible"):
-        Chain(found.robot, FRAME).reconstruct(found.joints, found.base, found.hand, "position")
+        MeasurementChain(found.robot, FRAME).reconstruct(found.joints, found.base, found.hand, "position")
 
 
 @pytest.mark.parametrize("method", ["position", "orientation", "least_squares"])
@@ -74,7 +81,7 @@ def test_the_error_is_what_repeated_readings_show(method: str, planar: bool) -> 
     sensors = [Encoder(noise=2e-4), BasePosition(noise=4e-4), StarTracker(noise=8e-4)]
     sensors += [FramePosition(frame=FRAME, noise=6e-4), FrameAttitude(frame=FRAME, noise=5e-4)]
     found = truth(printed()) if planar else spatial_truth()
-    chain = Chain(found.robot, FRAME, sensors)
+    chain = MeasurementChain(found.robot, FRAME, sensors)
     noise = chain.noise
     at = np.full(4000, 300)
     rng = np.random.default_rng(3)
@@ -83,8 +90,8 @@ def test_the_error_is_what_repeated_readings_show(method: str, planar: bool) -> 
         return values + sigma * rng.standard_normal(values.shape)
 
     joints = blur(found.joints[at], noise["joint_position"])
-    base = _blurred(found.base[at], blur, noise["position"], noise["attitude"], planar)
-    hand = _blurred(found.hand[at], blur, noise["frame_position"], noise["frame_attitude"], planar)
+    base = _add_pose_noise(found.base[at], blur, noise["position"], noise["attitude"], planar)
+    hand = _add_pose_noise(found.hand[at], blur, noise["frame_position"], noise["frame_attitude"], planar)
     result = chain.reconstruct(joints, base, hand, method)  # type: ignore[arg-type]
     error = result.angles - found.joints[at][:, chain.links]
     expected = result.covariance.mean(axis=0)
@@ -98,7 +105,7 @@ def test_the_error_is_what_repeated_readings_show(method: str, planar: bool) -> 
 
 def test_least_squares_is_the_most_precise() -> None:
     found = truth(printed())
-    chain = Chain(found.robot, FRAME, NOISE)
+    chain = MeasurementChain(found.robot, FRAME, NOISE)
     sd = {m: chain.reconstruct(found.joints, found.base, found.hand, m).std.mean()  # type: ignore[arg-type]
           for m in ("position", "orientation", "least_squares")}  # fmt: skip
     assert sd["least_squares"] < min(sd["position"], sd["orientation"])
@@ -111,7 +118,7 @@ def test_angles_choose_the_turn_nearest_to_the_motor() -> None:
     joints = found.joints.copy()
     motor = robot.joint_index("joint1.motor")
     joints[:, motor] += 2.0 * np.pi
-    result = Chain(robot, FRAME).reconstruct(joints, found.base, found.hand)
+    result = MeasurementChain(robot, FRAME).reconstruct(joints, found.base, found.hand)
     assert np.abs(result.angles[:, 0] - found.joints[:, robot.joint_index("joint1")] - 2.0 * np.pi).max() < 1e-10
 
 
@@ -126,7 +133,7 @@ def test_wrapped_readings_are_unwrapped() -> None:
 
 def test_missing_rows_are_an_error_or_left_out() -> None:
     found = truth(printed())
-    chain = Chain(found.robot, FRAME)
+    chain = MeasurementChain(found.robot, FRAME)
     hand = found.hand.copy()
     hand[7, 0] = np.nan
     with pytest.raises(InputError, match="row 7 is not finite"):
@@ -140,7 +147,7 @@ def test_missing_rows_are_an_error_or_left_out() -> None:
     with pytest.raises(InputError, match="'joint2' has gaps and only 7 readings"):
         JointTest("t", TIMES, {"joint2": few}, {"joint1": found.joints[:, 0]})
     assert not JointTest("t", TIMES, encoders, {"joint1": angle}).present[3]
-    kept = JointTest.without_missing("t", TIMES, encoders, {"joint1": angle})
+    kept = JointTest.from_complete_rows("t", TIMES, encoders, {"joint1": angle})
     assert kept.time.size == TIMES.size - 1
 
 
@@ -148,11 +155,11 @@ def test_shapes_and_frames_are_checked() -> None:
     robot = printed()
     found = truth(robot)
     with pytest.raises(InputError, match="expected"):
-        Chain(robot, FRAME).reconstruct(found.joints[:, :2], found.base, found.hand)
+        MeasurementChain(robot, FRAME).reconstruct(found.joints[:, :2], found.base, found.hand)
     with pytest.raises(InputError, match="not behind the flexible joint"):
-        Chain(robot, "satellite")
+        MeasurementChain(robot, "satellite")
     with pytest.raises(InputError, match="method is 'both'"):
-        Chain(robot, FRAME).reconstruct(found.joints, found.base, found.hand, "both")  # type: ignore[arg-type]
+        MeasurementChain(robot, FRAME).reconstruct(found.joints, found.base, found.hand, "both")  # type: ignore[arg-type]
 
 
 def test_every_encoder_is_needed() -> None:
@@ -160,12 +167,12 @@ def test_every_encoder_is_needed() -> None:
     found = truth(printed())
     encoders = {"joint1.motor": found.joints[:, 1], "joint2": found.joints[:, 2]}
     with pytest.raises(InputError, match="joint 'joint3' has no encoder data"):
-        joint_test_from_vision("t", Chain(found.robot, FRAME), TIMES, encoders, found.base, found.hand)
+        joint_test_from_vision("t", MeasurementChain(found.robot, FRAME), TIMES, encoders, found.base, found.hand)
 
 
 def test_the_angle_follows_an_encoders_error_as_told() -> None:
     found = spatial_truth()
-    chain = Chain(found.robot, FRAME)
+    chain = MeasurementChain(found.robot, FRAME)
     right = chain.reconstruct(found.joints, found.base, found.hand)
     moved = found.joints.copy()
     moved[:, found.robot.joint_index("joint2")] += 1e-5

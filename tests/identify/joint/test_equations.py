@@ -10,10 +10,10 @@ import pytest
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
-from spacearm.identify.joint import with_gear
-from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
+from spacearm.identify.joint import change_gear
+from spacearm.identify.joint.flexible_joints import flexible_joints, write_joint_values
 from spacearm.model import Robot, catalogue
-from spacearm.model.edit import flexible
+from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Rotor
 
 MASS = [58.69, 2.81, 2.82, 4.64]  # Sec. 3.1, Table 1
@@ -29,8 +29,8 @@ def all_flexible() -> Robot:
     """The paper's robot with its n = 3 joints all flexible, slow motors."""
     robot = catalogue.load("wojtunik2023_printed")
     for k, joint in enumerate(("joint2", "joint3"), 1):
-        robot = flexible(robot, joint, STIFFNESS[k], DAMPING[k], Rotor(MOTORS[k], 1.0))
-    return with_values(robot, {"joint1": {"motor_inertia": 3.3, "stiffness": 5.1, "damping": 0.4}})
+        robot = make_flexible(robot, joint, STIFFNESS[k], DAMPING[k], Rotor(MOTORS[k], 1.0))
+    return write_joint_values(robot, {"joint1": {"motor_inertia": 3.3, "stiffness": 5.1, "damping": 0.4}})
 
 
 def rigid_matrices() -> ca.Function:
@@ -114,7 +114,7 @@ def test_equation_9_holds_for_the_robot_model() -> None:
 def test_the_gear_divides_the_coupling_blocks() -> None:
     """With I_m = N2 J only J_C is what is printed; J_B has I_m / N, J_A has I_m / N2."""
     printed = catalogue.load("wojtunik2023_printed")
-    geared = with_gear(printed, 100.0)
+    geared = change_gear(printed, 100.0)
     assert flexible_joints(geared)[0].motor_inertia == pytest.approx(3.3, rel=1e-12)
     parts = {}
     for name, robot in (("printed", printed), ("geared", geared), ("catalogue", catalogue.load("wojtunik2023"))):
@@ -135,7 +135,7 @@ def test_the_gear_divides_the_coupling_blocks() -> None:
 def test_a_gear_needs_a_ratio_and_a_flexible_joint_turns() -> None:
     robot = catalogue.load("wojtunik2023")
     with pytest.raises(InputError, match="gear ratio is 0"):
-        with_gear(robot, 0.0)
+        change_gear(robot, 0.0)
     sliding = tuple(replace(joint, kind="prismatic") if joint.name == "joint1" else joint for joint in robot.joints)
     with pytest.raises(InputError, match="joint 'joint1' slides"):
         flexible_joints(robot.replace(joints=sliding))

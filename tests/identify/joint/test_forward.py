@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import Law, twin
-from spacearm.identify.joint.flexible_joints import with_values
+from spacearm.identify.joint import JointLaw, simulate_reference
+from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.forward import Accuracy, Forward, Setup
 from spacearm.identify.joint.paths import smooth_path
 from spacearm.model import Robot, catalogue
 from spacearm.simulate import Phase, Signal, State, simulate, spline
-from support.joint_twins import (
+from support.simulated_joint_tests import (
     ACCELERATION,
     DEGREE,
     FRAME,
@@ -38,7 +38,7 @@ def plain_run(robot: Robot, paths: dict[str, Signal], offsets: dict[str, float],
     rates = [float(paths[n].derivative()(0.0)) if n in paths else 0.0 for n in robot.joint_names]
     for joint in offsets:
         rates[robot.joint_index(joint)] = rates[robot.joint_index(f"{joint}.motor")]
-    start = State.moving(robot, joints, rates)
+    start = State.from_velocities(robot, joints, rates)
     return simulate(robot, start, Phase(10.0, **{"driven": paths, **phase}), sample=TIMES).states  # type: ignore[arg-type]
 
 
@@ -61,7 +61,7 @@ def test_two_flexible_joints_in_space_move_as_in_a_plain_run() -> None:
         "joint3.motor": quadratic(-20.0, -0.8),
     }
     states = plain_run(robot, paths, {"joint1": 0.03, "joint3": -0.02})
-    found = twin(robot, FRAME, {"joint1": {"offset": 0.03}, "joint3": {"offset": -0.02}}, paths, TIMES)
+    found = simulate_reference(robot, FRAME, {"joint1": {"offset": 0.03}, "joint3": {"offset": -0.02}}, paths, TIMES)
     assert np.abs(found.joints - states[:, 7 : 7 + robot.n]).max() < 1e-8
     assert np.abs(found.base - states[:, :7]).max() < 1e-8
     assert np.ptp(found.base[:, 4:], axis=0).min() > 1e-4  # it does turn about all axes
@@ -130,13 +130,13 @@ ALL = {
 @pytest.mark.parametrize(
     ("drive", "law"),
     [
-        ("motor_angle", Law(cubic=True, spring="stribeck")),
-        ("torque", Law(motor="lugre", spring="lugre", play=True, motor_damping=True)),
-        ("torque", Law(motor="stribeck", spring="coulomb")),
-        ("rigid_torque", Law(cubic=True, motor="coulomb")),
+        ("motor_angle", JointLaw(cubic=True, spring="stribeck")),
+        ("torque", JointLaw(motor="lugre", spring="lugre", play=True, motor_damping=True)),
+        ("torque", JointLaw(motor="stribeck", spring="coulomb")),
+        ("rigid_torque", JointLaw(cubic=True, motor="coulomb")),
     ],
 )
-def test_derivatives_are_exact(drive: str, law: Law) -> None:
+def test_derivatives_are_exact(drive: str, law: JointLaw) -> None:
     """Against central differences of a finer run, for every state and direction, torque included."""
     robot = printed()
     setup = Setup(robot, drive, law, pose=True)  # type: ignore[arg-type]
@@ -166,9 +166,9 @@ def test_derivatives_are_exact(drive: str, law: Law) -> None:
 def test_energy_is_kept_without_damping() -> None:
     held = {joint: quadratic(START[joint], 0.0) for joint in START}
     values = {"joint1": {**TEST2, "damping": 0.0, "offset": OFFSET[0]}}
-    found = twin(printed(), FRAME, values, held, TIMES, accuracy=Accuracy(1e-8, 1e-10))
+    found = simulate_reference(printed(), FRAME, values, held, TIMES, accuracy=Accuracy(1e-8, 1e-10))
     assert np.ptp(found.energy) < 1e-6 * found.energy[0]
-    damped = twin(printed(), FRAME, {"joint1": {**TEST2, "offset": OFFSET[0]}}, held, TIMES)
+    damped = simulate_reference(printed(), FRAME, {"joint1": {**TEST2, "offset": OFFSET[0]}}, held, TIMES)
     assert damped.energy[-1] < 0.5 * damped.energy[0]
 
 
@@ -232,7 +232,7 @@ def test_paths_refuse_what_they_cannot_use(times: list[float], values: list[floa
 
 
 def test_values_written_back_into_the_robot_are_those_of_the_model() -> None:
-    robot = with_values(
+    robot = write_joint_values(
         catalogue.load("wojtunik2023"), {"joint1": {"motor_inertia": 4.0, "stiffness": 7.0, "damping": 0.1}}
     )
     states = plain_run(robot, paper_paths(), {"joint1": OFFSET[0]})

@@ -11,27 +11,27 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.joint import (
-    Chain,
     DataWarning,
     IdentifiabilityWarning,
+    JointLaw,
     JointProblem,
     JointTest,
-    Law,
-    early,
+    MeasurementChain,
     identify_joints,
     observe,
     profile_likelihood,
-    twin,
+    simulate_reference,
+    weight_early_samples,
 )
-from spacearm.identify.joint.flexible_joints import with_values
+from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.identify import estimator_of
-from spacearm.identify.joint.paths import path_errors, smooth_path, smoothed
+from spacearm.identify.joint.paths import path_errors, smooth_path, smooth_with_errors
 from spacearm.mechanics.sensors import Encoder
 from spacearm.model import catalogue
 from spacearm.optimise import Block, NelderMead, Parameter, Problem
 from spacearm.optimise.information import covariance_at
 from spacearm.simulate import spline
-from support.joint_twins import (
+from support.simulated_joint_tests import (
     DEGREE,
     ENCODER,
     FRAME,
@@ -56,11 +56,11 @@ def known_torque_test(seed: int | None) -> JointTest:
     robot = printed()
     torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.1, 0.05, 0.08, 0.02, 0.03])
     values = {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}
-    found = twin(robot, FRAME, values, paper_paths(), TIMES, drive="torque", torques={"joint1": torque})
+    found = simulate_reference(robot, FRAME, values, paper_paths(), TIMES, drive="torque", torques={"joint1": torque})
     test = observe(found, FRAME, NOISE, None if seed is None else np.random.default_rng(seed))
     rng = np.random.default_rng(0 if seed is None else seed)
     motor = found.joints[:, 1] + (0.0 if seed is None else ENCODER) * rng.standard_normal(TIMES.size)
-    angle = test.channels(("joint1",)).with_channel("joint1.motor", motor, ENCODER)
+    angle = test.select_channels(("joint1",)).with_channel("joint1.motor", motor, ENCODER)
     return replace(angle, torques={"joint1": torque}, paths=paper_paths())
 
 
@@ -68,13 +68,13 @@ def known_torque_test(seed: int | None) -> JointTest:
 def test_all_four_values_come_back_without_noise(name: str) -> None:
     robot = catalogue.load(name)
     fit = identify_joints(robot, [seen(robot)], guess=FAR, warn=False)
-    assert fit.estimate.converged
+    assert fit.estimate.has_converged
     assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
 
 
 def test_all_four_values_come_back_from_the_angle_alone() -> None:
     robot = printed()
-    fit = identify_joints(robot, [seen(robot).channels(("joint1",))], guess=FAR, warn=False)
+    fit = identify_joints(robot, [seen(robot).select_channels(("joint1",))], guess=FAR, warn=False)
     assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
 
 
@@ -97,7 +97,7 @@ def test_with_noise_the_values_lie_within_four_standard_deviations() -> None:
 def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
     """Encoders as poor as the camera: paths made of their readings are wrong, and the angle holds the same noise."""
     robot, loud = printed(), [Encoder(noise=1e-3)]
-    found, chain = truth(robot), Chain(robot, FRAME, loud)
+    found, chain = truth(robot), MeasurementChain(robot, FRAME, loud)
     errors = []
     for seed in range(60):
         test = observe(found, FRAME, loud, np.random.default_rng([4, seed]), chain=chain)
@@ -112,7 +112,7 @@ def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
 def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
     """Residuals at the true values, over many noises: along the paths' deviations their variance is as told."""
     robot, loud = printed(), [Encoder(noise=1e-3)]
-    found, chain = truth(robot), Chain(robot, FRAME, loud)
+    found, chain = truth(robot), MeasurementChain(robot, FRAME, loud)
     told, rows = np.zeros(0), []
     for seed in range(300):
         test = observe(found, FRAME, loud, np.random.default_rng([5, seed]), chain=chain)
@@ -120,12 +120,14 @@ def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
                                     for n, v in test.encoders.items()})  # fmt: skip
         model = JointProblem(robot, [test])
         if seed == 0:
-            same = {n: smoothed(TIMES, v, sigma=1e-3, from_rest=True, pieces=1) for n, v in test.encoders.items()}
+            same = {
+                n: smooth_with_errors(TIMES, v, sigma=1e-3, from_rest=True, pieces=1) for n, v in test.encoders.items()
+            }
             model.smoothed[0] = {("path", n): path for n, path in same.items()}
             errors = path_errors(model, RIGHT, 0)
             assert errors is not None
             told = 1.0 + errors.gain
-        rows.append(errors.basis.T @ model.weighted(RIGHT))
+        rows.append(errors.basis.T @ model.residual_vector(RIGHT))
     assert np.var(rows, axis=0) == pytest.approx(told, rel=0.35)
     assert told.max() > 3.0
     assert told.min() < 0.7
@@ -134,15 +136,15 @@ def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
 def test_the_jacobian_of_the_residuals_is_exact() -> None:
     robot = printed()
     tests = [replace(seen(robot, 1, "a"), biases=("attitude.z",)), seen(robot, 2, "b", offset=-1.0)]
-    model = JointProblem(robot, tests, offset_rate=True, weighting=early(4.0))
+    model = JointProblem(robot, tests, offset_rate=True, weighting=weight_early_samples(4.0))
     x = np.array([p.guess for p in model.parameters])
-    exact = model.weighted_jacobian(x)
+    exact = model.residual_jacobian(x)
     for k, parameter in enumerate(model.parameters):
         step = 1e-5 * parameter.size
         high, low = x.copy(), x.copy()
         high[k] += step
         low[k] -= step
-        expected = (model.weighted(high) - model.weighted(low)) / (2.0 * step)
+        expected = (model.residual_vector(high) - model.residual_vector(low)) / (2.0 * step)
         assert np.abs(exact[:, k] - expected).max() < 1e-4 * max(np.abs(expected).max(), 1.0), parameter.name
 
 
@@ -151,7 +153,7 @@ def test_the_motors_torque_as_a_measurement_makes_a_geared_motor_known() -> None
     robot = catalogue.load("wojtunik2023")
     found = truth(robot)
     rng = np.random.default_rng(4)
-    without = identify_joints(robot, [observe(found, FRAME, NOISE, rng).channels(("joint1",))], warn=False)
+    without = identify_joints(robot, [observe(found, FRAME, NOISE, rng).select_channels(("joint1",))], warn=False)
     test = observe(found, FRAME, NOISE, np.random.default_rng(4), torque_sigma=1e-3)
     assert "joint1.torque" in test.measured
     fit = identify_joints(robot, [test], warn=False)
@@ -179,7 +181,7 @@ def test_two_flexible_joints_in_space() -> None:
         "joint1.motor": quadratic(10.0, 1.0), "joint2": quadratic(30.0, 0.5), "joint3.motor": quadratic(-20.0, -0.8)
     }  # fmt: skip
     values = {"joint1": {"offset": 0.04}, "joint3": {"offset": -0.03}}
-    found = twin(robot, FRAME, values, paths, TIMES)
+    found = simulate_reference(robot, FRAME, values, paths, TIMES)
     test = observe(found, FRAME, NOISE, None)
     guess = {"joint1.stiffness": 5.4, "joint3.stiffness": 4.3, "joint1.damping": 0.1, "joint3.damping": 0.2}
     fixed = {"joint1.motor_inertia": 1.28, "joint3.motor_inertia": 0.3}
@@ -195,7 +197,7 @@ def test_two_flexible_joints_in_space() -> None:
 
 def test_rigid_torque_fits_perfectly_and_is_wrong() -> None:
     robot = printed()
-    angle = seen(robot, 5).channels(("joint1",))
+    angle = seen(robot, 5).select_channels(("joint1",))
     with pytest.warns(IdentifiabilityWarning, match="rigid inverse dynamics"):
         fit = identify_joints(robot, [angle], drive="rigid_torque")
     assert fit.chi2 == pytest.approx(1.0, abs=0.15)
@@ -211,7 +213,7 @@ def test_rigid_torque_is_right_where_it_really_acted() -> None:
     """The bias comes from the real motor's tracking: a twin that is driven by that torque gives its values back."""
     robot = printed()
     values = {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}
-    found = twin(robot, FRAME, values, paper_paths(), TIMES, drive="rigid_torque")
+    found = simulate_reference(robot, FRAME, values, paper_paths(), TIMES, drive="rigid_torque")
     test = replace(observe(found, FRAME, NOISE, None), paths=paper_paths())
     fit = identify_joints(robot, [test], drive="rigid_torque", guess=FAR, warn=False)
     assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
@@ -219,7 +221,7 @@ def test_rigid_torque_is_right_where_it_really_acted() -> None:
 
 def test_an_undetermined_motor_inertia_is_told() -> None:
     robot = catalogue.load("wojtunik2023")
-    angle = seen(robot, 5).channels(("joint1",))
+    angle = seen(robot, 5).select_channels(("joint1",))
     with pytest.warns(IdentifiabilityWarning, match="motor_inertia.*measure the base's attitude or the motor's torque"):
         identify_joints(robot, [angle])
 
@@ -227,7 +229,7 @@ def test_an_undetermined_motor_inertia_is_told() -> None:
 def test_friction_of_a_prescribed_motor_is_not_determined() -> None:
     robot = printed()
     with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined"):
-        fit = identify_joints(robot, [seen(robot, 1)], law=Law(motor="coulomb"))
+        fit = identify_joints(robot, [seen(robot, 1)], law=JointLaw(motor="coulomb"))
     assert np.isinf(fit.std("motor_coulomb"))
     assert np.isfinite(fit.std("stiffness"))
 
@@ -235,7 +237,9 @@ def test_friction_of_a_prescribed_motor_is_not_determined() -> None:
 def test_what_is_not_determined_stays_so_under_early_weights() -> None:
     robot = printed()
     with pytest.warns(IdentifiabilityWarning, match="motor_coulomb is not determined"):
-        fit = identify_joints(robot, [seen(robot, 1)], law=Law(motor="coulomb"), weighting=early(3.0))
+        fit = identify_joints(
+            robot, [seen(robot, 1)], law=JointLaw(motor="coulomb"), weighting=weight_early_samples(3.0)
+        )
     assert np.isinf(fit.std("motor_coulomb"))
     assert np.isfinite(fit.std("stiffness"))
 
@@ -257,29 +261,31 @@ def test_a_small_offset_means_a_large_uncertainty() -> None:
 
 def test_nelder_mead_with_the_papers_cost_agrees_with_levenberg_marquardt() -> None:
     robot = printed()
-    angle = seen(robot, 6).channels(("joint1",))
+    angle = seen(robot, 6).select_channels(("joint1",))
     simplex = identify_joints(robot, [angle], method=NelderMead(spread=1.0, tolerance=1e-9), cost="paper", warn=False)
     marquardt = identify_joints(robot, [angle], warn=False)
     assert np.abs((simplex.estimate.values - marquardt.estimate.values) / marquardt.estimate.std).max() < 0.2
     assert simplex.estimate.evaluations > 5 * marquardt.estimate.evaluations
     model = simplex.model
     x = simplex.estimate.values
-    assert model.paper_cost(x) == pytest.approx(float(np.sum(model.raw(x, 0)[0] ** 2)), rel=1e-12)  # Eq. 24
+    assert model.paper_cost(x) == pytest.approx(
+        float(np.sum(model.compute_raw_residuals(x, 0)[0] ** 2)), rel=1e-12
+    )  # Eq. 24
 
 
 def test_the_papers_cost_looks_at_the_angle_only_and_says_what_that_costs() -> None:
     """The base's attitude is not in Eq. 24, so the standard deviations must not draw on it."""
     robot = printed()
     both = seen(robot, 6)
-    marquardt = identify_joints(robot, [both.channels(("joint1",))], warn=False)
+    marquardt = identify_joints(robot, [both.select_channels(("joint1",))], warn=False)
     for method in (NelderMead(spread=1.0, tolerance=1e-9), "levenberg_marquardt"):
         fit = identify_joints(robot, [both], method=method, cost="paper", warn=False)  # type: ignore[arg-type]
         assert fit.estimate.std == pytest.approx(marquardt.estimate.std, rel=0.05)
         assert np.abs((fit.estimate.values - marquardt.estimate.values) / marquardt.estimate.std).max() < 0.3
-    sooner = identify_joints(robot, [both], cost="paper", weighting=early(1.0), warn=False)
+    sooner = identify_joints(robot, [both], cost="paper", weighting=weight_early_samples(1.0), warn=False)
     assert sooner.std("stiffness") > 1.5 * fit.std("stiffness")
     with pytest.raises(InputError, match="no flexible joint's angle is measured"):
-        identify_joints(robot, [both.channels(("attitude.z",))], cost="paper")
+        identify_joints(robot, [both.select_channels(("attitude.z",))], cost="paper")
 
 
 def test_values_are_held_by_kind_as_by_name() -> None:
@@ -297,12 +303,12 @@ def test_values_are_held_by_kind_as_by_name() -> None:
 def test_nelder_mead_stalls_at_zero_damping_and_a_start_from_the_period_cures_it() -> None:
     robot = printed()
     own = {"motor_inertia": 4.5, "stiffness": 8.3, "damping": 0.1}
-    angle = seen(robot, 7, values=own, offset=0.5).channels(("joint1",))
+    angle = seen(robot, 7, values=own, offset=0.5).select_channels(("joint1",))
     simplex = NelderMead(spread=0.3, tolerance=1e-7, uncertainty=False)
     start = {"motor_inertia": 5.2, "stiffness": 22.0, "damping": 0.1}
     stalled = identify_joints(robot, [angle], method=simplex, cost="paper", guess=start, warn=False)
     assert stalled["damping"] < 1e-6
-    assert "joint1.damping" in stalled.at_bounds
+    assert "joint1.damping" in stalled.parameters_at_bounds
     assert stalled["stiffness"] > 10.0
     start.pop("stiffness")
     cured = identify_joints(robot, [angle], method=simplex, cost="paper", guess=start, warn=False)
@@ -328,13 +334,13 @@ def test_early_weights_forgive_what_comes_later() -> None:
     shifted["joint1"] = shifted["joint1"] + np.where(TIMES > 6.0, 3e-3 * np.sin(2.0 * TIMES), 0.0)
     test = replace(clean, measured=shifted)
     plain = identify_joints(robot, [test], warn=False)
-    weighted = identify_joints(robot, [test], weighting=early(1.5), warn=False)
+    weighted = identify_joints(robot, [test], weighting=weight_early_samples(1.5), warn=False)
     assert abs(weighted["damping"] - 0.4) < abs(plain["damping"] - 0.4)
     errors, told = [], []
-    found, chain = truth(robot), Chain(robot, FRAME, NOISE)
+    found, chain = truth(robot), MeasurementChain(robot, FRAME, NOISE)
     for seed in range(20):
         again = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain)
-        fit = identify_joints(robot, [again], weighting=early(2.0), warn=False)
+        fit = identify_joints(robot, [again], weighting=weight_early_samples(2.0), warn=False)
         errors.append(fit["stiffness"] - 5.1)
         told.append(fit.std("stiffness"))
     assert np.std(errors) == pytest.approx(np.mean(told), rel=0.4)
@@ -342,7 +348,7 @@ def test_early_weights_forgive_what_comes_later() -> None:
 
 def test_unknown_noise_is_taken_from_the_residuals() -> None:
     robot = printed()
-    test = seen(robot, 11).channels(("joint1",))
+    test = seen(robot, 11).select_channels(("joint1",))
     known = identify_joints(robot, [test], warn=False)
     unknown = identify_joints(robot, [replace(test, noise=None)], warn=False)
     assert np.isnan(unknown.chi2)
@@ -353,7 +359,7 @@ def test_unknown_noise_is_taken_from_the_residuals() -> None:
 def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
     """The start attitude is known only by one noisy reading: taken as exact it would shift everything."""
     robot = printed()
-    found, chain = truth(robot), Chain(robot, FRAME, NOISE)
+    found, chain = truth(robot), MeasurementChain(robot, FRAME, NOISE)
     wrong = 0
     for seed in range(6):
         test = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain, start_known=False)
@@ -371,7 +377,7 @@ def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
 def test_an_unknown_start_rate_can_be_identified_too() -> None:
     robot = printed()
     values = {"joint1": {**TEST2, "offset": 2.0 * DEGREE, "offset_rate": 0.05}}
-    test = observe(twin(robot, FRAME, values, paper_paths(), TIMES), FRAME, NOISE, None)
+    test = observe(simulate_reference(robot, FRAME, values, paper_paths(), TIMES), FRAME, NOISE, None)
     fit = identify_joints(robot, [test], offset_rate=True, warn=False)
     assert fit["offset_rate"] == pytest.approx(0.05, rel=1e-6)
     assert fit["stiffness"] == pytest.approx(5.1, rel=1e-6)
@@ -384,7 +390,7 @@ def test_irregular_sampling_is_accepted() -> None:
     robot = printed()
     rng = np.random.default_rng(2)
     times = np.concatenate([[0.0], np.sort(rng.uniform(0.0, 10.0, 400))])
-    found = twin(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), times)
+    found = simulate_reference(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), times)
     fit = identify_joints(robot, [observe(found, FRAME, NOISE, None)], guess=FAR, warn=False)
     assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
 
@@ -408,7 +414,7 @@ def test_readings_a_full_turn_away_change_nothing() -> None:
 
 def test_data_shorter_than_a_period_are_told() -> None:
     robot = printed()
-    found = twin(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), TIMES[:120])
+    found = simulate_reference(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), TIMES[:120])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         with pytest.warns(DataWarning, match="less than a period of the oscillation"):
@@ -417,7 +423,7 @@ def test_data_shorter_than_a_period_are_told() -> None:
 
 def test_a_model_that_lacks_something_is_told() -> None:
     robot = printed()
-    test = seen(robot, 1, values={"spring_coulomb": 0.05}, law=Law(spring="coulomb"))
+    test = seen(robot, 1, values={"spring_coulomb": 0.05}, law=JointLaw(spring="coulomb"))
     with pytest.warns(IdentifiabilityWarning, match="the model lacks something"):
         fit = identify_joints(robot, [test])
     assert not fit.whiteness["test"]["joint1"].white
@@ -446,13 +452,13 @@ def test_wrong_tests_are_told() -> None:
     with pytest.raises(InputError, match="given twice"):
         identify_joints(robot, [test, test])
     with pytest.raises(InputError, match="cannot be compared with channel 'joint2'"):
-        identify_joints(robot, [replace(test.channels(("joint1",)), noise=None, measured={"joint2": test.time})])
+        identify_joints(robot, [replace(test.select_channels(("joint1",)), noise=None, measured={"joint2": test.time})])
     with pytest.raises(InputError, match="noise is not positive definite"):
         JointTest("t", test.time, test.encoders, {"joint1": test.measured["joint1"]}, np.array([0.0]))
     with pytest.raises(InputError, match="no encoder data"):
         identify_joints(robot, [replace(test, encoders={"joint2": test.encoders["joint2"]})])
     with pytest.raises(InputError, match="decay is 0"):
-        early(0.0)
+        weight_early_samples(0.0)
 
 
 @pytest.mark.parametrize("weights", [lambda t: -t, lambda t: t * np.nan, lambda t: 0.0 * t, lambda t: np.ones(3)])
@@ -465,19 +471,19 @@ def test_a_value_on_its_bound_is_told() -> None:
     robot = printed()
     with pytest.warns(IdentifiabilityWarning, match="stiffness ended on its bound 6 N m/rad"):
         fit = identify_joints(robot, [seen(robot, 1)], bounds={"stiffness": (6.0, 9.0)})
-    assert fit.at_bounds == ("joint1.stiffness",)
+    assert fit.parameters_at_bounds == ("joint1.stiffness",)
 
 
 def test_damping_of_the_motor_in_the_robot_is_not_counted_twice() -> None:
     """What was identified is written into the robot; identified again it is the same, not what is left over."""
-    law = Law(motor_damping=True)
+    law = JointLaw(motor_damping=True)
     torque = {"joint1": spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.3, -0.2, 0.25, -0.3, 0.1])}
     held = {joint: quadratic(start, 0.0) for joint, start in START.items()}
     own = {**TEST2, "motor_damping": 0.1}
     values = {"joint1": {**own, "offset": 2.0 * DEGREE}}
     found = []
-    for robot in (printed(), with_values(printed(), {"joint1": own})):
-        motion = twin(robot, FRAME, values, held, TIMES, drive="torque", law=law, torques=torque)
+    for robot in (printed(), write_joint_values(printed(), {"joint1": own})):
+        motion = simulate_reference(robot, FRAME, values, held, TIMES, drive="torque", law=law, torques=torque)
         found.append(motion.joints)
     assert np.abs(found[1] - found[0]).max() < 1e-12
 

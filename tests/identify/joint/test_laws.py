@@ -11,12 +11,20 @@ from scipy.integrate import solve_ivp
 
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
-from spacearm.identify.joint import IdentifiabilityWarning, JointTest, Law, identify_joints, observe, select_law, twin
-from spacearm.identify.joint.flexible_joints import with_values
+from spacearm.identify.joint import (
+    IdentifiabilityWarning,
+    JointLaw,
+    JointTest,
+    identify_joints,
+    observe,
+    select_law,
+    simulate_reference,
+)
+from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.laws import free_play, torques
 from spacearm.simulate import Phase, State, simulate, spline
-from support.joint_twins import DEGREE, ENCODER, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
+from support.simulated_joint_tests import DEGREE, ENCODER, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
 
 FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.06}
 EXTRA = {
@@ -25,38 +33,38 @@ EXTRA = {
 }  # fmt: skip
 
 
-def spring_torque(law: Law, deflection: float, rate: float, motor_rate: float = 0.0) -> tuple[float, float]:
+def spring_torque(law: JointLaw, deflection: float, rate: float, motor_rate: float = 0.0) -> tuple[float, float]:
     values = {name: ca.SX({**TEST2, **EXTRA}[name]) for name in law.parameters}
     found = torques(law, values, ca.SX(deflection), ca.SX(rate), ca.SX(motor_rate), ca.SX.zeros(2))
     return float(ca.DM(found.spring)), float(ca.DM(found.motor))
 
 
 def test_spring_and_damper_are_linear() -> None:
-    assert spring_torque(Law(), 0.02, 0.1)[0] == pytest.approx(-5.1 * 0.02 - 0.4 * 0.1)
+    assert spring_torque(JointLaw(), 0.02, 0.1)[0] == pytest.approx(-5.1 * 0.02 - 0.4 * 0.1)
 
 
 def test_cubic_stiffness_and_play() -> None:
-    linear = spring_torque(Law(), 0.03, 0.0)[0]
-    assert spring_torque(Law(cubic=True), 0.03, 0.0)[0] == pytest.approx(linear - 400.0 * 0.03**3)
-    assert spring_torque(Law(play=True), 0.03, 0.0)[0] == pytest.approx(-5.1 * (0.03 - 0.004), rel=1e-3)
-    assert spring_torque(Law(play=True), 0.002, 0.0)[0] == pytest.approx(0.0, abs=5.1 * 2e-5)
+    linear = spring_torque(JointLaw(), 0.03, 0.0)[0]
+    assert spring_torque(JointLaw(cubic=True), 0.03, 0.0)[0] == pytest.approx(linear - 400.0 * 0.03**3)
+    assert spring_torque(JointLaw(play=True), 0.03, 0.0)[0] == pytest.approx(-5.1 * (0.03 - 0.004), rel=1e-3)
+    assert spring_torque(JointLaw(play=True), 0.002, 0.0)[0] == pytest.approx(0.0, abs=5.1 * 2e-5)
     assert float(ca.DM(free_play(ca.SX(0.01), ca.SX(0.0), 2e-4))) == pytest.approx(0.01)
 
 
 def test_friction_curves() -> None:
     slow, fast = 0.005, 0.5
-    assert spring_torque(Law(spring="coulomb"), 0.0, fast)[0] == pytest.approx(-0.4 * fast - 0.02)
-    assert spring_torque(Law(spring="stribeck"), 0.0, fast)[0] == pytest.approx(-0.4 * fast - 0.02)
+    assert spring_torque(JointLaw(spring="coulomb"), 0.0, fast)[0] == pytest.approx(-0.4 * fast - 0.02)
+    assert spring_torque(JointLaw(spring="stribeck"), 0.0, fast)[0] == pytest.approx(-0.4 * fast - 0.02)
     near = -0.4 * slow - (0.02 + 0.03 * np.exp(-((slow / 0.02) ** 2))) * np.tanh(slow / 2e-3)
-    assert spring_torque(Law(spring="stribeck"), 0.0, slow)[0] == pytest.approx(near)
-    assert spring_torque(Law(motor="coulomb", motor_damping=True), 0.0, 0.0, -fast)[1] == pytest.approx(
+    assert spring_torque(JointLaw(spring="stribeck"), 0.0, slow)[0] == pytest.approx(near)
+    assert spring_torque(JointLaw(motor="coulomb", motor_damping=True), 0.0, 0.0, -fast)[1] == pytest.approx(
         0.05 + 0.1 * fast
     )
 
 
 def test_bristles_slip_at_the_level_of_friction() -> None:
     """A steady slide: the bristle ends where its friction is Stribeck's."""
-    law = Law(spring="lugre")
+    law = JointLaw(spring="lugre")
     values = {name: ca.SX({**TEST2, **EXTRA}[name]) for name in law.parameters}
     bristle = ca.SX.sym("z")
     found = torques(law, values, ca.SX(0.0), ca.SX(0.2), ca.SX(0.0), bristle)
@@ -66,17 +74,18 @@ def test_bristles_slip_at_the_level_of_friction() -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [Law(cubic=True), Law(play=True), Law(spring="coulomb"), Law(spring="stribeck"), Law(spring="lugre")],
+    "law",
+    [JointLaw(cubic=True), JointLaw(play=True), *(JointLaw(spring=name) for name in ("coulomb", "stribeck", "lugre"))],
     ids=lambda law: law.name,
 )  # fmt: skip
-def test_a_motion_with_friction_is_what_another_integrator_finds(law: Law) -> None:
+def test_a_motion_with_friction_is_what_another_integrator_finds(law: JointLaw) -> None:
     """Motor and rigid joints held; the reduced equations of the link and the base by SciPy, with NumPy's own laws."""
     robot = printed()
     held = {joint: quadratic(START[joint], 0.0) for joint in START}
     own = {**TEST2, **EXTRA}
     times = TIMES[:201]
     values = {"joint1": {**{n: own[n] for n in law.parameters}, "offset": 2.8 * DEGREE}}
-    found = twin(robot, FRAME, values, held, times, law=law, accuracy=Accuracy(1e-11, 1e-13))
+    found = simulate_reference(robot, FRAME, values, held, times, law=law, accuracy=Accuracy(1e-11, 1e-13))
     mechanics = Mechanics(robot)
     rest = np.array([START["joint1.motor"], START["joint1.motor"], START["joint2"], START["joint3"]]) * DEGREE
     free = [0, 1, 5, 6]  # base in the plane, link
@@ -113,7 +122,7 @@ def test_a_motion_with_friction_is_what_another_integrator_finds(law: Law) -> No
 
 def test_values_of_friction_come_back() -> None:
     robot = printed()
-    law = Law(spring="stribeck", cubic=True)
+    law = JointLaw(spring="stribeck", cubic=True)
     values = {**FRICTION, "cubic_stiffness": 300.0}
     fit = identify_joints(robot, [seen(robot, values=values, law=law)], law=law, warn=False)
     for name, value in {**TEST2, **values}.items():
@@ -122,12 +131,12 @@ def test_values_of_friction_come_back() -> None:
 
 def test_friction_of_a_motor_under_torque_comes_back() -> None:
     robot = printed()
-    law = Law(motor="coulomb", motor_damping=True)
+    law = JointLaw(motor="coulomb", motor_damping=True)
     torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.3, -0.2, 0.25, -0.3, 0.1])
     paths = {joint: quadratic(START[joint], 0.0) for joint in START}
     values = {"joint1": {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1, "offset": 2.0 * DEGREE}}
-    found = twin(robot, FRAME, values, paths, TIMES, drive="torque", law=law, torques={"joint1": torque})
-    test = observe(found, FRAME, NOISE, None).channels(("joint1",))
+    found = simulate_reference(robot, FRAME, values, paths, TIMES, drive="torque", law=law, torques={"joint1": torque})
+    test = observe(found, FRAME, NOISE, None).select_channels(("joint1",))
     test = test.with_channel("joint1.motor", found.joints[:, 1], ENCODER)
     test = replace(test, torques={"joint1": torque}, paths=paths)
     fit = identify_joints(robot, [test], drive="torque", law=law, warn=False)
@@ -142,7 +151,7 @@ def test_a_motor_that_really_sticks_needs_a_lower_slip_speed_and_that_is_told() 
     held = {joint: quadratic(START[joint], 0.0) for joint in START}
     joints = np.array([START["joint1.motor"] + 2.0, *START.values()]) * DEGREE
     driven = {joint: held[joint] for joint in ("joint2", "joint3")}
-    real = with_values(robot, {"joint1": own})
+    real = write_joint_values(robot, {"joint1": own})
     phase = Phase(10.0, driven=driven, forces={"joint1.motor": torque})
     states = simulate(real, State.at_rest(real, joints), phase, sample=TIMES).states
     assert 0.2 < np.mean(states[:, 18] == 0.0) < 0.4  # the motor's rate
@@ -153,9 +162,9 @@ def test_a_motor_that_really_sticks_needs_a_lower_slip_speed_and_that_is_told() 
     encoders = {name: states[:, 7 + i] for i, name in enumerate(robot.joint_names) if i}
     test = JointTest("t", TIMES, encoders, measured, noise, {"joint1": torque}, paths=held)
     with pytest.warns(IdentifiabilityWarning, match=r"would hold it during .* try a lower slip_speed"):
-        creeping = identify_joints(robot, [test], drive="torque", law=Law(motor="coulomb"))
+        creeping = identify_joints(robot, [test], drive="torque", law=JointLaw(motor="coulomb"))
     assert creeping.chi2 > 10.0
-    sharp = identify_joints(robot, [test], drive="torque", law=Law(motor="coulomb", slip_speed=2e-5), warn=False)
+    sharp = identify_joints(robot, [test], drive="torque", law=JointLaw(motor="coulomb", slip_speed=2e-5), warn=False)
     assert sharp.chi2 < 1.2
     for name, value in own.items():
         assert sharp[name] == pytest.approx(value, rel=0.01), name
@@ -163,7 +172,7 @@ def test_a_motor_that_really_sticks_needs_a_lower_slip_speed_and_that_is_told() 
 
 # -- selection ------------------------------------------------------------------------------------------------------
 
-LAWS = {"linear": Law(), "cubic": Law(cubic=True), "coulomb": Law(spring="coulomb")}
+LAWS = {"linear": JointLaw(), "cubic": JointLaw(cubic=True), "coulomb": JointLaw(spring="coulomb")}
 
 
 @pytest.mark.parametrize(
@@ -180,7 +189,7 @@ def test_the_law_of_the_twin_is_chosen(true: str, extra: dict[str, float]) -> No
 def test_richer_models_fit_better_and_are_still_refused() -> None:
     """Linear truth, several seeds: the cubic term always lowers the misfit and is never preferred."""
     robot = printed()
-    laws = {"linear": Law(), "cubic": Law(cubic=True)}
+    laws = {"linear": JointLaw(), "cubic": JointLaw(cubic=True)}
     for seed in range(3):
         found = select_law(robot, [seen(robot, 50 + seed)], laws)
         linear, cubic = found.candidates
@@ -190,7 +199,7 @@ def test_richer_models_fit_better_and_are_still_refused() -> None:
 
 def test_cross_validation_agrees() -> None:
     robot = printed()
-    laws = {"linear": Law(), "coulomb": Law(spring="coulomb")}
+    laws = {"linear": JointLaw(), "coulomb": JointLaw(spring="coulomb")}
     for true, extra in (("linear", {}), ("coulomb", {"spring_coulomb": 0.03})):
         test = seen(robot, 3, values=extra, law=laws[true])
         found = select_law(robot, [test], laws, criterion="cross_validation", folds=3)
@@ -200,9 +209,9 @@ def test_cross_validation_agrees() -> None:
 
 def test_wrong_laws_are_told() -> None:
     with pytest.raises(InputError, match="motor friction is 'dry'"):
-        Law(motor="dry")  # type: ignore[arg-type]
+        JointLaw(motor="dry")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="edge is 0"):
-        Law(edge=0.0)
+        JointLaw(edge=0.0)
     with pytest.raises(InputError, match="criterion is 'r2'"):
         select_law(printed(), [seen(printed())], criterion="r2")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"there is no parameter 'stifness'.*did you mean 'stiffness'"):
@@ -210,4 +219,4 @@ def test_wrong_laws_are_told() -> None:
     with pytest.raises(InputError, match="there is no parameter 'spring_coulomb'"):
         seen(printed(), values={"spring_coulomb": 0.02})  # the law has none
     with pytest.raises(InputError, match="'play' of 'joint1' is not given"):
-        seen(printed(), law=Law(play=True))
+        seen(printed(), law=JointLaw(play=True))

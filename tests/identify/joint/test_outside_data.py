@@ -52,7 +52,7 @@ def test_noise_of_inputs_and_outputs_is_accounted_for(name: str, drive: Drive) -
     for seed in (1, 2):
         test = joint_test(case, case.truth(drive), seed, drive)
         fit = identify_joints(case.plant.robot(), [test], drive=drive, warn=False)
-        assert not fit.at_bounds
+        assert not fit.parameters_at_bounds
         low, high = fit.diagnosis.chi_square.bounds(1e-4)
         assert low < fit.chi2 < high
         squares.append(errors(case, fit) ** 2)
@@ -252,7 +252,7 @@ def test_a_value_on_a_bound_is_not_sound() -> None:
     test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
     assert identify_joints(case.plant.robot(), [test], warn=False).sound
     fit = identify_joints(case.plant.robot(), [test], bounds={"stiffness": (0.1, 3.0)}, warn=False)
-    assert "joint1.stiffness" in fit.at_bounds
+    assert "joint1.stiffness" in fit.parameters_at_bounds
     assert not fit.sound
 
 
@@ -345,9 +345,9 @@ def test_no_cause_is_searched_for_where_residuals_are_noise(monkeypatch: pytest.
     test = joint_test(case, case.truth("motor_angle"), 1, "motor_angle")
     free = identify_joints(case.plant.robot(), [test], warn=False)
     searched = Mock()
-    monkeypatch.setattr("spacearm.identify.joint.identify._explained", searched)
+    monkeypatch.setattr("spacearm.identify.joint.identify._find_explanation", searched)
     limit = free["stiffness"]
     fit = identify_joints(case.plant.robot(), [test], bounds={"stiffness": (0.1, limit)}, warn=False)
-    assert fit.at_bounds
+    assert fit.parameters_at_bounds
     assert not fit.sound
     searched.assert_not_called()

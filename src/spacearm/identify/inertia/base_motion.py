@@ -1,12 +1,20 @@
-"""How the base moves when momentum and joint paths are given, and how errors grow along that motion.
+"""Motion of the base for given momentum and joint paths, and the propagation of errors along it.
 
-The momentum of the whole robot, linear P and angular L about the world's origin, changes by the known wrench alone.
-With the joints on their measured paths it gives the base's twist at every instant,
+The momentum of the whole robot, linear P and angular L about the world's origin (world axes), changes by the known
+wrench alone. With the joints on their measured paths q(t) it gives the base's twist nu (base axes) at every instant,
 
     H_b nu = R^T (P, L - p x P) - H_bm dq/dt,
 
-so that the pose follows by integration: no acceleration enters, and no force within the arm. Errors are twelve numbers:
-of the position (world axes), a small turn (base axes), P and L.
+and integration gives the pose. H_b and H_bm are the base rows of the mass matrix. Neither accelerations nor torques of
+the joints enter, so friction and motors need no model; the price is that the joint paths are taken as they were read.
+
+State (13,): position p (m, world axes), quaternion (scalar first), P (N s), L (N m s). Errors (12,): of p in world
+axes, a rotation vector theta in base axes (R exp(skew(theta))), of P and of L. Joint paths are Hermite cubics through
+position and rate at the samples; wrenches are constant between switching times.
+
+The motion itself is integrated by RK4 with fixed steps. Its derivatives come from the variational equations, one RK4
+step from sample to sample with coefficients at both ends and half way (nodes: 2 T - 1): they serve a Gauss-Newton
+search and a covariance, and need less accuracy than the motion.
 """
 
 from __future__ import annotations
@@ -19,9 +27,9 @@ import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.engine.kernel import Kernel
-from spacearm.engine.phase import make_stage, make_system, run_stage
+from spacearm.engine.phase import make_solver_phase, make_system, run_solver_phase
 from spacearm.engine.signals import Signals
-from spacearm.engine.solver import Options, Reason
+from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.mechanics.dynamics import mass_matrix
@@ -47,8 +55,9 @@ def base_motion_program(robot: Robot) -> Program:
     x = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
     position, quaternion, linear, angular = ca.vertsplit(x["state"], [0, 3, 7, 10, 13])
     rotation = rotation_matrix(quaternion)
+    # Momentum about the base's origin in base axes: there the mass matrix depends on the joints alone.
     at_base = ca.vertcat(rotation.T @ linear, rotation.T @ (angular - ca.cross(position, linear)))
-    by_joints = momentum(tree, x["joints"], ca.vertcat(ca.SX.zeros(6), x["rates"]), x["inertia"], x["rotor"]).stacked()
+    by_joints = momentum(tree, x["joints"], ca.vertcat(ca.SX.zeros(6), x["rates"]), x["inertia"], x["rotor"]).stack()
     inertia = mass_matrix(tree, x["joints"], x["inertia"], x["rotor"])[:6, :6]
     twist = solve_symmetric(inertia, at_base - by_joints)
     force = rotation @ x["wrench"][:3]
@@ -67,7 +76,7 @@ def _kernel(made: Keyed[Robot]) -> Kernel:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class MotionInputs:
     """Joint paths and the known wrench over time: cubics through readings, constants between switching times.
 
     ``times`` (T,) s; ``joints``, ``rates`` (T, n); ``wrench`` (k, pieces, 6) of each of k thrusters at the base's
@@ -83,14 +92,19 @@ class Inputs:
     def signals(self, kernel: Kernel) -> Signals:
         """For the solver: one grid of all samples and switching times."""
         start, stop = self.times[0], self.times[-1]
+        # Steps of the solver end at samples (where the cubic changes) and at switches (where the wrench jumps): within
+        # a step the right side is smooth and RK4 keeps its order. Switches at the ends or at a sample are no points of
+        # their own.
         inner = self.edges[(self.edges > start + 1e-9) & (self.edges < stop - 1e-9)]
         near = np.abs(inner[:, None] - self.times).min(axis=1, initial=np.inf) > 1e-9
         breaks = np.sort(np.concatenate([self.times, inner[near]]))
+        # The middle of a piece decides which cubic it belongs to: its ends would be ambiguous by rounding.
         middle = 0.5 * (breaks[:-1] + breaks[1:])
         piece = np.clip(np.searchsorted(self.times, middle) - 1, 0, self.times.size - 2)
         past = breaks[:-1] - self.times[piece]
         n = self.joints.shape[1]
-        cubic = _shifted(self._cubics()[:, piece], past)
+        cubic = _shift_cubics(self._cubics()[:, piece], past)
+        # The rate is the derivative of the same cubic: position and rate stay consistent between samples.
         rate = np.concatenate([cubic[1:] * np.array([1.0, 2.0, 3.0])[:, None, None], np.zeros((1, *cubic.shape[1:]))])
         force = np.zeros((4, middle.size, 6))  # filled in before every run, by the scales of the thrusters
         places = [kernel.inputs[name] for name in ("joints", "rates", "wrench")]
@@ -100,12 +114,14 @@ class Inputs:
 
     def wrench_at(self, times: Array) -> Array:
         """(k, times, 6)."""
+        # From the right: at a switching time the new wrench acts already.
         index, pieces = np.searchsorted(self.edges, times, side="right") - 1, self.wrench.shape[1]
         inside = (index >= 0) & (index < pieces)
         return np.where(inside[:, None], self.wrench[:, np.clip(index, 0, pieces - 1)], 0.0)
 
     def mean_wrench(self) -> Array:
         """(k, T - 1, 6): the mean between samples."""
+        # Overlap of every piece with every sampling interval, as a share of the interval.
         low, high = np.maximum(self.edges[:-1], self.times[:-1, None]), np.minimum(self.edges[1:], self.times[1:, None])
         share: Array = np.maximum(high - low, 0.0) / np.diff(self.times)[:, None]
         return share @ self.wrench
@@ -123,7 +139,7 @@ class Inputs:
         return c[0] + half * (c[1] + half * (c[2] + half * c[3])), c[1] + half * (2 * c[2] + half * 3 * c[3])
 
 
-def _shifted(cubics: Array, past: Array) -> Array:
+def _shift_cubics(cubics: Array, past: Array) -> Array:
     """The same cubics counted from ``past`` after their start."""
     a, b, c, d = cubics
     s = past[:, None]
@@ -131,7 +147,7 @@ def _shifted(cubics: Array, past: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Linearised:
+class LinearisedMotion:
     """The motion at the samples, and how errors pass from sample to sample.
 
     With x the twelve errors, e = (positions, rates) those of the joints at a sample and z those of the parameters:
@@ -153,17 +169,18 @@ class Linearised:
 
 
 class BrokenOffError(Exception):
-    """Inertias that no robot can have broke the motion off."""
+    """The integration failed: no motion exists with these inertias, which no robot can have."""
 
 
 class BaseMotion:
-    """The base's motion of one record."""
+    """Integrates and linearises the base's motion along the inputs of one record; the compiled kernel is shared."""
 
-    def __init__(self, robot: Robot, inputs: Inputs) -> None:
+    def __init__(self, robot: Robot, inputs: MotionInputs) -> None:
         ensure_loops()
         self.robot, self.inputs = robot, inputs
         self.kernel = _kernel(Keyed(structure(robot), robot))
         times = inputs.times
+        # The variational equations need the state half way between samples as well.
         nodes = np.empty(2 * times.size - 1)
         nodes[::2], nodes[1::2] = times, 0.5 * (times[:-1] + times[1:])
         given = np.zeros(self.kernel.n_in)
@@ -174,12 +191,14 @@ class BaseMotion:
             self.kernel.n_out,
             inputs.signals(self.kernel),
         )
+        # An upper bound on the number of steps: pieces that samples and switches cut, and those of length STEP.
         steps = 10 * times.size + int((times[-1] - times[0]) / STEP) + 1000
         options = Options(0, STEP, 0.0, np.zeros(13), float("inf"), steps, 1)
         breaks = system.signals.breaks + times[0]
+        # Kept for each thruster: a run with other scales only sums them anew.
         self.wrench = inputs.wrench_at(0.5 * (breaks[:-1] + breaks[1:]))
         self.nodes = nodes - times[0]
-        self.stage = make_stage(system, options, self.nodes)
+        self.stage = make_solver_phase(system, options, self.nodes)
 
     def run(self, start: Array, inertia: Array, thrust: Array | float = 1.0) -> Array:
         """States (2 T - 1, 13) at the samples and half way between, from the state at the first.
@@ -190,20 +209,22 @@ class BaseMotion:
         work, record = self.stage.system.work, self.stage.record
         work.inp[self.kernel.inputs["inertia"]] = inertia
         scale = np.broadcast_to(thrust, self.wrench.shape[0])
+        # Constant coefficient of the last six signals, the wrench; the higher ones stay zero.
         self.stage.system.signals.coefficient[0, :, -6:] = np.tensordot(scale, self.wrench, 1)
-        reason = run_stage(self.stage, start)
+        reason = run_solver_phase(self.stage, start)
         record.times[:] = self.nodes
-        record.y[int(record.counts[0]) :] = work.y if reason == Reason.FINISHED else np.nan
+        # The last node is the end of the phase and is not recorded; after a failure all that is missing is NaN.
+        record.y[int(record.counts[0]) :] = work.y if reason == EndReason.FINISHED else np.nan
         return record.y.copy()
 
-    def linearised(
+    def linearise(
         self,
         start: Array,
         inertia: Array,
         directions: Array,
         thrust: Array | float = 1.0,
         others: Array | None = None,
-    ) -> Linearised:
+    ) -> LinearisedMotion:
         """The motion from this state with these inertias (10 (n + 1)), and its derivatives.
 
         ``directions`` (10 (n + 1), d): changes of the inertias that derivatives are wanted for; ``others``
@@ -222,22 +243,26 @@ class BaseMotion:
         rotation = rotation_matrices(nodes[:, 3:7])
         p, linear, angular = nodes[:, :3], nodes[:, 7:10], nodes[:, 10:]
         back = np.swapaxes(rotation, 1, 2)
+        # The same equation as in the kernel, for all nodes at once, to have its matrices for the derivatives.
         at_base = np.concatenate(
             [np.einsum("tij,tj->ti", back, linear), np.einsum("tij,tj->ti", back, angular - np.cross(p, linear))],
             axis=1,
         )
+        # Joint rates with the base at rest give H_bm dq/dt, rotors included.
         rest = np.concatenate([np.zeros((*q.shape[:-1], 6)), r], axis=-1)
         by_joints = mechanics.evaluate(mechanics.kernel("base_momentum"), joints=q, velocity=rest, inertia=own)[
             "momentum"
         ]
         twist = np.asarray(np.linalg.solve(matrix[:, :6, :6], (at_base - by_joints)[..., None])[..., 0], np.float64)
         velocity = np.concatenate([twist, r], axis=1)
+        # H_b nu + H_bm dq/dt is linear in the inertias: the regressor is its derivative.
         regressor = mechanics.momentum_regressor(q, velocity)[0] @ directions
         by_q = np.zeros((*q.shape[:-1], 6, 0))
         if n:
             kernel = mechanics.derivative("base_momentum", "momentum", "joints")
             by_q = mechanics.evaluate(kernel, joints=q, velocity=velocity, inertia=own)["d_momentum_d_joints"]
-        # Right sides of H_b d(nu) = ..., by errors of the state, the joints, the inertias.
+        # Implicit differentiation, H_b d(nu) = right side, by errors of the state, the joints, the inertias. With
+        # R -> R exp(skew(theta)): d(R^T a) = skew(R^T a) theta. One factorisation serves all columns.
         by_state = np.zeros((*q.shape[:-1], 6, 12))
         by_state[:, :3, 3:6], by_state[:, 3:, 3:6] = skew(at_base[:, :3]), skew(at_base[:, 3:])
         by_state[:, :3, 6:9] = by_state[:, 3:, 9:] = back
@@ -250,9 +275,10 @@ class BaseMotion:
         scale = np.broadcast_to(thrust, pushes.shape[0])
         if others is not None:
             pushes, scale = np.concatenate([pushes, others]), np.concatenate([scale, np.zeros(len(others))])
-        across, before, after, forced = _across(parts, np.diff(inputs.times), pushes, scale, n)
+        across, before, after, forced = _propagate_step(parts, np.diff(inputs.times), pushes, scale, n)
+        # A wrench changes the momentum first: it has no direct effect on the twist.
         none = np.zeros((count, 6, pushes.shape[0]))
-        return Linearised(
+        return LinearisedMotion(
             nodes[::2],
             twist[::2],
             rotation[::2],
@@ -268,14 +294,14 @@ class BaseMotion:
 
 @dataclass(frozen=True, eq=False)
 class _Rates:
-    """Derivatives of the twist at the nodes, and what turns them into rates of the twelve errors."""
+    """Derivatives of the twist at the nodes, and their conversion into rates of the twelve errors."""
 
     rotation: Array
     position: Array
     twist: Array
     solved: Array  # (nodes, 6, 12 + 2 n + d) by the twelve errors, the joints, the inertias
 
-    def at(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array]:
         """Rates (rows, 12, 12) by the errors themselves; those of the pose (rows, 6, ...) by the joints and inertias;
         those of the momentum (rows, 6, k) by the thrusters' scales."""
         rotation, position = self.rotation[rows], self.position[rows]
@@ -285,11 +311,15 @@ class _Rates:
         each = np.einsum("tij,ktj->kti", rotation, wrench[..., :3])
         turns = np.cross(position, each) + np.einsum("tij,ktj->kti", rotation, wrench[..., 3:])
         pose = self.solved[rows].copy()
+        # Position errors are in world axes, the twist in base axes.
         pose[:, :3] = rotation @ pose[:, :3]
         state = np.zeros((rotation.shape[0], 12, 12))
         state[:, :6] = pose[:, :, :12]
+        # d(R v) = R dv - R skew(v) theta, and theta' = d(omega) - omega x theta.
         state[:, :3, 3:6] -= rotation @ skew(linear)
         state[:, 3:6, 3:6] -= skew(turning)
+        # The wrench is fixed to the base: a rotation error rotates its force and moment, a position error its moment
+        # arm.
         by_turn = -rotation @ skew(force)
         state[:, 6:9, 3:6] += by_turn
         state[:, 9:, 3:6] += skew(position) @ by_turn - rotation @ skew(moment)
@@ -297,27 +327,30 @@ class _Rates:
         return state, pose[:, :, 12:], np.moveaxis(np.concatenate([each, turns], axis=2), 0, 2)
 
 
-def _across(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tuple[Array, Array, Array, Array]:
-    """From sample to sample: one step of RK4 of the linear equations, with values at both ends and half way.
+def _propagate_step(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tuple[Array, Array, Array, Array]:
+    """Transition matrices from sample to sample: one RK4 step of the linear variational equations x' = A x + b.
 
-    The slopes at the three instants count with weights that the equations themselves give, whatever is asked for.
+    Written out, RK4 gives x1 = across x0 + first b(begin) + middle b(half) + h/6 b(end), where ``first`` and ``middle``
+    (12, 12) depend on A alone: each is computed once and multiplies the inputs of all columns.
     """
     nodes = (slice(0, -1, 2), slice(1, None, 2), slice(2, None, 2))
-    begin, half, end = (parts.at(rows, wrench, thrust) for rows in nodes)
+    begin, half, end = (parts.evaluate(rows, wrench, thrust) for rows in nodes)
     step, one = h[:, None, None], np.eye(12)
     through = step * half[0] @ (one + 0.5 * step * half[0])
     first = step / 6 * (one + through + 0.5 * step * end[0] @ (through - step * half[0]))
     middle = step / 6 * (4 * one + step * half[0] + step * end[0] @ (one + 0.5 * step * half[0]))
     across = one + first @ begin[0] + middle @ half[0] + step / 6 * end[0]
 
-    def moved(weight: Array, by: Array, scale: Array) -> Array:
+    def combine(weight: Array, by: Array, scale: Array) -> Array:
         return np.concatenate([weight[:, :, :6] @ by, weight[:, :, 6:] @ scale], axis=2)
 
-    forced = moved(first, *begin[1:])
+    forced = combine(first, *begin[1:])
     before, after = forced[:, :, : 2 * n], np.zeros((h.size, 12, 2 * n))
+    # Errors at the end of the interval enter by the last slope alone, and only the pose: hence the six rows.
     after[:, :6] = step / 6 * end[1][:, :, : 2 * n]
-    by_middle = moved(middle, *half[1:])
-    # Errors of the path half way by (q_k, r_k) and (q_k+1, r_k+1): Hermite's cubics.
+    by_middle = combine(middle, *half[1:])
+    # The path half way, by readings at both ends (Hermite): q = (q0 + q1) / 2 + h (r0 - r1) / 8 and
+    # r = 1.5 (q1 - q0) / h - (r0 + r1) / 4. Errors of the readings enter by the same weights.
     q, r, by_parameters = np.split(by_middle, [n, 2 * n], axis=2)
     before += np.concatenate([0.5 * q - 1.5 / step * r, step / 8 * q - 0.25 * r], axis=2)
     after += np.concatenate([0.5 * q + 1.5 / step * r, -step / 8 * q - 0.25 * r], axis=2)

@@ -1,11 +1,16 @@
-"""What motion can tell about inertias: null directions and base parameters in closed form.
+"""Base parameters of a free-floating robot and their null directions, in closed form.
 
-Masses on a revolute joint's axis are carried alike by the child and by its parent: their motion does not depend on the
-joint. So a point mass at any place on the axis can move from one body to the other without any motion, force or
-momentum changing. Point masses on a line span three directions: mass, first moment along the axis, moment of inertia
-across it. A prismatic joint does not turn: parent and child share one rotation, so the child's whole tensor (six
-directions) can be the parent's. Hence 10(n + 1) - 3 n_revolute - 6 n_prismatic combinations can be known, no more
-(M. Gautier, W. Khalil, IEEE Trans. Robotics and Automation 6, 1990, for fixed arms).
+Motion, forces and momentum depend on the 10(n + 1) linear inertia parameters phi only through fewer combinations
+beta = combine @ phi. Masses on the axis of a revolute joint are carried alike by the child and by its parent: their
+motion does not depend on the joint. So a point mass anywhere on the axis can pass from one body to the other without
+any change. Point masses on a line span three directions: mass, first moment along the axis, moment of inertia across
+it. A prismatic joint does not rotate: parent and child share one rotation, so the child's whole tensor (six directions)
+can be the parent's. Hence 10(n + 1) - 3 n_revolute - 6 n_prismatic combinations can be known, no more (M. Gautier,
+W. Khalil, IEEE Trans. Robotics and Automation 6, 1990, for fixed arms).
+
+Joints are treated from the tips to the base: of each child the rows that its joint shows are kept (seven, or four for a
+prismatic joint), the rest is transported into the parent's frame and added to the parent's numbers; the base keeps ten.
+The result is exact and holds for all motions together; what particular records show is a matter of information.
 """
 
 from __future__ import annotations
@@ -32,8 +37,8 @@ _AXES = "xyz"
 
 
 @dataclass(frozen=True, slots=True)
-class Null:
-    """One direction that no motion shows: ``vector`` (10(n + 1)) may be added to the inertias."""
+class NullDirection:
+    """One direction that no motion shows: adding ``vector`` (10(n + 1)) to the inertias changes nothing measurable."""
 
     joint: str
     child: str
@@ -68,7 +73,7 @@ class BaseParameters:
 
     robot: Robot
     parameters: tuple[BaseParameter, ...]
-    nulls: tuple[Null, ...]
+    nulls: tuple[NullDirection, ...]
     combine: Array
     lift: Array
     null: Array
@@ -111,6 +116,7 @@ def _axis_frame(axis: Array) -> tuple[Array, str]:
         if abs(abs(axis[k]) - 1.0) < 1e-9:
             order = [(k + 1) % 3, (k + 2) % 3, k]
             return np.eye(3)[:, order], "".join(_AXES[i] for i in order)
+    # The body axis farthest from the joint's: the cross product is then well conditioned.
     helper = np.eye(3)[int(np.argmin(np.abs(axis)))]
     first = np.cross(helper, axis)
     first /= np.linalg.norm(first)
@@ -142,6 +148,7 @@ def _split(joint: Joint) -> _Split:
     a, b, c = list(letters)
     to_axes = transport(Pose(rotation.T, np.zeros(3)))  # body axes to axes with the joint along the third
     back = transport(Pose(rotation, np.zeros(3)))
+    # With the axis as c, adding I to both Iaa and Ibb is invisible: of the two only their difference is kept.
     own = [1, 2, 4, 6, 7, 8, 9]  # ha, hb, Iaa - Ibb, Icc, Iab, Iac, Ibc
     keep, restore = np.eye(10)[own], np.eye(10)[:, own]
     keep[2, 5] = -1.0
@@ -167,7 +174,7 @@ def _split(joint: Joint) -> _Split:
     )
 
 
-def _formula(row: Array, names: tuple[Label, ...], limit: int = 12) -> str:
+def describe_terms(row: Array, names: tuple[Label, ...], limit: int = 12) -> str:
     size = float(np.abs(row).max()) or 1.0
     terms = [(float(value), label.text) for value, label in zip(row, names, strict=True) if abs(value) > 1e-12 * size]
     text = ""
@@ -186,15 +193,17 @@ def base_parameters(robot: Robot, known: tuple[int, ...] = ()) -> BaseParameters
     them: of a single unknown body at the end of a known arm all ten numbers can be told.
     """
     if known:
-        return _of_the_others(base_parameters(robot), known)
-    return replace(_closed_form(Keyed(structure(robot), robot)), robot=robot)
+        return _reduce_to_unknown(base_parameters(robot), known)
+    return replace(_derive_base_parameters(Keyed(structure(robot), robot)), robot=robot)
 
 
-def _of_the_others(whole: BaseParameters, known: tuple[int, ...]) -> BaseParameters:
+def _reduce_to_unknown(whole: BaseParameters, known: tuple[int, ...]) -> BaseParameters:
     """Independent ones among the unknown numbers, each with the share of those that go with it."""
     from scipy.linalg import qr
 
     names, size = labels(whole.robot), whole.combine.shape[1]
+    # Pivoted QR on scaled columns picks numbers that are independent in what motion shows; the others are expressed by
+    # them. Zeroing coefficients below 1e-9 removes rounding, so that formulas stay readable.
     free = np.setdiff1d(np.arange(size), known)
     shown = whole.combine[:, free] * typical_sizes(whole.robot)[free]
     norms = np.linalg.norm(shown, axis=1, keepdims=True)
@@ -209,7 +218,7 @@ def _of_the_others(whole: BaseParameters, known: tuple[int, ...]) -> BaseParamet
     for row, place in zip(combine, free[kept], strict=True):
         label, star = names[place], "*" if np.count_nonzero(row) > 1 else ""
         name = f"{label.symbol}{star}({label.body})"
-        parameters.append(BaseParameter(name, label.body, label.unit, row, _formula(row, names)))
+        parameters.append(BaseParameter(name, label.body, label.unit, row, describe_terms(row, names)))
     return BaseParameters(
         whole.robot,
         tuple(parameters),
@@ -222,24 +231,27 @@ def _of_the_others(whole: BaseParameters, known: tuple[int, ...]) -> BaseParamet
 
 
 @lru_cache(maxsize=16)
-def _closed_form(made: Keyed[Robot]) -> BaseParameters:
+def _derive_base_parameters(made: Keyed[Robot]) -> BaseParameters:
     robot = made.value
     names = labels(robot)
     size = len(names)
+    # held[b] (10, 10(n + 1)): the ten effective numbers of body b by all inertias, with what its children passed on.
     held = [np.eye(size)[10 * b : 10 * b + 10] for b in range(len(robot.bodies))]
     kept: dict[int, list[BaseParameter]] = {}
     lifts: dict[int, Array] = {}
-    nulls: list[Null] = []
+    nulls: list[NullDirection] = []
     passes: list[str] = []
+    # Children have larger indices than parents: all that a body receives has arrived before it passes on itself.
     for i in reversed(range(robot.n)):
         joint, parent, child = robot.joints[i], robot.parents[i], i + 1
         split = _split(joint)
         to_parent = transport(joint.placement)  # what is passed looks the same at every position of the joint
         rows = split.keep @ held[child]
         kept[child] = [
-            BaseParameter(f"{name}*({joint.child})", joint.child, unit, row, _formula(row, names))
+            BaseParameter(f"{name}*({joint.child})", joint.child, unit, row, describe_terms(row, names))
             for name, unit, row in zip(split.names, split.units, rows, strict=True)
         ]
+        # One set of inertias with these base parameters: the child alone has what its joint shows, and passes nothing.
         lift = np.zeros((size, rows.shape[0]))
         lift[10 * child : 10 * child + 10] = split.restore
         lifts[child] = lift
@@ -248,11 +260,12 @@ def _closed_form(made: Keyed[Robot]) -> BaseParameters:
         for text, direction in split.directions:
             vector = np.zeros(size)
             vector[10 * child : 10 * child + 10] = direction
+            # What the child gains the parent loses, seen in the parent's frame.
             vector[10 * parent : 10 * parent + 10] = -to_parent @ direction
-            nulls.append(Null(joint.name, joint.child, joint.parent, text, vector))
+            nulls.append(NullDirection(joint.name, joint.child, joint.parent, text, vector))
     base = robot.bodies[0].name
     kept[0] = [
-        BaseParameter(f"{name}*({base})", base, unit, row, _formula(row, names))
+        BaseParameter(f"{name}*({base})", base, unit, row, describe_terms(row, names))
         for name, unit, row in zip(LINEAR, LINEAR_UNITS, held[0], strict=True)
     ]
     lifts[0] = np.eye(size)[:, :10]

@@ -19,7 +19,7 @@ from spacearm.identify.inertia.inertia_parameters import tensor_of, typical_size
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import Prior
-from spacearm.mechanics.reframe import six_of
+from spacearm.mechanics.reframe import symmetric_six
 from spacearm.model import Inertia, Robot
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Information
@@ -40,13 +40,13 @@ def pseudo_inertia(linear: Array) -> Array:
     return full
 
 
-def from_pseudo(full: Array) -> Array:
+def inertia_from_pseudo(full: Array) -> Array:
     """4 x 4 pseudo-inertia to linear parameters."""
     sigma = full[:3, :3]
-    return np.concatenate([[full[3, 3]], full[:3, 3], six_of(np.trace(sigma) * np.eye(3) - sigma)])
+    return np.concatenate([[full[3, 3]], full[:3, 3], symmetric_six(np.trace(sigma) * np.eye(3) - sigma)])
 
 
-def possible(linear: Array) -> bool:
+def is_possible(linear: Array) -> bool:
     """Whether a body with these ten parameters can exist."""
     return bool(np.linalg.eigvalsh(pseudo_inertia(np.asarray(linear, dtype=np.float64)))[0] > 0)
 
@@ -62,7 +62,7 @@ def impossible_bodies(robot: Robot, inertia: Array) -> dict[str, str]:
         except SpacearmError as error:  # what rounding leaves of a point or a plate counts as well
             found[body.name] = error.message
             continue
-        if not possible(row) and body.inertia.mass > 0.0:
+        if not is_possible(row) and body.inertia.mass > 0.0:
             found[body.name] = "the tensor is that of no distribution of mass"
     return found
 
@@ -90,7 +90,7 @@ def _factor(z: Array) -> Array:
 def inertia_from(z: Array) -> Array:
     """Linear parameters of the ten free numbers."""
     upper = _factor(z)
-    return from_pseudo(upper @ upper.T)
+    return inertia_from_pseudo(upper @ upper.T)
 
 
 def inertia_slope(z: Array) -> Array:
@@ -104,23 +104,23 @@ def inertia_slope(z: Array) -> Array:
         else:
             change[_UPPER[k - 4]] = 1.0
         turned = change @ upper.T
-        columns.append(from_pseudo(turned + turned.T))
+        columns.append(inertia_from_pseudo(turned + turned.T))
     return np.stack(columns, axis=1)
 
 
-def _regular(robot: Robot) -> Array:
+def make_regular(robot: Robot) -> Array:
     """The robot's inertias, flat or massless bodies made just possible so that the search can start."""
     rows = robot.inertia_parameters.copy()
     sizes = typical_sizes(robot).reshape(-1, 10)
     for row, size in zip(rows, sizes, strict=True):
-        if not possible(row):
+        if not is_possible(row):
             row[0] = max(row[0], 1e-3 * size[0])
             row[4:7] += 1e-3 * size[4]
     return rows
 
 
 @dataclass(frozen=True)
-class Consistent:
+class ConsistentEstimator:
     """Most likely inertias among the possible ones, from what data say about base parameters and a prior.
 
     Without a prior, null directions are held at the robot's own inertias by a belief as weak as ``vague`` typical
@@ -146,7 +146,7 @@ class Consistent:
         doubt = np.where(np.isfinite(belief), np.maximum(belief, 1e-9 * scale), self.vague * scale)
         root = information.root @ whole.combine
         target = information.root @ information.values
-        guess = np.concatenate([log_cholesky(row) for row in _regular(robot)])
+        guess = np.concatenate([log_cholesky(row) for row in make_regular(robot)])
         names = [f"{body.name}[{k}]" for body in robot.bodies for k in range(10)]
         diagonal = np.arange(guess.size) % 10 < 4
         pull = self.barrier * np.eye(guess.size)[diagonal]
@@ -170,7 +170,7 @@ class Consistent:
             name="physically consistent",
         )
         found = LeastSquares(self.tolerance, 1000, uncertainty=False).solve(problem)
-        _, s, rows = np.linalg.svd(problem.weighted_jacobian(found.values), full_matrices=False)
+        _, s, rows = np.linalg.svd(problem.residual_jacobian(found.values), full_matrices=False)
         half = slope(found.values) @ (rows.T / s)
         inertia, spread = bodies(found.values), whole.combine @ half
         parameters = [

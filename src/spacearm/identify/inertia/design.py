@@ -4,7 +4,7 @@ A candidate is simulated on the nominal robot, its information about the base pa
 noise, and its uncertainty measured: D-optimal, the mean log deviation in typical sizes, or A-optimal, the root mean
 square deviation. Joint paths are splines whose inner nodes are free, thrusters fire in pulses; candidates that break a
 limit are penalised. A seeded random search keeps the best, then changes it step by step; one that is interrupted goes
-on from the candidates that it has tried (:mod:`spacearm.engine.pieces`).
+on from the candidates that it has tried (:mod:`spacearm.engine.checkpoints`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import non_negative, positive
-from spacearm.engine.pieces import piece
+from spacearm.engine.checkpoints import checkpoint
 from spacearm.errors import InputError
-from spacearm.identify.inertia.experiment import Experiment, Firing, Nodes, measure
+from spacearm.identify.inertia.experiment import Experiment, SplineNodes, ThrusterFiring, measure
 from spacearm.identify.inertia.inertia_parameters import placements
 from spacearm.identify.inertia.output_error import OutputErrorProblem
-from spacearm.identify.inertia.output_error_fit import expected_information
+from spacearm.identify.inertia.output_error_fit import predict_information
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.measure.sensors import shared_period
@@ -45,7 +45,7 @@ WORTH_KEEPING = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class ExperimentLimits:
     """What an experiment may use.
 
     Args:
@@ -76,7 +76,7 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ExperimentPlan:
     """Experiments with their uncertainty."""
 
     experiments: tuple[Experiment, ...]
@@ -87,7 +87,7 @@ class Plan:
     evaluations: int = 0
 
 
-def information_of(robot: Robot, records: Sequence[Record], prior: Prior | None = None) -> Information:
+def information_of(robot: Robot, records: Sequence[MotionRecord], prior: Prior | None = None) -> Information:
     """Information of noise-free records under their sensors' noise, on this robot.
 
     With a prior it is that of all samples of all channels, the bound of :class:`.OutputErrorProblem`, and of what is
@@ -95,7 +95,7 @@ def information_of(robot: Robot, records: Sequence[Record], prior: Prior | None 
     """
     if prior is None:
         return fit_total(InertiaProblem(robot, records), iterations=1).information
-    return expected_information(OutputErrorProblem(robot, records, prior=prior))
+    return predict_information(OutputErrorProblem(robot, records, prior=prior))
 
 
 def score(information: Information, criterion: Criterion) -> float:
@@ -109,7 +109,7 @@ def score(information: Information, criterion: Criterion) -> float:
     return float(np.sqrt(np.mean(1.0 / rises)))
 
 
-def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Record]) -> dict[str, float]:
+def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[MotionRecord]) -> dict[str, float]:
     """What the experiments use of each limit: the largest angle, rate and turn, the impulse, the time."""
     angle = rate = turn = impulse = beyond = 0.0
     near = gap = np.inf
@@ -119,7 +119,7 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Rec
             path = spline(nodes.times, nodes.positions)
             angle = max(angle, float(np.abs(path(fine)).max()))
             rate = max(rate, float(np.abs(path.derivative()(fine)).max()))
-        beyond = max(beyond, _beyond(robot, experiment, fine))
+        beyond = max(beyond, _joint_limit_excess(robot, experiment, fine))
         own, between = _nearest(robot, experiment)
         near, gap = min(near, own), min(gap, between)
         rotation = rotation_matrices(record.channel("attitude"))
@@ -131,7 +131,7 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Rec
     return used | {"joint_limits": beyond, "clearance": near} | ({"margin": gap} if np.isfinite(gap) else {})
 
 
-def _beyond(robot: Robot, experiment: Experiment, fine: Array) -> float:
+def _joint_limit_excess(robot: Robot, experiment: Experiment, fine: Array) -> float:
     """The largest share of its own range, or of its own rate, by which a joint leaves it."""
     begin, worst = experiment.start_joints(robot), 0.0
     for name, nodes in experiment.paths.items():
@@ -163,15 +163,18 @@ def _nearest(robot: Robot, experiment: Experiment) -> tuple[float, float]:
     return float(min(found)), float(gaps(robot, collision_pairs(robot), q).min(initial=np.inf))
 
 
-def broken(used: Mapping[str, float], limits: Limits) -> dict[str, float]:
+def limit_excess(used: Mapping[str, float], limits: ExperimentLimits) -> dict[str, float]:
     """By how much of each limit the experiments go beyond it."""
-    over = {name: _over(used[name], getattr(limits, name)) for name in ("angle", "rate", "attitude", "impulse", "time")}
+    over = {
+        name: _relative_excess(used[name], getattr(limits, name))
+        for name in ("angle", "rate", "attitude", "impulse", "time")
+    }
     over |= {"joint_limits": used["joint_limits"], "clearance": limits.clearance / max(used["clearance"], 1e-9) - 1.0}
     over["margin"] = limits.margin - used.get("margin", np.inf)
     return {name: value for name, value in over.items() if value > 1e-9}
 
 
-def _over(used: float, limit: float) -> float:
+def _relative_excess(used: float, limit: float) -> float:
     """By which share of a limit what is used goes beyond it; all of it where nothing may be used."""
     return used / limit - 1.0 if limit > 0.0 else used
 
@@ -182,11 +185,11 @@ def evaluate(
     sensors: Sequence[Sensor],
     criterion: Criterion = "D",
     prior: Prior | None = None,
-) -> Plan:
+) -> ExperimentPlan:
     """Uncertainty of given experiments: what a design is compared with."""
     records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
     information = information_of(robot, records, prior)
-    return Plan(
+    return ExperimentPlan(
         tuple(experiments),
         score(information, criterion),
         information.std / information.sizes,
@@ -199,7 +202,7 @@ def design(
     robot: Robot,
     configuration: npt.ArrayLike | str,
     sensors: Sequence[Sensor],
-    limits: Limits,
+    limits: ExperimentLimits,
     *,
     motions: int = 2,
     duration: float = 60.0,
@@ -211,7 +214,7 @@ def design(
     refinements: int = 40,
     seed: int = 0,
     progress: Callable[[float, str], None] | None = None,
-) -> Plan:
+) -> ExperimentPlan:
     """Choose motions of all joints and thruster pulses within limits.
 
     Args:
@@ -219,8 +222,8 @@ def design(
         duration: of each, s; motions * duration must not exceed the limit of time.
         inner_nodes: free spline nodes of each joint; a path starts and ends at rest in the configuration.
         pulses: thruster pulses in the first experiment, which gives the scale; the others float freely.
-        prior: what is known before, such as all bodies but a captured one (``Prior.known_bodies``). The uncertainty is
-            then that of the others by all samples of all channels; a belief counts as well.
+        prior: what is known before, such as all bodies but a captured one (``Prior.from_known_bodies``). The
+            uncertainty is then that of the others by all samples of all channels; a belief counts as well.
         candidates: random starts.
         refinements: changes tried on the best.
     """
@@ -229,14 +232,16 @@ def design(
         raise InputError(f"{motions} motions of {duration:g} s take longer than {limits.time:g} s", place=place)
     times = np.linspace(0.0, duration, inner_nodes + 2)
     shape = (motions, robot.n, inner_nodes), pulses if robot.thrusters else 0
-    search = _Search(robot, configuration, limits, times, shared_period(sensors), *shape, np.random.default_rng(seed))
+    search = _CandidateSearch(
+        robot, configuration, limits, times, shared_period(sensors), *shape, np.random.default_rng(seed)
+    )
     best_cost, best, best_genes = np.inf, None, search.draw()
     history, total = [], candidates + refinements
     for step in range(total):
         share = (step - candidates) / max(refinements, 1)
         genes = search.draw() if step < candidates else search.vary(best_genes, 0.5 - 0.4 * share)
-        plan = _tried(robot, search.experiments(genes), sensors, criterion, prior)
-        cost = plan.score + 10.0 * sum(broken(plan.usage, limits).values())
+        plan = _evaluate_cached(robot, search.experiments(genes), sensors, criterion, prior)
+        cost = plan.score + 10.0 * sum(limit_excess(plan.usage, limits).values())
         if cost < best_cost:
             best_cost, best, best_genes = cost, plan, genes
         history.append(best_cost)
@@ -245,20 +250,20 @@ def design(
     if best is None:
         hint = "unknown bodies, sensors that show them, and joints or thrusters that move them"
         raise InputError(f"no candidate of {total} determines anything", place=place, hint=f"expected {hint}")
-    over = broken(best.usage, limits)
+    over = limit_excess(best.usage, limits)
     if over:
         hint = "allow more candidates, or a wider limit"
         raise InputError(f"no candidate of {total} keeps the limit of {', '.join(over)}", place=place, hint=hint)
     return replace(best, history=np.array(history), evaluations=total)
 
 
-def _tried(
+def _evaluate_cached(
     robot: Robot,
     experiments: Sequence[Experiment],
     sensors: Sequence[Sensor],
     criterion: Criterion,
     prior: Prior | None,
-) -> Plan:
+) -> ExperimentPlan:
     """A candidate of a search, which is known again when the search was interrupted."""
 
     def compute() -> dict[str, npt.NDArray[Any]]:
@@ -267,9 +272,9 @@ def _tried(
         return {"score": np.array(plan.score), "deviations": plan.deviations, **used}
 
     inputs = robot, experiments, sensors, criterion, prior, QUICK
-    found = piece("candidate", inputs, compute, least_seconds=WORTH_KEEPING)
+    found = checkpoint("candidate", inputs, compute, least_seconds=WORTH_KEEPING)
     used = dict(zip(found["limits"].tolist(), found["usage"].tolist(), strict=True))
-    return Plan(tuple(experiments), float(found["score"]), found["deviations"], used, evaluations=1)
+    return ExperimentPlan(tuple(experiments), float(found["score"]), found["deviations"], used, evaluations=1)
 
 
 class _Genes(NamedTuple):
@@ -280,12 +285,12 @@ class _Genes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _CandidateSearch:
     """Draws and changes candidates."""
 
     robot: Robot
     configuration: npt.ArrayLike | str
-    limits: Limits
+    limits: ExperimentLimits
     times: Array  # of the spline's nodes, ends included
     grid: float  # s, on which thrusters switch
     shape: tuple[int, int, int]
@@ -294,7 +299,7 @@ class _Search:
 
     def draw(self) -> _Genes:
         rng, thrusters, duration = self.rng, len(self.robot.thrusters), float(self.times[-1])
-        nodes = self._fitted(rng.normal(size=self.shape) * self.limits.angle)
+        nodes = self._scale_to_limits(rng.normal(size=self.shape) * self.limits.angle)
         raw = np.column_stack(
             [
                 rng.integers(0, max(thrusters, 1), self.pulses),
@@ -307,7 +312,7 @@ class _Search:
     def vary(self, genes: _Genes, size: float) -> _Genes:
         rng = self.rng
         change = rng.normal(size=genes.nodes.shape) * (rng.random(genes.nodes.shape) < 0.3)
-        nodes = self._fitted(genes.nodes + size * self.limits.angle * change)
+        nodes = self._scale_to_limits(genes.nodes + size * self.limits.angle * change)
         raw = genes.pulses.copy()
         for row in raw:
             if rng.random() < 0.3:
@@ -316,7 +321,7 @@ class _Search:
                 row[1:] += rng.normal(size=2) * size * np.array([0.2, 0.05]) * float(self.times[-1])
         return _Genes(nodes, raw)
 
-    def _fitted(self, nodes: Array) -> Array:
+    def _scale_to_limits(self, nodes: Array) -> Array:
         """Nodes that keep to the limits of angle and rate: a clamped spline overshoots its chords by less."""
         limits, padded = self.limits, np.pad(nodes, ((0, 0), (0, 0), (1, 1)))
         steep = np.abs(np.diff(padded, axis=-1)).max(axis=-1, keepdims=True) / (self.times[1] - self.times[0])
@@ -334,11 +339,11 @@ class _Search:
             most = min(duration - begin, left / thruster.force if thruster.force > 0.0 else np.inf)
             long = float(np.floor(np.clip(width, 4 * grid, most) / grid) * grid)
             if long >= 4 * grid:
-                firings.append(Firing(thruster.name, begin, begin + long))
+                firings.append(ThrusterFiring(thruster.name, begin, begin + long))
                 left -= long * thruster.force
         names = self.robot.joint_names
         paths = [
-            {name: Nodes(self.times, np.pad(own, 1)) for name, own in zip(names, part, strict=True)}
+            {name: SplineNodes(self.times, np.pad(own, 1)) for name, own in zip(names, part, strict=True)}
             for part in genes.nodes
         ]
         return [

@@ -1,7 +1,14 @@
-"""Joint paths as the encoders read them; what is missing or far off is replaced by what its neighbours say.
+"""Joint paths from encoder readings: missing and bad readings are replaced by an interpolation of their neighbours.
 
-A Hermite cubic through position and rate of both neighbours predicts a reading. How far good readings lie from it tells
-how well a replaced one is known: noise and the bend of the path alike.
+The base's motion needs position q (rad or m) and rate r of every joint at every sample (T, n), with variances. A
+reading is predicted by the Hermite cubic through position and rate of the good samples on either side of it. How far
+good readings lie from such predictions (a robust deviation: 1.4826 times the median, which is the standard deviation
+of a normal distribution) shows at once noise and curvature of the path. It decides which readings are outliers, and is
+the standard deviation of those that are replaced.
+
+A path that bends suddenly, as at the start of a motion, is no outlier: the change of acceleration among nearby rates
+bounds how far it may be off. The first and last samples have neighbours on one side only and are checked first. Good
+readings stay as they are, nothing is smoothed: their noise is known and is counted by the filter.
 """
 
 from __future__ import annotations
@@ -12,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.measure.clean import FAR, Mask, find_outliers
 from spacearm.typing import Array
 
 Places = npt.NDArray[np.intp]
-#: A joint whose readings spread by more than so many deviations of their noise moves.
+#: A joint moves if its readings scatter by more than so many standard deviations of their noise.
 MOVES = 1.5
 
 
@@ -32,15 +39,16 @@ class JointPath:
     outliers: int
 
 
-def moving_joints(positions: Array, sigma: float) -> tuple[bool, ...]:
+def detect_moving_joints(positions: Array, sigma: float) -> tuple[bool, ...]:
     """Which joints' readings (T, n) differ by more than their noise."""
     counts = np.sum(np.isfinite(positions), axis=0)
     spread = np.nanstd(np.where(counts > 0, positions, 0.0), axis=0)
+    # The scatter of few readings is itself uncertain, by about 1 / sqrt(2 T): a margin of several such deviations.
     room = 1.0 + 4.0 / np.sqrt(np.maximum(counts, 1))
     return tuple(bool(one) for one in spread > max(MOVES * sigma, 1e-9) * room)
 
 
-def joint_path(record: Record) -> JointPath:
+def joint_path(record: MotionRecord) -> JointPath:
     """The path of a record's joints. A locked joint stays where it is, whatever noise its rates show."""
     moving = np.array(record.moving, dtype=bool)
     n, count = moving.size, record.times.size
@@ -50,24 +58,26 @@ def joint_path(record: Record) -> JointPath:
     joints = np.array(record.channel("joint_position"), dtype=np.float64)
     if not np.isfinite(joints).any(axis=0).all():
         raise InputError("a joint's position was never read", place=record.place)
+    # A brake holds a locked joint: rate zero and mean position are exact, not measurements with noise.
     rates = np.where(moving, record.joint_rates(), 0.0)
     sigma = [record.sigma.get(name, 0.0) for name in ("joint_position", "joint_rate")]
     variance = np.concatenate([np.where(moving, s**2, 0.0) for s in sigma]) * np.ones((count, 1))
     joints = np.where(moving, joints, np.nanmean(joints, axis=0))
     missing = outliers = 0
     for j in np.flatnonzero(moving):
-        bad, extra = _repaired(record.times, joints[:, j], rates[:, j], sigma)
+        bad, extra = _repair_readings(record.times, joints[:, j], rates[:, j], sigma)
         variance[:, j], variance[:, n + j] = variance[:, j] + extra[0], variance[:, n + j] + extra[1]
         missing, outliers = missing + bad[0], outliers + bad[1]
     return JointPath(joints, rates, variance, missing, outliers)
 
 
-def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tuple[int, int], Array]:
+def _repair_readings(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tuple[int, int], Array]:
     """Replace bad readings of one joint in place; how many were missing and far off, and variances (2, T) to add."""
     good = np.isfinite(q) & np.isfinite(r)
     missing, extra = int(np.sum(~good)), np.zeros((2, times.size))
     if good.sum() < 5:
         raise InputError("a moving joint was read less than five times", place="joint_position")
+    # Ends first: a bad end makes its inner neighbours look bad, while the search inside never removes an end.
     edges = [_far_end(times, q, r, good, sigma, inward) for inward in (1, -1)]
     far = find_outliers(lambda kept: _deviations(times, q, r, kept[:, 0], sigma)[0][:, None], good[:, None])
     good &= ~far[:, 0]
@@ -75,11 +85,11 @@ def _repaired(times: Array, q: Array, r: Array, sigma: list[float]) -> tuple[tup
     index, bad = np.flatnonzero(good), np.flatnonzero(~good)
     place = np.clip(np.searchsorted(index, bad), 1, index.size - 1)
     low, high = index[place - 1], index[place]
-    q[bad], r[bad] = _from_neighbours(times, q, r, bad, low, high)
-    # the bend of the path counts with the fourth power of the distance
+    q[bad], r[bad] = _interpolate_neighbours(times, q, r, bad, low, high)
+    # The error of a Hermite cubic grows with the fourth power of the width of its gap.
     wide = np.maximum(np.max([high - low, bad - low, high - bad], axis=0) / 2.0, 1.0) ** 4
     extra[:, bad] = (usual[:, None] * wide) ** 2
-    for near, bend in zip((index[0], index[-1]), edges, strict=True):  # beyond them a path goes on as it is there
+    for near, bend in zip((index[0], index[-1]), edges, strict=True):  # extrapolation at constant rate
         out = bad[(bad < near) if near == index[0] else (bad > near)]
         h = times[out] - times[near]
         q[out], r[out] = q[near] + h * r[near], r[near]
@@ -94,13 +104,15 @@ def _deviations(times: Array, q: Array, r: Array, kept: Mask, sigma: list[float]
     """
     index, away = np.flatnonzero(kept), np.where(kept, 0.0, np.inf)
     inner, low, high = index[1:-1], index[:-2], index[2:]
+    # Rates are compared with the straight line between rates, too: slopes by positions amplify their noise by one over
+    # the step.
     share = (times[inner] - times[low]) / (times[high] - times[low])
     between = r[low] + share * (r[high] - r[low])
-    predicted = np.stack([*_from_neighbours(times, q, r, inner, low, high), between])
+    predicted = np.stack([*_interpolate_neighbours(times, q, r, inner, low, high), between])
     gaps = np.abs(predicted - [q[inner], r[inner], r[inner]])
     usual = np.maximum(1.4826 * np.median(gaps, axis=1), [*sigma, sigma[1]])
-    # a path that is bent as its rates nearby say is no outlier, however well the rest is predicted
-    away[inner] = (gaps / np.maximum(usual[:, None] + _bends(times, r, index) / FAR, 1e-300)).max(axis=0)
+    # Where nearby rates show a change of acceleration, that much deviation is expected and no outlier.
+    away[inner] = (gaps / np.maximum(usual[:, None] + _bound_curvature(times, r, index) / FAR, 1e-300)).max(axis=0)
     return away, usual
 
 
@@ -114,28 +126,32 @@ def _far_end(times: Array, q: Array, r: Array, good: Mask, sigma: list[float], i
     for _ in range(3):
         end, *rest = np.flatnonzero(good)[::inward][:7]
         near = np.array(rest)
+        # Median acceleration of the next samples, with a margin: how far a regular path may have bent in between.
         bend = 3.0 * float(np.median(np.abs(np.diff(r[near]) / np.diff(times[near]))))
         h = times[end] - times[near[:3]]
         away = np.abs([q[end] - q[near[:3]] - h * r[near[:3]], r[end] - r[near[:3]]])
         room = 2.0 * FAR * np.array(sigma)[:, None] + bend * np.abs([h**2, h]) + 1e-12
         far = np.median(away / room, axis=1) > 1.0
+        # Both far off: a motion that starts at once. None: a good end. Fewer than eight: too few to judge.
         if far.all() or not far.any() or good.sum() < 8:
             break
         good[end] = False
     return bend
 
 
-def _bends(times: Array, r: Array, index: Places) -> Array:
+def _bound_curvature(times: Array, r: Array, index: Places) -> Array:
     """How far (3, inner samples) a change of acceleration among nearby rates may take position and rate away."""
     t, rate = times[index], r[index]
     around = np.clip(np.arange(1, index.size - 1)[:, None] + [-4, -3, -2, -1, 1, 2, 3, 4], 0, index.size - 1)
     bends = np.sort(np.diff(rate[around]) / np.maximum(np.diff(t[around]), 1e-12), axis=1)
-    # without the two at either end: another bad reading nearby makes two of them large
+    # Without the two largest and smallest: another bad reading nearby makes two differences large.
     change, h = bends[:, -3] - bends[:, 2], t[2:] - t[:-2]
     return np.stack([0.25 * change * h**2, change * h, 0.25 * change * h])
 
 
-def _from_neighbours(times: Array, q: Array, r: Array, at: Places, low: Places, high: Places) -> tuple[Array, Array]:
+def _interpolate_neighbours(
+    times: Array, q: Array, r: Array, at: Places, low: Places, high: Places
+) -> tuple[Array, Array]:
     """Position and rate at samples ``at`` by the Hermite cubics from samples ``low`` to ``high``."""
     h = times[high] - times[low]
     s = (times[at] - times[low]) / h

@@ -26,15 +26,15 @@ from scipy.linalg import block_diag
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
-from spacearm.identify.inertia.equations import Equations, Kind, Weights
+from spacearm.identify.inertia.equations import Equations, EquationWeights, Kind
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
-from spacearm.optimise.estimate import Estimate, Reason
+from spacearm.optimise.estimate import Estimate, StopReason
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.optimise.swarm import ParticleSwarm
 from spacearm.typing import Array
@@ -51,7 +51,7 @@ def equivalent_robot(robot: Robot, configuration: npt.ArrayLike, *moving: str) -
     return freeze(robot, held) if held else robot
 
 
-def lumped(robot: Robot, configuration: npt.ArrayLike, joint: str | None = None) -> Array:
+def lump_inertias(robot: Robot, configuration: npt.ArrayLike, joint: str | None = None) -> Array:
     """Matrix (10 or 20, 10(n + 1)): inertias of all bodies to those of the equivalent robot.
 
     One body, in the base frame, with all joints locked; where ``joint`` moves, a second one in its child's frame.
@@ -69,12 +69,12 @@ def lumped(robot: Robot, configuration: npt.ArrayLike, joint: str | None = None)
     return full
 
 
-def to_plain(x: Array) -> Array:
+def to_table_order(x: Array) -> Array:
     """The paper's order to (mass, mass centre, tensor)."""
     return np.concatenate([x[..., :1], x[..., 7:], x[..., 1:7]], axis=-1)
 
 
-def from_plain(p: Array) -> Array:
+def from_table_order(p: Array) -> Array:
     """(mass, mass centre, tensor) to the paper's order."""
     return np.concatenate([p[..., :1], p[..., 4:], p[..., 1:4]], axis=-1)
 
@@ -103,10 +103,10 @@ def _norms(residual: Array, count: int) -> Array:
 
 
 def single_body_problem(
-    robot: Robot, record: Record, configuration: npt.ArrayLike, *, span: float = 0.5, reach: float = 0.3
+    robot: Robot, record: MotionRecord, configuration: npt.ArrayLike, *, span: float = 0.5, reach: float = 0.3
 ) -> Problem:
     """Eq. 37: force equation at the sensor and moment equation about the mass centre, all joints locked."""
-    linear = Equations(equivalent_robot(robot, configuration), ("dynamics",)).linear(record.for_joints([]))
+    linear = Equations(equivalent_robot(robot, configuration), ("dynamics",)).linear(record.keep_joints([]))
     count = record.times.size
     matrix, known = linear.matrix.reshape(count, 6, 10), linear.known.reshape(count, 6)
     # moment about the mass centre = moment about the origin - c x force; the tensor's columns are the same in both
@@ -125,7 +125,7 @@ def single_body_problem(
         phi = np.concatenate([mass, mass * centre, tensor, centre, np.ones_like(mass)], axis=1)
         return phi @ flat
 
-    guess = from_plain(plain_of(lumped(robot, configuration) @ robot.inertia_parameters.ravel()))
+    guess = from_table_order(plain_of(lump_inertias(robot, configuration) @ robot.inertia_parameters.ravel()))
     return Problem(
         _parameters(guess, span, reach),
         Block(lambda x: residual(x[None])[0], batch=residual),
@@ -136,7 +136,7 @@ def single_body_problem(
 
 def two_body_problem(
     robot: Robot,
-    record: Record,
+    record: MotionRecord,
     configuration: npt.ArrayLike,
     joint: str,
     single: Array,
@@ -151,7 +151,7 @@ def two_body_problem(
     """
     index = robot.joint_index(joint)
     pair = equivalent_robot(robot, configuration, joint)
-    part = record.for_joints([index])
+    part = record.keep_joints([index])
     linear = Equations(pair, ("momentum",)).linear(part)
     count = record.times.size
     q = np.asarray(configuration, dtype=np.float64)
@@ -163,11 +163,11 @@ def two_body_problem(
     flat = np.concatenate([change, fixed[:, None]], axis=1).T.copy()
 
     def residual(xs: Array) -> Array:
-        body = linear_of(to_plain(xs))
+        body = linear_of(to_table_order(xs))
         return np.asarray(np.concatenate([body, np.ones((len(xs), 1))], axis=1) @ flat)
 
-    both = lumped(robot, configuration, joint) @ robot.inertia_parameters.ravel()
-    guess = from_plain(plain_of(both[:10]))
+    both = lump_inertias(robot, configuration, joint) @ robot.inertia_parameters.ravel()
+    guess = from_table_order(plain_of(both[:10]))
     return Problem(
         _parameters(guess, span, reach),
         Block(lambda x: residual(x[None])[0], batch=residual),
@@ -187,10 +187,10 @@ class BodyStage:
     rows: Array  # (k, r): these values from the whole robot's base parameters
 
 
-def recursion(
+def identify_recursively(
     robot: Robot,
-    single: Record,
-    joints: dict[str, Record],
+    single: MotionRecord,
+    joints: dict[str, MotionRecord],
     configuration: npt.ArrayLike,
     *,
     single_kinds: Sequence[Kind] = ("momentum",),
@@ -210,12 +210,12 @@ def recursion(
         raise InputError("a joint moves", place=single.place, hint="the single body needs all joints locked")
     if not np.any(single.wrench):
         raise InputError("no thruster fires", place=single.place, hint="the single body needs a known force")
-    locked = InertiaProblem(equivalent_robot(robot, configuration), (single.for_joints([]),), single_kinds)
-    matrix, known = _weighted(locked)
+    locked = InertiaProblem(equivalent_robot(robot, configuration), (single.keep_joints([]),), single_kinds)
+    matrix, known = _weigh_equations(locked)
     body, half = _solve(matrix * locked.base_sizes, known)
     body, half = body * locked.base_sizes, half * locked.base_sizes[:, None]
     lift = base_parameters(robot).lift
-    rows = lumped(robot, configuration) @ lift
+    rows = lump_inertias(robot, configuration) @ lift
     stages = [BodyStage("single body", locked.base_parameters.names, body, half @ half.T, rows)]
     by_single, own = [np.eye(10)], [np.zeros((10, 10))]
     for name in chosen:
@@ -241,17 +241,17 @@ def recursion(
 
 
 def _two_bodies(
-    robot: Robot, record: Record, configuration: npt.ArrayLike, joint: str, single: BodyStage
+    robot: Robot, record: MotionRecord, configuration: npt.ArrayLike, joint: str, single: BodyStage
 ) -> tuple[BodyStage, Array, Array]:
     """What a record in which only this joint moves adds: stage, gain from the single body, covariance of its own."""
     index = robot.joint_index(joint)
     if list(np.flatnonzero(record.moving)) != [index]:
         raise InputError(f"not only {joint!r} moves", place=record.place, hint="the others must be locked")
-    pair = InertiaProblem(equivalent_robot(robot, configuration, joint), (record.for_joints([index]),))
+    pair = InertiaProblem(equivalent_robot(robot, configuration, joint), (record.keep_joints([index]),))
     base, scale = pair.base_parameters, pair.base_sizes
     at = float(np.asarray(configuration, dtype=np.float64)[index])
-    to_single = lumped(pair.robot, [at]) @ base.lift  # (10, r2)
-    matrix, known = _weighted(pair)
+    to_single = lump_inertias(pair.robot, [at]) @ base.lift  # (10, r2)
+    matrix, known = _weigh_equations(pair)
     # the pair's base parameters = particular @ single body + free @ y, so that the single body is kept
     _, s, v = np.linalg.svd(to_single * scale)
     free = v[s.size :].T * scale[:, None]
@@ -262,18 +262,18 @@ def _two_bodies(
     values = gain @ single.values + free @ y_known
     own = (free @ y_half) @ (free @ y_half).T
     covariance = gain @ single.covariance @ gain.T + own
-    rows = (base.combine @ lumped(robot, configuration, joint)) @ base_parameters(robot).lift
+    rows = (base.combine @ lump_inertias(robot, configuration, joint)) @ base_parameters(robot).lift
     new = slice(10, base.rank)
     stage = BodyStage(joint, base.names[new], values[new], covariance[new, new], rows[new])
     return stage, gain[new], own[new, new]
 
 
-def _weighted(problem: InertiaProblem) -> tuple[Array, Array]:
+def _weigh_equations(problem: InertiaProblem) -> tuple[Array, Array]:
     """Matrix (rows, r) on base parameters and known side of the one record, momentum eliminated, weighted by noise."""
     (record,) = problem.records
     linear = problem.equations.linear(record)
     slopes = problem.equations.slopes(record, problem.robot.inertia_parameters.ravel())
-    weights = Weights(problem.equations, record, slopes, problem.deviations(record))
+    weights = EquationWeights(problem.equations, record, slopes, problem.deviations(record))
     matrix = weights.whiten(linear.matrix @ problem.base_parameters.lift)
     known = weights.whiten(linear.known[..., None])[..., 0]
     if problem.unknown_momenta:
@@ -292,10 +292,10 @@ def _solve(matrix: Array, right: Array) -> tuple[Array, Array]:
     return x / norms, np.linalg.inv(r) / norms[:, None]
 
 
-def sorted_records(problem: InertiaProblem) -> tuple[Record, dict[str, Record], Array]:
+def sort_records(problem: InertiaProblem) -> tuple[MotionRecord, dict[str, MotionRecord], Array]:
     """The record with all joints locked, those of single joints by name, and the configuration that they share."""
-    locked: list[Record] = []
-    joints: dict[str, Record] = {}
+    locked: list[MotionRecord] = []
+    joints: dict[str, MotionRecord] = {}
     for record in problem.records:
         moving = np.flatnonzero(record.moving)
         if moving.size == 0:
@@ -316,15 +316,15 @@ def sorted_records(problem: InertiaProblem) -> tuple[Record, dict[str, Record], 
 
 
 @dataclass(frozen=True)
-class Recursive:
+class RecursiveEstimator:
     """Single body, then one joint after the other (``order``, or as numbered), by weighted least squares."""
 
     order: tuple[str, ...] | None = None
     single_kinds: tuple[Kind, ...] = ("momentum",)
 
     def solve(self, problem: InertiaProblem) -> Estimate:
-        records = sorted_records(problem)
-        return recursion(problem.robot, *records, single_kinds=self.single_kinds, order=self.order)
+        records = sort_records(problem)
+        return identify_recursively(problem.robot, *records, single_kinds=self.single_kinds, order=self.order)
 
 
 @dataclass(frozen=True)
@@ -341,22 +341,22 @@ class SwarmSequence:
 
     def solve(self, problem: InertiaProblem) -> Estimate:
         begin = time.perf_counter()
-        locked, joints, configuration = sorted_records(problem)
+        locked, joints, configuration = sort_records(problem)
         robot, lift = problem.robot, problem.base_parameters.lift
         swarm = replace(self.swarm, uncertainty=False)
         bounds = {"span": self.span, "reach": self.reach}
         single = swarm.solve(single_body_problem(robot, locked, configuration, **bounds))
-        body = linear_of(to_plain(single.values))
-        rows, values, parts = [lumped(robot, configuration) @ lift], [body], {"single": single}
+        body = linear_of(to_table_order(single.values))
+        rows, values, parts = [lump_inertias(robot, configuration) @ lift], [body], {"single": single}
         for name, record in joints.items():
             parts[name] = swarm.solve(two_body_problem(robot, record, configuration, name, body, **bounds))
             pair = equivalent_robot(robot, configuration, name)
             combine = base_parameters(pair).combine
-            first = linear_of(to_plain(parts[name].values))
+            first = linear_of(to_table_order(parts[name].values))
             child = placements(pair, [float(configuration[robot.joint_index(name)])])[1]
             both = np.concatenate([first, transport(child.inverse()) @ (body - first)])
             values.append((combine @ both)[10:])
-            rows.append((combine @ lumped(robot, configuration, name) @ lift)[10:])
+            rows.append((combine @ lump_inertias(robot, configuration, name) @ lift)[10:])
         solution = np.linalg.solve(np.concatenate(rows), np.concatenate(values))
         seconds = time.perf_counter() - begin
         # what the sensors' noise makes of these data, however the values were found
@@ -367,7 +367,7 @@ class SwarmSequence:
             information.covariance,
             float(sum(part.cost for part in parts.values())),
             "particle swarm on equivalent bodies",
-            Reason.CONVERGED if all(part.cost < 1e-6 for part in parts.values()) else Reason.LIMIT,
+            StopReason.CONVERGED if all(part.cost < 1e-6 for part in parts.values()) else StopReason.LIMIT,
             sum(part.evaluations for part in parts.values()),
             sum(part.iterations for part in parts.values()),
             single.history,

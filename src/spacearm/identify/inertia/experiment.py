@@ -10,23 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, checked, known, non_negative, number, positive, rising
+from spacearm.checks import array, check_fields, check_increasing, check_name, non_negative, number, positive
 from spacearm.engine import mechanics_of
-from spacearm.errors import InputError, SimulationError, at
-from spacearm.identify.inertia.readings import Record
-from spacearm.measure.sensors import (
-    Moments,
-    numbers_by_channel,
-    read_moments,
-    shared_mount,
-    shared_period,
-)
+from spacearm.errors import InputError, SimulationError, error_context
+from spacearm.identify.inertia.readings import MotionRecord
+from spacearm.measure.sensors import numbers_by_channel, shared_mount, shared_period
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.result import Certificate
-from spacearm.simulate import Dopri853, Phase, Run, State, firing, simulate, spline
+from spacearm.simulate import Dopri853, Phase, Run, State, simulate, spline, thruster_load
 from spacearm.simulate.loads import thrust_wrench
+from spacearm.simulate.readings import Moments, read_moments
 from spacearm.typing import Array
 
 #: Tight enough that base parameters come back to 1e-9 from noise-free data.
@@ -34,7 +29,7 @@ EXACT = Dopri853(rtol=2e-14, atol=1e-17)
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class ThrusterFiring:
     """A thruster at ``level`` (1: full thrust) during [start, end), s."""
 
     thruster: str
@@ -43,22 +38,22 @@ class Firing:
     level: float = 1.0
 
     def __post_init__(self) -> None:
-        with at(f"thruster {self.thruster!r}"):
+        with error_context(f"thruster {self.thruster!r}"):
             non_negative(self.start, "start", unit="s")
             number(self.end, "end", above=self.start, unit="s")
             non_negative(self.level, "level")
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class SplineNodes:
     """A joint's path: a cubic spline through (times, positions) that starts and ends at rest; s, rad or m."""
 
     times: npt.NDArray[Any]
     positions: npt.NDArray[Any]
 
     def __post_init__(self) -> None:
-        checked(self, rising, "times", place="spline nodes", count=2, start=0.0, unit="s")
-        checked(self, array, "positions", place="spline nodes", shape=self.times.shape)
+        check_fields(self, check_increasing, "times", place="spline nodes", count=2, start=0.0, unit="s")
+        check_fields(self, array, "positions", place="spline nodes", shape=self.times.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +73,8 @@ class Experiment:
     name: str
     duration: float
     configuration: npt.ArrayLike | str = "zero"
-    paths: Mapping[str, Nodes] = field(default_factory=dict)
-    firings: Sequence[Firing] = ()
+    paths: Mapping[str, SplineNodes] = field(default_factory=dict)
+    firings: Sequence[ThrusterFiring] = ()
     base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0)
     base_angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0)
     known_momentum: bool = False
@@ -116,14 +111,14 @@ class Experiment:
         inner = {f.start for f in self.firings} | {f.end for f in self.firings}
         return [0.0, *sorted(t for t in inner if 0.0 < t < self.duration), float(self.duration)]
 
-    def at_rest(self) -> bool:
+    def starts_at_rest(self) -> bool:
         return not (np.any(self.base_velocity) or np.any(self.base_angular_velocity))
 
     def phases(self, robot: Robot) -> list[Phase]:
         """The engine's phases: joints locked or on their path, thrusters firing."""
         start = self.start_joints(robot)
         for name in self.paths:
-            known(name, robot.joint_names, "joint", place=self.place)
+            check_name(name, robot.joint_names, "joint", place=self.place)
         locked = [name for name in robot.joint_names if name not in self.paths]
         whole = {
             name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
@@ -132,8 +127,8 @@ class Experiment:
         phases = []
         for low, high in pairwise(self.edges()):
             middle = 0.5 * (low + high)
-            loads = [firing(robot, f.thruster, f.level) for f in self.firings if f.start <= middle < f.end]
-            driven = {name: path.shifted(-low) for name, path in whole.items()}
+            loads = [thruster_load(robot, f.thruster, f.level) for f in self.firings if f.start <= middle < f.end]
+            driven = {name: path.shift(-low) for name, path in whole.items()}
             phases.append(Phase(high - low, locked=locked, driven=driven, loads=loads, limits="ignore"))
         return phases
 
@@ -142,7 +137,7 @@ class Experiment:
         joints = self.start_joints(robot)
         centre = mechanics_of(robot).centre_of_mass(joints)
         rates = np.zeros(robot.n)
-        return State.moving(
+        return State.from_velocities(
             robot,
             joints,
             rates,
@@ -167,9 +162,11 @@ class Experiment:
             robot, self.start(robot), phases, sample=times, method=method, ledger=ledger, overrides=overrides
         )
 
-    def record(self, robot: Robot, sensors: Sequence[Sensor], times: Array, readings: Mapping[str, Array]) -> Record:
+    def record(
+        self, robot: Robot, sensors: Sequence[Sensor], times: Array, readings: Mapping[str, Array]
+    ) -> MotionRecord:
         """What these readings (T, size) by channel of the experiment mean: which joints moved, which wrench acted."""
-        return Record(
+        return MotionRecord(
             name=self.name,
             times=times,
             readings=readings,
@@ -183,7 +180,7 @@ class Experiment:
             moving=tuple(joint in self.paths for joint in robot.joint_names),
             sigma={name: numbers_by_channel(sensors, "noise").get(name, 0.0) for name in readings},
             bias_sigma=numbers_by_channel(sensors, "spread"),
-            known_momentum=np.zeros(6) if self.known_momentum and self.at_rest() else None,
+            known_momentum=np.zeros(6) if self.known_momentum and self.starts_at_rest() else None,
         )
 
     def wrench(self, robot: Robot, times: Array, only: str | None = None) -> Array:
@@ -215,7 +212,7 @@ class Experiment:
 
 
 def one_joint(
-    robot: Robot, joint: str, configuration: npt.ArrayLike | str, nodes: Nodes, *, known_momentum: bool = False
+    robot: Robot, joint: str, configuration: npt.ArrayLike | str, nodes: SplineNodes, *, known_momentum: bool = False
 ) -> Experiment:
     """Equivalent two bodies: this joint moves, all others are locked."""
     robot.joint(joint)
@@ -232,8 +229,9 @@ def wrench_of(robot: Robot, thruster: str) -> Array:
 
 def measure(
     robot: Robot, experiment: Experiment, sensors: Sequence[Sensor], *, method: Dopri853 = EXACT, ledger: bool = True
-) -> Record:
-    """Simulate the experiment on this robot and read the sensors, without noise or bias (see :meth:`Record.noisy`)."""
+) -> MotionRecord:
+    """Simulate the experiment on this robot and read the sensors, without noise or bias (see
+    :meth:`MotionRecord.add_noise`)."""
     interval = shared_period(sensors)
     times = np.arange(0.0, experiment.duration * (1 + 1e-12), interval)
     if times.size < 2:
@@ -249,8 +247,8 @@ def measure(
             place=experiment.place,
             hint="a slower motion, or weaker forces",
         )
-    states = at_times(run, times)
-    acceleration, reaction = _resolved(robot, experiment, times, states, experiment.wrench(robot, times))
+    states = sample_states(run, times)
+    acceleration, reaction = _solve_accelerations(robot, experiment, times, states, experiment.wrench(robot, times))
     rows = read_moments(robot, sensors, Moments(states, acceleration, reaction))
     readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
     record = experiment.record(robot, sensors, times, readings)
@@ -263,20 +261,22 @@ def measure(
     )
 
 
-def at_times(run: Run, times: Array) -> Array:
+def sample_states(run: Run, times: Array) -> Array:
     """States of a run at times at which it was sampled."""
     return run.states[np.searchsorted(run.times, times - 1e-9)]
 
 
 def _momentum(robot: Robot, experiment: Experiment) -> Array:
     start = experiment.start(robot)
-    if experiment.at_rest():
+    if experiment.starts_at_rest():
         return np.zeros(6)
     base = np.concatenate([start.position, start.quaternion])
     return mechanics_of(robot).momentum(start.joints, start.velocity, base=base)
 
 
-def _resolved(robot: Robot, experiment: Experiment, times: Array, states: Array, wrench: Array) -> tuple[Array, Array]:
+def _solve_accelerations(
+    robot: Robot, experiment: Experiment, times: Array, states: Array, wrench: Array
+) -> tuple[Array, Array]:
     """Accelerations and drive forces at each sample from the equations of motion with the wrench of that sample.
 
     At a switching time the engine's own sample may show the stretch that ends there; a record's sample belongs to the

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, new_figure
+from spacearm.figures import COLOURS, add_curve, new_figure
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
 from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit
-from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
+from spacearm.identify.inertia.standard_parameters import ParameterSource, StandardParameters
 from spacearm.measure.channels import CHANNELS
 from spacearm.result import Figure
 
@@ -45,7 +45,7 @@ def figures(
     spread = new_figure(x="base parameter, best known first", y="standard deviation / typical size", height=380)
     deviations = np.sort(found.information.std / found.information.sizes)
     finite = deviations[np.isfinite(deviations)]
-    curve(spread, np.arange(1, finite.size + 1), finite, "deviation", mode="lines+markers")
+    add_curve(spread, np.arange(1, finite.size + 1), finite, "deviation", mode="lines+markers")
     spread.update_yaxes(type="log", exponentformat="power", dtick=1)
     made = [
         Figure("ranks", ranks, "Combinations determined after each experiment."),
@@ -58,7 +58,7 @@ def figures(
         errors = new_figure(x="error / claimed standard deviation", y="density", height=380)
         errors.add_histogram(x=carlo.errors.ravel(), histnorm="probability density", name="errors")
         x = np.linspace(-5, 5, 201)
-        curve(errors, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal")
+        add_curve(errors, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal")
         made.append(Figure("monte-carlo", errors, "Errors of all base parameters over all repetitions."))
     return [*made, *(_target(name, states) for name, states in followed.items())]
 
@@ -67,7 +67,7 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
     """Of each record every channel as measured and as predicted, and its residuals in standard deviations."""
     made, residuals = [], fit.problem.residuals(fit.x)
     for data, predicted, (name, white) in zip(
-        fit.problem.records, fit.problem.predicted(fit.x), residuals.items(), strict=True
+        fit.problem.records, fit.problem.predict_channels(fit.x), residuals.items(), strict=True
     ):
         record = data.record
         some = slice(None, None, -(-record.times.size // DRAWN))
@@ -81,7 +81,7 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
             times = record.times[some]
             dots: dict[str, Any] = {"mode": "markers", "size": 3}
             for k, letter in enumerate(letters):
-                curve(
+                add_curve(
                     both,
                     times,
                     record.readings[channel][some, k],
@@ -91,11 +91,11 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
                     showlegend=False,
                     **dots,
                 )
-                curve(both, times, predicted[channel][some, k], letter, colour=k, line={"width": 1.2})
+                add_curve(both, times, predicted[channel][some, k], letter, colour=k, line={"width": 1.2})
             left = new_figure(x="time", x_unit="s", y="residual / standard deviation", height=260)
             for k, letter in enumerate(axes):
                 own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
-                curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots)
+                add_curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots)
             label = f"{name}-{channel}".replace(" ", "-")
             said = f"{name}: {channel} as measured (dots), and as predicted with what was found (lines)."
             rest = f"{name}: what the prediction of {channel} leaves, made white; noise of size one if all is right."
@@ -108,7 +108,7 @@ def _target(name: str, states: Sequence[TargetState]) -> Figure:
     figure = new_figure(x="time", x_unit="s", y="mass of the target", y_unit="kg", height=360)
     times, mass = [s.time for s in states], np.array([s.values[0] for s in states])
     std = np.array([s.std[0] for s in states])
-    curve(figure, times, mass, "mass", mode="lines+markers")
+    add_curve(figure, times, mass, "mass", mode="lines+markers")
     for sign, label in ((2.0, "two standard deviations"), (-2.0, "")):
         figure.add_scatter(x=times, y=mass + sign * std, mode="lines", name=label, showlegend=bool(label),
                            line={"color": COLOURS[3], "dash": "dash"})  # fmt: skip
@@ -119,9 +119,9 @@ def origins(known: StandardParameters, symbols: Sequence[str], hover: list[list[
     """A map of every number of every body: undetermined (grey), by the prior or by the data."""
     bodies = [body.name for body in known.robot.bodies]
     sources = [[known.number(body, symbol).source for symbol in PLAIN] for body in bodies]
-    code = {Source.UNDETERMINED: 0.0, Source.PRIOR: 1.0, Source.DATA: 2.0}
+    code = {ParameterSource.UNDETERMINED: 0.0, ParameterSource.PRIOR: 1.0, ParameterSource.DATA: 2.0}
     colours = [[0.0, "rgba(127,127,127,0.35)"], [0.5, COLOURS[1]], [1.0, COLOURS[0]]]
-    text = [["" if source is Source.UNDETERMINED else source.value for source in row] for row in sources]
+    text = [["" if source is ParameterSource.UNDETERMINED else source.value for source in row] for row in sources]
     figure = new_figure(height=120 + 36 * len(bodies))
     figure.add_heatmap(
         x=list(symbols), y=bodies, z=[[code[source] for source in row] for row in sources], zmin=0, zmax=2,

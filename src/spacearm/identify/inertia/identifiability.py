@@ -16,7 +16,7 @@ import numpy as np
 from spacearm.identify.inertia.base_parameters import BaseParameters
 from spacearm.identify.inertia.equations import own_whitener
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.optimise.information import ROUNDING, Information, combination, complement
 from spacearm.typing import Array
 
@@ -29,7 +29,7 @@ MARGIN = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RankStage:
     """What is known after an experiment: rank, singular values, condition number of the determined part."""
 
     experiment: str
@@ -47,7 +47,7 @@ class Identifiability:
     """
 
     base_parameters: BaseParameters
-    stages: tuple[Stage, ...]
+    stages: tuple[RankStage, ...]
     missing: Array
     missing_words: tuple[str, ...]
 
@@ -85,7 +85,7 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
     """
     whole, rank = problem.base_parameters, problem.rank
     stack, last = np.zeros((0, rank)), np.zeros((0, rank))
-    stages: list[Stage] = []
+    stages: list[RankStage] = []
     for i, record in enumerate(problem.records):
         linear = problem.equations.linear(record)
         matrix = ((linear.matrix @ whole.lift) * problem.base_sizes).reshape(-1, rank)
@@ -98,21 +98,21 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
         now = int(np.sum(singular > tolerance * singular[0]))
         condition = float(singular[0] / singular[now - 1]) if now else float("inf")
         gained = now - (stages[-1].rank if stages else 0)
-        stages.append(Stage(record.name, now, gained, condition, singular))
+        stages.append(RankStage(record.name, now, gained, condition, singular))
         last = rows[now:]
     missing = whole.lift @ (last.T * problem.base_sizes[:, None])
     words = tuple(combination(row, whole.names) for row in last)
     return Identifiability(whole, tuple(stages), missing, words)
 
 
-def told_by(
-    information: Information, base: BaseParameters, unseen: Array | None = None, stages: Sequence[Stage] = ()
+def assess_information(
+    information: Information, base: BaseParameters, unseen: Array | None = None, stages: Sequence[RankStage] = ()
 ) -> Identifiability:
     """From what measured data determine; ``unseen`` (r, k): directions in typical sizes that they do not."""
     if unseen is None:
-        unseen = information.vectors[:, np.flatnonzero(np.logical_not(information.seen))]
+        unseen = information.vectors[:, np.flatnonzero(np.logical_not(information.identifiable))]
     rises = np.maximum(information.rises[::-1], 0.0)  # of what is not seen, rounding makes them negative
-    last = Stage("all", information.rank, information.rank, information.condition, np.sqrt(rises))
+    last = RankStage("all", information.rank, information.rank, information.condition, np.sqrt(rises))
     missing = base.lift @ (unseen * information.sizes[:, None])
     words = tuple(combination(row, base.names) for row in unseen.T)
     return Identifiability(base, tuple(stages) or (last,), missing, words)
@@ -123,7 +123,7 @@ def scale_free(problem: InertiaProblem) -> bool:
 
     Rotors of known inertia would tell it, but by less than what noise in the rates pretends: they do not count.
     """
-    if np.any(problem.fixed):
+    if np.any(problem.known_inertia):
         return False
     torques = "dynamics" in problem.kinds
     return not any(
@@ -158,8 +158,8 @@ def not_identifiable(problem: InertiaProblem, known: Array, worst: float = np.in
     rank = others.shape[1]
     seen, noise, count = np.zeros((rank, rank)), np.zeros((rank, rank)), 0
     for i, record in enumerate(problem.records):
-        few = _few(record)
-        own, spurious = _of_record(problem, few, i in problem.unknown_momenta)
+        few = _is_few(record)
+        own, spurious = _record_information(problem, few, i in problem.unknown_momenta)
         whole = record.times.size / few.times.size
         seen, noise = seen + whole * (others.T @ own @ others), noise + whole * (others.T @ spurious @ others)
         count += few.times.size
@@ -176,13 +176,13 @@ def not_identifiable(problem: InertiaProblem, known: Array, worst: float = np.in
     return np.asarray(others @ basis)
 
 
-def _few(record: Record) -> Record:
+def _is_few(record: MotionRecord) -> MotionRecord:
     while record.batch:
-        record = record.picked(0)
-    return record.thinned(-(-record.times.size // SAMPLES))
+        record = record.select_repetition(0)
+    return record.thin(-(-record.times.size // SAMPLES))
 
 
-def _of_record(problem: InertiaProblem, record: Record, free_momentum: bool) -> tuple[Array, Array]:
+def _record_information(problem: InertiaProblem, record: MotionRecord, free_momentum: bool) -> tuple[Array, Array]:
     """Information of a record about scaled base parameters, and what noise alone would make of it: (r, r) each."""
     equations, lift, sizes = problem.equations, problem.base_parameters.lift, problem.base_sizes
     inertia, sigma = problem.robot.inertia_parameters.ravel(), problem.deviations(record)
@@ -194,7 +194,7 @@ def _of_record(problem: InertiaProblem, record: Record, free_momentum: bool) -> 
         q, _ = np.linalg.qr((white @ linear.free_momentum()).reshape(-1, 6))
         rows = rows - q @ (q.T @ rows)
     # slopes are linear in the inertias but for rotors, whose inertia is known: of each unit parameter, all at once
-    many = record.repeated(rank + 1)
+    many = record.repeat(rank + 1)
     by_reading = equations.slopes(many, np.concatenate([sizes[:, None] * lift.T, np.zeros((1, inertia.size))])) * sigma
     noise = np.moveaxis(white @ (by_reading[:-1] - by_reading[-1]), 0, -1).reshape(-1, rank)
     return rows.T @ rows, noise.T @ noise

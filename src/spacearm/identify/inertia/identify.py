@@ -1,4 +1,17 @@
-"""From records to inertias in one call: identifiability first, then the estimate, then every single number."""
+"""From records to inertias in one call.
+
+1. Records are prepared and their units checked; the method follows from what they contain, unless it is given.
+2. ``output-error`` predicts the whole motion (:mod:`spacearm.identify.inertia.output_error`) and uses every sample. The
+   others take momentum or dynamics at each sample by itself: ``total`` and ``consistent`` by weighted total least
+   squares, ``linear`` by plain regression, ``recursion`` and ``swarm`` by a sequence of equivalent bodies.
+3. The result is stated as base parameters (what motion can determine), and as single numbers with their source: data,
+   prior, or undetermined (:mod:`spacearm.identify.inertia.standard_parameters`).
+4. :class:`Identification` judges it: size and whiteness of the residuals, score tests of what is not estimated, scatter
+   between intervals of the data, physical possibility of each body, bias by noise in the regressor.
+
+Where residuals of an output-error estimate are coloured, standard deviations by white noise are too small: the larger
+of these and of the scatter between intervals of the data is stated (:meth:`Identification.widen_coloured`).
+"""
 
 from __future__ import annotations
 
@@ -11,26 +24,31 @@ import numpy as np
 from scipy.stats import norm
 
 from spacearm import measure
-from spacearm.checks import one_of, some
+from spacearm.checks import check_not_empty, one_of
 from spacearm.errors import InputError
-from spacearm.identify.fit import Score
-from spacearm.identify.inertia.consistent import Consistent, impossible_bodies
+from spacearm.identify.fit import ConsiderShare, Score, rank_shares
+from spacearm.identify.inertia.consistent import ConsistentEstimator, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
-from spacearm.identify.inertia.equivalent import Recursive, SwarmSequence
+from spacearm.identify.inertia.equivalent import RecursiveEstimator, SwarmSequence
 from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
-from spacearm.identify.inertia.standard_parameters import Prior, Source, StandardParameters, standard_parameters
+from spacearm.identify.inertia.standard_parameters import (
+    ParameterSource,
+    Prior,
+    StandardParameters,
+    standard_parameters,
+)
 from spacearm.identify.numerics import solvable
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information
-from spacearm.optimise.overconfidence import Scatter, scatter
+from spacearm.optimise.overconfidence import WIDER, Scatter, interval_factors, scatter
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
@@ -54,12 +72,13 @@ class InertiaEstimator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """What came out.
+    """Result of an identification, with the checks that judge it.
 
     ``estimate`` holds the base parameters with deviations, ``known`` every single number with its origin, ``inertia``
     (10(n + 1)) a complete set for simulation (physically possible with the method ``consistent``). ``output_error`` or
     ``fit`` has the details, by the method that was taken; ``tested`` are the nuisances that are to be tested; ``bias``
-    is how far total estimation would move an estimate of another kind, in deviations.
+    is how far total estimation would move an estimate of another kind, in deviations. ``factors``: of the standard
+    deviations, where the residuals are coloured and intervals of the data scatter more than white noise would.
     """
 
     problem: InertiaProblem
@@ -73,19 +92,20 @@ class Identification:
     tested: tuple[str, ...] | None = None
     given: tuple[int, ...] = ()
     bias: float | None = None
+    factors: Array | None = None
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """What the residuals of each record say: their size against its confidence bounds, and their whiteness."""
+        """Size of each record's residuals against its confidence bounds, and their whiteness."""
         fit = self.fit if self.output_error is None else self.output_error
-        # channels' shares in the chi-square add up to one: it is no less certain than the least certain of them
+        # Chi-square is a mean over the channels: it is no less certain than the least certain noise among them.
         records = enumerate(self.problem.records)
         doubt = {self.problem.label(k): max(record.estimated.values(), default=0.0) for k, record in records}
         return diagnose(
             self.estimate,
             self._freedom if fit is None else fit.freedom,
             doubt,
-            assumed=self.problem.assumed_noise,
+            assumed=self.problem.noise_assumed,
             ties=self.output_error is None,  # equations share the errors of the impulse: their colour says little
         )
 
@@ -102,21 +122,61 @@ class Identification:
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
-        """What else may be wrong, each with the chance that it is not (of an output-error estimate)."""
+        """Score tests of other possible faults, each with its p-value (of an output-error estimate)."""
         fit = self.output_error
         if fit is None:
             return ()
-        more = [one for one in (fit.against_prior, fit.problem.rhythm(fit.x)) if one is not None]
+        more = [one for one in (fit.prior_test, fit.problem.dominant_frequency(fit.x)) if one is not None]
         return (*more, *fit.problem.scores(fit.x, self.tested))
 
     @cached_property
     def scatter(self) -> Scatter | None:
-        """Whether stretches of the data scatter as the covariance says (of an output-error estimate)."""
+        """Test whether estimates by intervals of the data scatter as the covariance predicts (output error alone)."""
         fit = self.output_error
         if fit is None:
             return None
-        residual, jacobian = (np.concatenate(part) for part in zip(*fit.problem.rows(fit.x), strict=True))
-        return scatter(residual, jacobian, fit.covariance, fit.problem.base.rank, doubt=fit.problem.doubt)
+        return scatter(
+            *fit.problem.rows(fit.x), fit.covariance, fit.problem.base.rank, doubt=fit.problem.noise_variance_std
+        )
+
+    @property
+    def interval(self) -> str:
+        """Which standard deviations are stated, in words."""
+        if self.factors is None:
+            return "white noise"
+        return (
+            "scatter between intervals of the data, as residuals are coloured: "
+            f"up to {self.factors.max():.3g} times that of white noise"
+        )
+
+    def widen_coloured(self) -> Identification:
+        """The same with the larger of two standard deviations, by white noise and by the scatter between intervals of
+        the data, where the residuals of an output-error estimate are coloured."""
+        fit, seen = self.output_error, self.scatter
+        if fit is None or seen is None or not (self.diagnosis.is_coloured or seen.p_value <= LEVEL):
+            return self
+        factors = interval_factors(*fit.problem.rows(fit.x), fit.covariance)[: self.estimate.values.size]
+        covariance = self.estimate.covariance
+        if covariance is None or factors.max() <= WIDER:
+            return self
+        # Single numbers follow from the widened information, or they would keep the smaller deviations.
+        information = self.information.widen(factors[: self.problem.rank])
+        known = standard_parameters(information, self.known.robot, self.known.prior, self.problem.base_parameters)
+        estimate = replace(self.estimate, covariance=covariance * np.outer(factors, factors), information=information)
+        return replace(self, estimate=estimate, information=information, known=known, factors=factors)
+
+    @cached_property
+    def consider_shares(self) -> tuple[ConsiderShare, ...]:
+        """Fixed numbers that are uncertain, each with the base parameter whose variance it makes most of; the largest
+        share first."""
+        fit = self.fit if self.output_error is None else self.output_error
+        if fit is None:
+            return ()
+        std = self.estimate.std[: self.problem.rank]
+        known = np.isfinite(std) & (std > 0.0)
+        # Undetermined parameters have no variance to share.
+        variance = np.where(known, std, np.inf) ** 2
+        return rank_shares(self.problem.base_parameters.names, variance, fit.consider_effects)
 
     @cached_property
     def suspects(self) -> tuple[Score, ...]:
@@ -126,8 +186,10 @@ class Identification:
         frequency at which they move; then the rest. A body's inertia comes after all else that explains as much: its
         ten numbers explain a little of everything.
         """
+        # Bonferroni: as many tests as scores.
         found = [score for score in self.scores if score.p_value * len(self.scores) < LEVEL]
         total = self.diagnosis.chi_square
+        # The bound of chi-square, with a little more where the misfit is large: scores are first order in the fault.
         high = total.freedom * total.bounds()[1] + REST * max(total.total - total.freedom, 0.0)
 
         def order(score: Score) -> tuple[int, bool, float]:
@@ -139,13 +201,16 @@ class Identification:
     def certificate(self) -> Certificate:
         """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
         checks = dict(self.diagnosis.certificate())
-        checks["determined"] = Check.that(self.information.rank > 0, "the records determine no combination at all")
+        checks["determined"] = Check.from_condition(
+            self.information.rank > 0, "the records determine no combination at all"
+        )
         for body, why in self.impossible.items():
             own = [one.source for one in self.known.numbers if one.body == body]
-            # numbers that nothing determines are what the drawing made of them, and say nothing against the data
-            if all(source is Source.DATA for source in own):
-                checks[f"possible.{body}"] = Check.that(False, f"{why}; use method 'consistent', or a prior")
+            # Numbers that nothing determines keep their nominal values and say nothing against the data.
+            if all(source is ParameterSource.DATA for source in own):
+                checks[f"possible.{body}"] = Check.from_condition(False, f"{why}; use method 'consistent', or a prior")
         if self.bias is not None:
+            # Two-sided normal quantile, Bonferroni over the determined combinations.
             most = float(norm.isf(0.5 * LEVEL / max(self.information.rank, 1)))
             note = "deviations by which total estimation, which counts noise in all readings, moves the values at most"
             checks["bias"] = Check(self.bias, most, "", note)
@@ -162,6 +227,7 @@ class Identification:
             note = f"1 - p of the scatter between stretches of the data, {seen.ratio:.3g} times the claimed variance"
             if seen.p_value <= LEVEL:
                 note += "; a sensor or a force drifts: estimate or state it, or widen that channel's noise"
+            note += f"; standard deviations by {self.interval}"
             checks["overconfidence"] = Check(1.0 - seen.p_value, 1.0 - LEVEL, "", note)
         return Certificate(checks)
 
@@ -197,32 +263,34 @@ def _remedy(name: str) -> str:
     return "widen the prior" if name == "prior" else "do not take it as known"
 
 
-def thinned(records: Sequence[Record], most: int = MOST_PUSHED) -> tuple[Record, ...]:
+def thin_records(records: Sequence[MotionRecord], most: int = MOST_PUSHED) -> tuple[MotionRecord, ...]:
     """Records with firings brought down to about ``most`` samples, keeping those at which thrusters switch."""
-    return tuple(_thinned(record, most) for record in records)
+    return tuple(_thin_record(record, most) for record in records)
 
 
-def _thinned(record: Record, most: int) -> Record:
+def _thin_record(record: MotionRecord, most: int) -> MotionRecord:
     if not np.any(record.wrench) or record.times.size <= most:
         return record
     least = int(np.ceil(record.times.size / most))
     edges = np.array([edge for edge in record.edges if edge <= record.times[-1] + 1e-9])
+    # A spacing that hits every switch exactly integrates the impulse without extrapolation: worth up to 3 x fewer
+    # samples.
     for every in range(least, 3 * least + 1):
         kept = record.times[::every]
         if np.abs(kept[:, None] - edges).min(axis=0).max() < 1e-9:
-            return record.thinned(every)
-    return next(thin for every in range(least, 0, -1) if _keeps_pushes(record, thin := record.thinned(every)))
+            return record.thin(every)
+    return next(thin for every in range(least, 0, -1) if _keeps_pushes(record, thin := record.thin(every)))
 
 
-def _keeps_pushes(record: Record, thin: Record) -> bool:
-    """Whether every stretch in which thrusters fire keeps a sample: the impulse of another would be lost."""
+def _keeps_pushes(record: MotionRecord, thin: MotionRecord) -> bool:
+    """Whether every firing interval keeps a sample: the impulse of one without any would be lost."""
     return len(thin.quadrature()) == len(record.quadrature())
 
 
 @solvable("identification")
 def identify(
     robot: Robot,
-    records: Sequence[Record | measure.Record],
+    records: Sequence[MotionRecord | measure.Record],
     *,
     method: Method | None = None,
     kinds: Sequence[Kind] = ("momentum",),
@@ -230,11 +298,12 @@ def identify(
     estimate: Mapping[str, float] | Sequence[str] = (),
     test: Sequence[str] | None = None,
     segment: float | None = None,
+    consider: Mapping[str, float] | None = None,
 ) -> Identification:
     """Identify inertias.
 
     Args:
-        robot: geometry and first guess (a drawing's inertias; they may be wrong).
+        robot: geometry and first guess (the inertias of a nominal model; they may be wrong).
         records: of the experiments: read from files, of runs, or simulated.
         method: ``output-error`` (every sample of every channel, at the Cramer-Rao bound), ``total`` (momentum or forces
             at each sample by themselves, noise in all readings counted), ``linear`` (the same, for exact data),
@@ -242,15 +311,19 @@ def identify(
             equivalent bodies). Without it ``output-error`` where the records allow it:
             one run each, with position, attitude, joints and their noise; else ``total``.
         kinds: equations of the methods other than ``output-error``.
-        prior: belief about single numbers; those that it knows exactly are not looked for. Numbers in null directions
+        prior: normal prior of single numbers; those that it knows exactly are not estimated. Numbers in null directions
             stay undetermined where there is none.
         estimate: nuisances to estimate besides (:data:`.NUISANCES`), with ``output-error`` alone; biases that the
             records' sensors may have are among them.
         test: nuisances to test; all others when not given.
         segment: cut each record into pieces of about this length (s), each with a start of its own; ``output-error``
             alone. Forces that nobody states, such as drag, then add up within a piece and not over a long record.
+        consider: standard deviations of numbers that are not estimated: of nuisances (:data:`.NUISANCES`) in their
+            units, of the inertias of known bodies (``nominal``, or a body's name) as shares of their typical sizes.
+            What the data do not determine of them widens every interval. None here, so that a script's estimate
+            counts what the script states; scenario files have the defaults of their ``[nominal]`` table.
     """
-    used = [record if isinstance(record, Record) else prepare_record(robot, record) for record in records]
+    used = [record if isinstance(record, MotionRecord) else prepare_record(robot, record) for record in records]
     for record in used:
         record.check_units()
     if method is None:
@@ -258,8 +331,8 @@ def identify(
     one_of(method, get_args(Method), "method", place="identification")
     if method == "output-error":
         if segment is not None:
-            used = [piece for record in used for piece in record.segments(segment)]
-        return _output_error(robot, used, prior, estimate, test)
+            used = [piece for record in used for piece in record.split(segment)]
+        return _output_error(robot, used, prior, estimate, test, consider)
     if estimate or segment is not None:
         what = "nuisances cannot be estimated from these records" if estimate else "these records cannot be cut"
         hint = "expected method 'output-error', position, attitude, joints and their noise"
@@ -268,17 +341,20 @@ def identify(
     bias: float | None = None
     given = tuple(record.times.size for record in used)
     used = [_complete(record) for record in used]
+    # The sequences of equivalent bodies have no place for uncertain fixed numbers.
+    counted = {} if method in ("recursion", "swarm") else consider
     if method in SINGLE:
-        problem = InertiaProblem(robot, used, kinds, prior if method == "linear" else None)
+        problem = InertiaProblem(robot, used, kinds, prior if method == "linear" else None, counted)
         found = SINGLE[method]().solve(problem)
-        # how much the data tell depends on the sensors' noise, not on how small the residuals happen to be
-        few = InertiaProblem(robot, thinned(used, most=SAMPLED), kinds, problem.prior)
+        # The information of the data follows from the sensors' noise, not from how small the residuals happen to be:
+        # one linearisation of total estimation at the values found, by few samples, gives it.
+        few = InertiaProblem(robot, thin_records(used, most=SAMPLED), kinds, problem.prior, counted)
         seen = fit_total(few, start=found.values, iterations=1, held=found.extra.get("not_identifiable"))
-        information = seen.information.at(found.values)
-        found = _judged(InertiaProblem(robot, thinned(used), kinds, problem.prior), found)
-        bias = None if problem.assumed_noise else _bias(problem, few, found)
+        information = seen.information.with_values(found.values)
+        found = _attach_residuals(InertiaProblem(robot, thin_records(used), kinds, problem.prior, counted), found)
+        bias = None if problem.noise_assumed else _bias_of_thinning(problem, few, found)
     else:
-        problem = InertiaProblem(robot, thinned(used), kinds, prior)
+        problem = InertiaProblem(robot, thin_records(used), kinds, prior, counted)
         found = TotalLeastSquares().solve(problem)
         fit = found.extra["fit"]
         information = fit.information
@@ -286,14 +362,18 @@ def identify(
     known = standard_parameters(information, robot, prior, base)
     inertia = known.inertia
     if method == "consistent":
-        found = _judged(problem, Consistent(prior).refine(information, robot, base))
+        assert fit is not None
+        # Possible bodies are fitted with the fixed numbers exact; their uncertainty is added to the covariance after.
+        found = _attach_residuals(problem, ConsistentEstimator(prior).refine(fit.exact, robot, base))
+        moved = np.array([*fit.consider_effects.values()]).reshape(-1, base.rank)
+        found = replace(found, covariance=found.covariance + moved.T @ moved)
         inertia = np.asarray(found.extra["inertia"])
-        known = known.at(inertia)
+        known = known.with_inertia(inertia)
     weakest = information.weakest(base.names)
     return Identification(problem, found, information, known, inertia, weakest, fit, given=given, bias=bias)
 
 
-def _bias(problem: InertiaProblem, few: InertiaProblem, found: Estimate) -> float:
+def _bias_of_thinning(problem: InertiaProblem, few: InertiaProblem, found: Estimate) -> float:
     """How far total estimation by ``few`` samples would move an estimate: the largest of all numbers, in deviations.
 
     It counts noise in the regressor, which biases others. By the same data the difference of two estimates has no
@@ -301,36 +381,39 @@ def _bias(problem: InertiaProblem, few: InertiaProblem, found: Estimate) -> floa
     """
     held = found.extra.get("not_identifiable")
     total = fit_total(few, start=found.values, iterations=CORRECTIONS, held=held).information
+    # Hausman's argument needs the same data; after thinning the two estimates are only partly dependent.
     same = all(a is b for a, b in zip(problem.records, few.records, strict=True))
     spread = found.std if same else np.hypot(found.std, total.std)
     known = np.isfinite(spread) & (spread > 0.0)
     return float(np.max(np.abs(total.values - found.values)[known] / spread[known], initial=0.0))
 
 
-def _judged(problem: InertiaProblem, found: Estimate) -> Estimate:
+def _attach_residuals(problem: InertiaProblem, found: Estimate) -> Estimate:
     """An estimate with its residuals in deviations of the sensors' noise, however it was found."""
-    return replace(found, residuals=problem.named(problem.misfit(found.values)), noise_known=not problem.assumed_noise)
+    return replace(
+        found, residuals=problem.rows_by_channel(problem.misfit(found.values)), noise_known=not problem.noise_assumed
+    )
 
 
 #: Estimators that take the equations as they are.
 SINGLE: Mapping[str, Callable[[], InertiaEstimator]] = {
     "linear": LinearLeastSquares,
-    "recursion": Recursive,
+    "recursion": RecursiveEstimator,
     "swarm": SwarmSequence,
 }
 
 
-def _complete(record: Record) -> Record:
+def _complete(record: MotionRecord) -> MotionRecord:
     """The samples of which every reading is there."""
     whole = np.all([np.isfinite(values).all(axis=-1) for values in record.readings.values()], axis=0)
     if not np.any(whole):
         empty = [name for name, values in record.readings.items() if not np.isfinite(values).any()]
         hint = f"leave {', '.join(empty)} out" if empty else "expected samples in which every channel was read"
         raise InputError("no sample has a reading of every channel", place=record.place, hint=hint)
-    return record if np.all(whole) else record.cut(np.flatnonzero(whole))
+    return record if np.all(whole) else record.select_samples(np.flatnonzero(whole))
 
 
-def _allow_output_error(records: Sequence[Record], kinds: Sequence[Kind]) -> bool:
+def _allow_output_error(records: Sequence[MotionRecord], kinds: Sequence[Kind]) -> bool:
     """Whether each record is one run with all that the base's motion needs, and nothing is asked of forces."""
     return tuple(kinds) == ("momentum",) and all(
         not record.batch
@@ -350,20 +433,25 @@ BIASES = {"rate": "rate_bias", "velocity": "velocity_bias", "attitude": "attitud
 
 def _output_error(
     robot: Robot,
-    records: Sequence[Record],
+    records: Sequence[MotionRecord],
     prior: Prior | None,
     estimate: Mapping[str, float] | Sequence[str],
     test: Sequence[str] | None,
+    consider: Mapping[str, float] | None,
 ) -> Identification:
-    some(records, "record", place="identification")
+    check_not_empty(records, "record", place="identification")
     asked = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
+    # A bias that the record's sensors may have is estimated with that prior, unless the caller states another.
     biases = {
         BIASES[name]: s for record in records for name, s in record.bias_sigma.items() if name in BIASES and s > 0
     }
+    # Not solved: it gives names, base parameters and labels in the same form for all methods.
     whole = InertiaProblem(robot, records, prior=prior)
-    fit = fit_output_error(OutputErrorProblem(robot, records, estimate=biases | asked, prior=prior))
+    problem = OutputErrorProblem(robot, records, estimate=biases | asked, prior=prior)
+    fit = fit_output_error(problem, consider=consider)
     base = whole.base_parameters
     known = standard_parameters(fit.information, robot, prior, base)
     weakest = fit.information.weakest(base.names)
     tested = None if test is None else tuple(test)
-    return Identification(whole, fit.estimate, fit.information, known, known.inertia, weakest, None, fit, tested)
+    found = Identification(whole, fit.estimate, fit.information, known, known.inertia, weakest, None, fit, tested)
+    return found.widen_coloured()

@@ -7,14 +7,16 @@ about the body frame's origin (kg m2), body axes; products are tensor entries. T
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.mechanics.reframe import MOMENTS, six_of
+from spacearm.mechanics.reframe import MOMENTS, symmetric_six
 from spacearm.model import Pose, Robot
-from spacearm.model.fuse import motion
+from spacearm.model.fuse import joint_pose
+from spacearm.optimise.consider import FixedNumber
 from spacearm.typing import Array
 
 #: Linear parameters of a body, in order, and their units.
@@ -59,7 +61,7 @@ def tensor_of(six: npt.ArrayLike) -> Array:
 def point_mass(position: npt.ArrayLike) -> Array:
     """The ten linear parameters of one kilogram at a point."""
     x = np.asarray(position, dtype=np.float64)
-    return np.concatenate([[1.0], x, six_of((x @ x) * np.eye(3) - np.outer(x, x))])
+    return np.concatenate([[1.0], x, symmetric_six((x @ x) * np.eye(3) - np.outer(x, x))])
 
 
 def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:
@@ -67,7 +69,7 @@ def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:
     q = np.asarray(joints, dtype=np.float64)
     poses = [Pose()]
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
-        poses.append(poses[parent] @ joint.placement @ motion(joint.kind, joint.axis, float(q[i])))
+        poses.append(poses[parent] @ joint.placement @ joint_pose(joint.kind, joint.axis, float(q[i])))
     return poses
 
 
@@ -77,7 +79,7 @@ def plain_of(linear: npt.ArrayLike) -> Array:
     mass = p[..., :1]
     c = p[..., 1:4] / mass
     square = np.sum(c * c, axis=-1)[..., None, None] * np.eye(3) - c[..., :, None] * c[..., None, :]
-    return np.concatenate([mass, c, six_of(tensor_of(p[..., 4:]) - mass[..., None] * square)], axis=-1)
+    return np.concatenate([mass, c, symmetric_six(tensor_of(p[..., 4:]) - mass[..., None] * square)], axis=-1)
 
 
 def linear_of(plain: npt.ArrayLike) -> Array:
@@ -85,7 +87,7 @@ def linear_of(plain: npt.ArrayLike) -> Array:
     p = np.asarray(plain, dtype=np.float64)
     mass, c = p[..., :1], p[..., 1:4]
     square = np.sum(c * c, axis=-1)[..., None, None] * np.eye(3) - c[..., :, None] * c[..., None, :]
-    return np.concatenate([mass, mass * c, p[..., 4:] + six_of(mass[..., None] * square)], axis=-1)
+    return np.concatenate([mass, mass * c, p[..., 4:] + symmetric_six(mass[..., None] * square)], axis=-1)
 
 
 def plain_jacobian(linear: npt.ArrayLike) -> Array:
@@ -99,10 +101,10 @@ def plain_jacobian(linear: npt.ArrayLike) -> Array:
     full[1:4, 1:4] = np.eye(3) / mass
     full[4:, 4:] = np.eye(6)
     # tensor about the mass centre = I - (|h|^2 E - h h^T) / m
-    full[4:, 0] = six_of((c @ c) * np.eye(3) - np.outer(c, c))
+    full[4:, 0] = symmetric_six((c @ c) * np.eye(3) - np.outer(c, c))
     for k in range(3):
         unit = np.eye(3)[k]
-        full[4:, 1 + k] = -six_of(2.0 * c[k] * np.eye(3) - np.outer(unit, c) - np.outer(c, unit))
+        full[4:, 1 + k] = -symmetric_six(2.0 * c[k] * np.eye(3) - np.outer(unit, c) - np.outer(c, unit))
     return full
 
 
@@ -129,3 +131,19 @@ def typical_sizes(robot: Robot) -> Array:
             for m, a in zip(masses, arms, strict=True)
         ]
     )
+
+
+def known_inertia_numbers(
+    robot: Robot, known: Iterable[int], deviations: Mapping[str, float]
+) -> dict[int, FixedNumber]:
+    """Places of known linear parameters that are uncertain, each with its standard deviation.
+
+    ``deviations``: by the body's name, or ``nominal`` for all others, as shares of the parameters' typical sizes.
+    """
+    sizes, all_labels, common, found = typical_sizes(robot), labels(robot), deviations.get("nominal", 0.0), {}
+    for k in known:
+        label = all_labels[k]
+        share = deviations.get(label.body, common)
+        if share > 0.0:
+            found[k] = FixedNumber(label.text, float(share * sizes[k]), label.unit)
+    return found

@@ -18,7 +18,7 @@ OPEN = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Load:
+class TargetLoad:
     """A target's ten numbers: mass, mass centre, tensor about it, in its own frame; NaN where none can be told.
 
     ``std`` counts what the data leave open and how well the carrying body is known; infinite where not determined.
@@ -34,7 +34,7 @@ class Load:
         return self.values - 1.959964 * self.std, self.values + 1.959964 * self.std
 
     @property
-    def possible(self) -> bool:
+    def is_possible(self) -> bool:
         """Whether there is anything that has such a mass."""
         return bool(self.values[0] > 0.0)
 
@@ -46,16 +46,16 @@ class Load:
         ]
 
 
-def load_of(
+def extract_load(
     found: Identification, body: str, empty: Robot, *, doubt: float = 0.0, placement: Pose | None = None
-) -> Load:
+) -> TargetLoad:
     """What a body of an identified robot carries.
 
     Args:
         found: with the carrying body among those that were looked for; what it carries is fused into it.
         body: that carries it.
         empty: the same robot with nothing in its hand, whose inertia of that body is known.
-        doubt: how well, as a share of each number's typical size (as ``Prior.from_robot``).
+        doubt: how well, as a share of each number's typical size (as ``Prior.from_nominal``).
         placement: of the target's frame in the body's; the same frame where not given.
     """
     non_negative(doubt, "doubt", place="load")
@@ -70,7 +70,7 @@ def load_of(
 
 def target_load(
     body: str, whole: Array, own: Array, covariance: Array, hidden: Array, placement: Pose | None = None
-) -> Load:
+) -> TargetLoad:
     """The target that a body carries, from ten linear inertia parameters in the body's frame.
 
     Args:
@@ -78,16 +78,16 @@ def target_load(
         own: of the body alone (10,).
         covariance: of their difference (10, 10).
         hidden: directions (10, k) of ``whole`` that the data do not show.
-        placement: as in :func:`load_of`.
+        placement: as in :func:`extract_load`.
     """
     to_target = np.linalg.inv(transport(placement or Pose()))
     linear = to_target @ (whole - own)
     if not linear[0] > 0.0:
         values, std = np.full(10, np.nan), np.full(10, np.inf)
         values[0], std[0] = linear[0], np.sqrt(covariance[0, 0])
-        return Load(body, values, std)
+        return TargetLoad(body, values, std)
     slope = plain_jacobian(linear) @ to_target
     std = np.sqrt(np.maximum(np.diag(slope @ covariance @ slope.T), 0.0))
     size = np.linalg.norm(slope * np.abs(whole), axis=1)
     shown = np.abs(slope @ hidden).max(axis=1, initial=0.0) <= OPEN * size
-    return Load(body, plain_of(linear), np.where(shown, std, np.inf))
+    return TargetLoad(body, plain_of(linear), np.where(shown, std, np.inf))

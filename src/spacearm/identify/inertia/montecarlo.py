@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from spacearm.checks import whole
-from spacearm.engine.pieces import piece
+from spacearm.checks import integer
+from spacearm.engine.checkpoints import checkpoint
 from spacearm.errors import InputError
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
-from spacearm.identify.inertia.readings import Record
-from spacearm.identify.inertia.regression import fit_total, not_determined
+from spacearm.identify.inertia.readings import MotionRecord
+from spacearm.identify.inertia.regression import find_undetermined, fit_total
 from spacearm.typing import Array
 
 
@@ -70,15 +70,15 @@ def monte_carlo(
         truth: base parameters of the robot that was simulated.
         chunk: repetitions solved at once (memory).
     """
-    whole(repetitions, "repetitions", least=1, place="Monte Carlo")
-    if problem.assumed_noise:
+    integer(repetitions, "repetitions", least=1, place="Monte Carlo")
+    if problem.noise_assumed:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
-    held = not_determined(problem)
+    held = find_undetermined(problem)
     start = fit_total(problem, held=held).information.values
 
     def repeat(first: int, count: int) -> dict[str, Array]:
-        drawn = [_drawn(record, seed, i, first, count) for i, record in enumerate(problem.records)]
+        drawn = [_draw_noise(record, seed, i, first, count) for i, record in enumerate(problem.records)]
         fit = fit_total(
             InertiaProblem(problem.robot, drawn, problem.kinds), start=start, iterations=iterations, held=held
         )
@@ -89,7 +89,7 @@ def monte_carlo(
     done = []
     for first in range(0, repetitions, chunk):
         span = first, min(chunk, repetitions - first)
-        done.append(piece("repetitions", (*inputs, *span), partial(repeat, *span)))
+        done.append(checkpoint("repetitions", (*inputs, *span), partial(repeat, *span)))
     estimates, deviations, chi = (np.concatenate([part[name] for part in done]) for name in done[0])
     if not np.any(np.isfinite(deviations)):
         raise InputError("the records determine no parameter", place="Monte Carlo", hint="let something move")
@@ -104,14 +104,14 @@ def monte_carlo(
 
 
 def repeat_output_error(
-    problem: OutputErrorProblem, clean: Sequence[Record], truth: Array, repetitions: int = 20, seed: int = 0
+    problem: OutputErrorProblem, clean: Sequence[MotionRecord], truth: Array, repetitions: int = 20, seed: int = 0
 ) -> MonteCarlo:
     """The same with all samples of all channels: ``clean`` are the problem's records without noise."""
-    whole(repetitions, "repetitions", least=1, place="Monte Carlo")
+    integer(repetitions, "repetitions", least=1, place="Monte Carlo")
     begin, rank = time.perf_counter(), problem.base.rank
     values, claimed, chi = np.empty((repetitions, rank)), np.empty((repetitions, rank)), np.empty(repetitions)
     for k in range(repetitions):
-        drawn = [record.noisy([seed, i, k]) for i, record in enumerate(clean)]
+        drawn = [record.add_noise([seed, i, k]) for i, record in enumerate(clean)]
         fit = fit_output_error(OutputErrorProblem(problem.robot, drawn, None, problem.believed, problem.prior))
         values[k], claimed[k] = fit.information.values, fit.information.std
         chi[k] = 2.0 * fit.cost / fit.freedom
@@ -119,9 +119,9 @@ def repeat_output_error(
     return MonteCarlo(problem.base.names, errors, values, claimed, chi, time.perf_counter() - begin)
 
 
-def _drawn(record: Record, seed: int, experiment: int, first: int, count: int) -> Record:
+def _draw_noise(record: MotionRecord, seed: int, experiment: int, first: int, count: int) -> MotionRecord:
     """Repetition k of experiment e has its own random stream, whatever the chunks are."""
     _, sigma = record.deviations()
     streams = [np.random.default_rng([seed, experiment, first + k]) for k in range(count)]
     noise = np.stack([rng.normal(size=(record.times.size, sigma.size)) for rng in streams])
-    return record.moved(noise * sigma)
+    return record.add_errors(noise * sigma)

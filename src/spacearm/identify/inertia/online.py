@@ -3,9 +3,9 @@
 The rest of the robot is known. Each update takes the samples that came and goes on from the last estimate by the steps
 of :func:`.fit_output_error`: thrusters may fire, all channels count, the start and the errors of the encoders are part
 of it, and the covariance is that of all samples so far. The latest samples are kept as they are. What older ones say is
-kept as an :class:`.Arrival`, linearised at the estimate of the time when they were dropped: memory, and the cost of an
-update, do not grow (C. V. Rao, J. B. Rawlings and D. Q. Mayne, Constrained state estimation for nonlinear discrete-time
-systems, IEEE Trans. Automatic Control 48(2), 2003).
+kept as an :class:`.PriorSummary`, linearised at the estimate of the time when they were dropped: memory, and the cost
+of an update, do not grow (C. V. Rao, J. B. Rawlings and D. Q. Mayne, Constrained state estimation for nonlinear
+discrete-time systems, IEEE Trans. Automatic Control 48(2), 2003).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.checks import non_negative, whole
+from spacearm.checks import integer, non_negative
 from spacearm.errors import InputError
 from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, typical_sizes
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import fit_output_error
-from spacearm.identify.inertia.readings import FEWEST, Record
-from spacearm.identify.inertia.record_prediction import Arrival
+from spacearm.identify.inertia.readings import FEWEST, MotionRecord
+from spacearm.identify.inertia.record_prediction import PriorSummary
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.typing import Array
@@ -60,14 +60,14 @@ class TargetFilter:
         place = 10 * robot.body_index(body)
         own = slice(place, place + 10)
         non_negative(relative, "relative", place="target filter")
-        self.kept = whole(kept, "kept", least=2 * FEWEST, place="target filter")
+        self.kept = integer(kept, "kept", least=2 * FEWEST, place="target filter")
         sigma = np.zeros(10 * len(robot.bodies))
         sigma[own] = max(relative, 1e-9) * typical_sizes(robot)[own]
         self.robot, self.prior = robot, Prior(robot.inertia_parameters.ravel().copy(), sigma, "first guess")
         self._state = TargetState(0.0, robot.inertia_parameters.ravel()[own].copy(), np.diag(sigma[own] ** 2))
-        self._record: Record | None = None
+        self._record: MotionRecord | None = None
         self._start: Array | None = None
-        self._arrival: Arrival | None = None
+        self._arrival: PriorSummary | None = None
         #: Samples taken so far.
         self.samples = 0
 
@@ -76,13 +76,13 @@ class TargetFilter:
         """Of the last sample, s."""
         return self._state.time
 
-    def update(self, record: Record) -> TargetState:
+    def update(self, record: MotionRecord) -> TargetState:
         """Take in the samples of a record (one or many) that come after those taken before."""
         if record.batch:
             raise InputError("has repetitions", place=record.place, hint="expected one")
         if not any(sigma > 0 for sigma in record.sigma.values()):
             raise InputError("states no noise", place=record.place, hint="the filter weighs samples by their noise")
-        self._record = record if self._record is None else self._record.joined(record)
+        self._record = record if self._record is None else self._record.append(record)
         self.samples += record.times.size
         self._state = TargetState(float(record.times[-1]), self._state.values, self._state.covariance)
         if self.samples >= FEWEST:
@@ -92,8 +92,8 @@ class TargetFilter:
             self._state = TargetState(self._state.time, fit.x[:10], fit.covariance[:10, :10])
             if self._record.times.size > self.kept:
                 last = self._record.times.size - self.kept // 2
-                self._arrival = problem.arriving(fit.x, last)
-                self._record = self._record.cut(slice(last, None))
+                self._arrival = problem.summarise_samples(fit.x, last)
+                self._record = self._record.select_samples(slice(last, None))
         return self._state
 
     def state(self) -> TargetState:
@@ -101,11 +101,11 @@ class TargetFilter:
         return self._state
 
 
-def follow(robot: Robot, body: str, record: Record, chunk: int = 10, **options: Any) -> list[TargetState]:
+def track_target(robot: Robot, body: str, record: MotionRecord, chunk: int = 10, **options: Any) -> list[TargetState]:
     """The filter's states over a record, ``chunk`` samples at a time, the first before any data."""
-    whole(chunk, "chunk", least=1, place="target filter")
+    integer(chunk, "chunk", least=1, place="target filter")
     watch = TargetFilter(robot, body, **options)
     states = [watch.state()]
     for first in range(0, record.times.size, chunk):
-        states.append(watch.update(record.cut(slice(first, first + chunk))))
+        states.append(watch.update(record.select_samples(slice(first, first + chunk))))
     return states

@@ -1,12 +1,19 @@
-"""Inertias from all samples of all channels: the motion is predicted, and ties the readings together over time.
+"""Output-error estimation of inertias: every sample of every channel is compared with a predicted motion.
 
-The base's motion follows from the inertias, the state and momentum at the start, the joints' measured paths and the
-known wrench (:mod:`spacearm.identify.inertia.base_motion`). What the encoders got wrong moves the prediction too; those
-errors are marginalised by a filter (:mod:`spacearm.identify.whitening`). The residuals are then white, so that least
-squares give the most likely inertias, with the covariance that the data allow: the Cramer-Rao bound.
+Unknowns x (p,), in this order: base parameters (r), nuisances that are estimated, and for each record the errors of its
+initial state (12: position in world axes, rotation in base axes, linear and angular momentum in world axes; 6 where the
+momentum is known). :mod:`spacearm.identify.inertia.base_motion` integrates the base's motion from them, along the
+measured joint paths and under the known wrench; :mod:`spacearm.identify.inertia.record_prediction` turns it into
+residuals (T, rows), measured minus predicted, and derivatives of the prediction (T, rows, p).
 
-What may be wrong besides the inertias (a delay, a bias, the thrust) is a column of derivatives more: it is estimated,
-or tested by how much the fit would gain from it (C. R. Rao's score test, 1948).
+Errors of the encoders are errors of the input: each moves the predicted pose at all later samples, so that the raw
+residuals are correlated over time. The innovations of a Kalman filter (:mod:`spacearm.identify.whitening`) remove this
+from residuals and derivatives alike. Least squares on the white rows is then, to first order in the encoders' errors,
+the maximum-likelihood estimate, and the inverse of its normal matrix the Cramer-Rao bound.
+
+A fault that is not estimated (a delay, a bias, another thrust) is one more column of derivatives: it is tested by how
+much the fit would gain from it (C. R. Rao's score test, 1948). Forces that nobody states are not modelled as process
+noise: their effect grows along a record, which can be cut into shorter ones.
 """
 
 from __future__ import annotations
@@ -16,17 +23,19 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.fit import Score, score_tests
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
-from spacearm.identify.inertia.inertia_parameters import typical_sizes
-from spacearm.identify.inertia.readings import Record, attitude_difference
-from spacearm.identify.inertia.record_prediction import NUISANCES, Arrival, RecordPrediction, moved_state
+from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
+from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
+from spacearm.identify.inertia.record_prediction import NUISANCES, PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.whitening import ErrorModel
 from spacearm.measure.clean import Mask, find_outliers
 from spacearm.model import Robot
+from spacearm.optimise.consider import ConsiderParameters, FixedNumber
 from spacearm.optimise.diagnose import spectral_peak
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
@@ -46,26 +55,26 @@ SHORT = 1e-4
 
 
 class OutputErrorProblem(Problem):
-    """Inertias, nuisances and starts, as a problem for every estimator; its residuals are white.
+    """Inertias, nuisances and initial states of the records as a least-squares problem with white residuals.
 
     Args:
         robot: geometry, and the inertias to start from.
         records: of the experiments, each with the noise of its channels.
-        bodies: whose inertias are looked for; those of the others are known. All, where left out.
-        estimate: names of :data:`NUISANCES` to look for besides, or name to the standard deviation that it is believed
-            to have about zero; the others can be tested (:meth:`scores`).
+        bodies: bodies whose inertias are estimated; those of the others are known. All, if omitted.
+        estimate: names of :data:`NUISANCES` to estimate besides, or name to the standard deviation of a prior about
+            zero; the others can be tested (:meth:`scores`).
         prior: of the inertias; numbers that it knows exactly are no unknowns, and ``bodies`` is not given.
-        arrival: what earlier samples of the one record say; nothing but inertias is looked for then.
+        arrival: summary of earlier samples of the one record; nothing but inertias is estimated then.
     """
 
     def __init__(
         self,
         robot: Robot,
-        records: Sequence[Record],
+        records: Sequence[MotionRecord],
         bodies: Sequence[str] | None = None,
         estimate: Mapping[str, float] | Sequence[str] = (),
         prior: Prior | None = None,
-        arrival: Arrival | None = None,
+        arrival: PriorSummary | None = None,
     ) -> None:
         believed = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
         self.believed: Mapping[str, float] = believed
@@ -74,28 +83,31 @@ class OutputErrorProblem(Problem):
                 raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, NUISANCES))
         if bodies is not None:
             rest = [name for name in robot.body_names if robot.body_index(name) not in map(robot.body_index, bodies)]
-            prior = Prior.known_bodies(robot, rest)
+            prior = Prior.from_known_bodies(robot, rest)
         self.robot, self.prior, self.nuisances = robot, prior, tuple(believed)
-        known = () if prior is None else prior.exact
-        self.base: BaseParameters = base_parameters(robot, known)
-        self.drawn = robot.inertia_parameters.ravel().copy()
+        self.base: BaseParameters = base_parameters(robot, self._exact_inertias)
+        self.nominal = robot.inertia_parameters.ravel().copy()
         if prior is not None:
-            self.drawn[list(known)] = prior.mean[list(known)]
+            # Numbers that are known exactly are the prior's, which may differ from those of the robot file.
+            self.nominal[list(self._exact_inertias)] = prior.mean[list(self._exact_inertias)]
         self.records = [RecordPrediction(robot, record, arrival) for record in records]
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
         for name in believed:
-            if not self._shown(name):
+            if not self._is_observable(name):
                 hint = f"expected {NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
                 raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
-        self._starts = [data.start(self.drawn) for data in self.records]
+        self._starts = [data.start(self.nominal) for data in self.records]
+        # Two caches: estimators ask for residuals and derivatives at the same x one after the other (_last), and
+        # outliers are rejected without any change of x, which needs the filter again but not the motion (_kept).
         self._last: tuple[bytes, list[tuple[Array, Array]]] | None = None
         self._kept: dict[int, tuple[bytes, Array, ErrorModel | None]] = {}
-        self.zero = self.base.combine @ self.drawn
+        self.zero = self.base.combine @ self.nominal
         self._count = self.base.rank
         super().__init__([*self._inertias(), *self._others(believed), *self._start_errors()], self._blocks_of(),
                          name=f"inertias of {robot.name}")  # fmt: skip
 
     def _inertias(self) -> list[Parameter]:
+        # A base parameter counts as large as the largest of its terms.
         sizes = (np.abs(self.base.combine) * typical_sizes(self.robot)).max(axis=1, initial=0.0)
         return [
             Parameter(p.name, float(guess), p.unit, scale=float(size))
@@ -106,6 +118,7 @@ class OutputErrorProblem(Problem):
         found = []
         for name, deviation in believed.items():
             own, many = NUISANCES[name], self.size(name)
+            # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
             turns = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
             names = {-3: turns, -1: self.thrusters, 0: self.robot.joint_names}
             inner = names.get(own.size, tuple(map(str, range(many))))
@@ -133,7 +146,8 @@ class OutputErrorProblem(Problem):
 
     def inertia(self, x: Array) -> Array:
         """All inertias (10 (n + 1)) at unknowns ``x``."""
-        return np.asarray(self.drawn + self.base.lift @ (x[: self._count] - self.zero))
+        # Null directions keep their nominal values: no motion depends on them.
+        return np.asarray(self.nominal + self.base.lift @ (x[: self._count] - self.zero))
 
     # -- residuals ------------------------------------------------------------------------------------------------
 
@@ -145,29 +159,44 @@ class OutputErrorProblem(Problem):
             residual: Callable[[Array], Array] = partial(self._residual, i)
             made.append(Block(residual, partial(self._jacobian, i), 1.0, None, self._label(i, names), channels))
             if (old := data.arrival) is not None:
+                # Samples dropped earlier remain as rows that are linear in x. `partial` binds `old` now: a plain
+                # closure would see the loop's last value.
                 misfit = partial(lambda old, x: old.right + old.root @ (x - old.x), old)
                 made.append(Block(misfit, partial(lambda old, x: old.root, old), 1.0, None, "earlier samples"))
         return tuple(made)
 
     def _residual(self, index: int, x: Array) -> Array:
-        return self.white(x)[index][0]
+        return self.compute_white_residuals(x)[index][0]
 
     def _jacobian(self, index: int, x: Array) -> Array:
-        columns = self.white(x)[index][1]
+        columns = self.compute_white_residuals(x)[index][1]
+        # Residuals are measured minus predicted, the columns derivatives of the prediction: hence the sign.
         return -columns.reshape(-1, columns.shape[2])
 
-    def rows(self, x: Array) -> list[tuple[Array, Array]]:
-        """White residuals (m,) of each record in the order of time, and their derivatives (m, p)."""
-        return [(rows.ravel(), self._jacobian(i, x)) for i, (rows, _) in enumerate(self.white(x))]
+    def rows(self, x: Array) -> tuple[Array, Array]:
+        """White residuals (m,) of all records in the order of time, and their derivatives (m, p)."""
+        count = sum(data.present.size for data in self.records)
+        return self.residual_vector(x)[:count], self.residual_jacobian(x)[:count]
 
-    def white(self, x: Array) -> list[tuple[Array, Array]]:
+    def compute_white_residuals(self, x: Array) -> list[tuple[Array, Array]]:
         """White residuals (T, rows) of each record and the prediction's derivatives (T, rows, p)."""
-        key = np.asarray(x, dtype=np.float64).tobytes() + b"".join(data.present.tobytes() for data in self.records)
+        key = self._key(x)
         if self._last is None or self._last[0] != key:
-            self._last = key, [self.white_of(i, x) for i in range(len(self.records))]
+            self._last = key, [self.whiten_record(i, x) for i in range(len(self.records))]
         return self._last[1]
 
-    def white_of(
+    def whiten_records(self, x: Array, tested: Sequence[str], more: Array) -> list[tuple[Array, Array]]:
+        """The same with further columns, as in :meth:`whiten_record`."""
+        white = [self.whiten_record(i, x, tested=tested, more=more) for i in range(len(self.records))]
+        self._last = self._key(x), [(rows, columns[:, :, : len(self.parameters)]) for rows, columns in white]
+        return white
+
+    def _key(self, x: Array) -> bytes:
+        # The rejection of outliers changes the rows at the same x, so the mask belongs to the key.
+        present = b"".join(data.present.tobytes() for data in self.records)
+        return np.asarray(x, dtype=np.float64).tobytes() + present
+
+    def whiten_record(
         self,
         index: int,
         x: Array,
@@ -186,8 +215,10 @@ class OutputErrorProblem(Problem):
             if plain:  # other readings may be left out along the same motion
                 self._kept[index] = key, whole, model
         present = self.records[index].present
+        # NaN makes the cost infinite: a search steps back from inertias with which no motion exists, instead of
+        # failing.
         usable = model is not None and np.all(np.isfinite(whole))
-        white = model.white(whole, present) if model is not None and usable else np.full_like(whole, np.nan)
+        white = model.whiten_columns(whole, present) if model is not None and usable else np.full_like(whole, np.nan)
         return white[:, :, 0], white[:, :, 1:]
 
     def _columns(
@@ -196,13 +227,15 @@ class OutputErrorProblem(Problem):
         """Residuals and derivatives (T, rows, 1 + p) before they are made white; no model where the motion breaks."""
         data, start, inertia = self.records[index], self._start_at(index, x), self.inertia(x)
         directions = self.base.lift if more is None else np.concatenate([self.base.lift, more], axis=1)
-        thrust, delay = self._entering(data, x)
+        thrust, delay = self._input_errors(data, x)
         try:
+            # Columns of wrenches cost a propagation each along the record: only those that are asked for.
             pushes = [name for name in (*self.nuisances, *tested) if NUISANCES[name].pushes]
             residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion, pushes)
         except BrokenOffError:
             count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
             return np.full((*data.present.shape, 1 + count), np.nan), None
+        # A record has columns of its own thrusters alone; the unknowns are those of all records.
         for name in ("thrusters", "thrust_direction"):
             if name in named:
                 named[name] = self._all_thrusters(data, named[name], -NUISANCES[name].size)
@@ -210,16 +243,19 @@ class OutputErrorProblem(Problem):
         whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
         columns = whole[:, :, 1:]
         columns[:, :, : self._count] = named["inertia"]
+        # Most nuisances are small and enter to first order, as derivative times value. Scales of the thrust and the
+        # common delay have already changed the predicted motion and must not be subtracted again.
         for name in self.nuisances:
             columns[:, :, self.place(name)] = named[name]
             if name not in ("thrust", "thrusters", "delay"):  # they enter as they are, not by their derivative
                 residual = residual - named[name] @ x[self.place(name)]
+        # The initial state of one record has no effect on the others: their columns stay zero.
         columns[:, :, self._start_place(index)] = named["start"][:, :, : data.unknowns]
         whole[:, :, 0] = residual
         further = [*(named[name] for name in tested), extra]
         return (np.concatenate([whole, *further], axis=2) if tested or more is not None else whole), model
 
-    def _entering(self, data: RecordPrediction, x: Array) -> tuple[Array, float]:
+    def _input_errors(self, data: RecordPrediction, x: Array) -> tuple[Array, float]:
         """The scales of a record's thrusters less one, and the delay."""
         thrust = np.zeros(len(data.thrusters))
         if "thrust" in self.nuisances:
@@ -248,21 +284,23 @@ class OutputErrorProblem(Problem):
     def _start_at(self, index: int, x: Array) -> Array:
         arrival = self.records[index].arrival
         if arrival is not None:
-            return moved_state(arrival.state, arrival.by @ (x - arrival.x))
+            return displace_state(arrival.state, arrival.by @ (x - arrival.x))
         error, own = np.zeros(12), x[self._start_place(index)]
         error[: own.size] = own
-        return moved_state(self._starts[index], error)
+        return displace_state(self._starts[index], error)
 
-    def started(self, values: Array) -> Array:
+    def start_unknowns(self, values: Array) -> Array:
         """Unknowns (p,) with these base parameters, and starts as the first readings then have them."""
         x = self.guess.copy()
         x[: self._count] = values
         for index, data in enumerate(self.records):
+            # The twist is measured, the momentum follows from it and from the inertias: other inertias need another
+            # initial momentum, or the prediction leaves the first readings at once.
             if data.unknowns == 12:
                 x[self._start_place(index)][6:] = (data.start(self.inertia(x)) - self._starts[index])[7:]
         return x
 
-    def stepped(self, x: Array, change: Array) -> Array:
+    def apply_step(self, x: Array, change: Array) -> Array:
         """Unknowns after a step along which the twists of the starts change as its first order has it.
 
         A step of the momentum itself would, with another inertia, start a body that turns fast with quite another rate.
@@ -270,34 +308,37 @@ class OutputErrorProblem(Problem):
         trial = x + change
         for i, data in enumerate(self.records):
             if data.unknowns == 12 and data.arrival is None:
+                # Directional derivative of the initial twist along the step, by a short forward difference.
                 now, soon = (data.twist(self._start_at(i, at), self.inertia(at)) for at in (x, x + SHORT * change))
                 start = self._start_at(i, trial)
+                # The momentum that gives this twist with the new inertias; its error is an unknown.
                 momentum = data.momentum(start[:7], now + (soon - now) / SHORT, self.inertia(trial))
                 trial[self._start_place(i)][6:] += momentum - start[7:]
         return trial
 
-    def arriving(self, x: Array, last: int) -> Arrival:
+    def summarise_samples(self, x: Array, last: int) -> PriorSummary:
         """What the samples of the one record before ``last`` say, for a problem of those from there on."""
-        return self.records[0].arriving(x, self._start_at(0, x), self.inertia(x), self.base.lift, last)
+        return self.records[0].summarise_samples(x, self._start_at(0, x), self.inertia(x), self.base.lift, last)
 
-    def followed(self, x: Array) -> list[int]:
+    def count_tracked_samples(self, x: Array) -> list[int]:
         """How many samples of each record pass before the predicted attitude is far from the one that is read."""
         found = []
         for i, data in enumerate(self.records):
-            start, (thrust, _) = self._start_at(i, x), self._entering(data, x)
+            start, (thrust, _) = self._start_at(i, x), self._input_errors(data, x)
+            # Every other node is a sample; those between belong to the derivatives alone.
             attitude = data.motion.run(start, self.inertia(x), 1.0 + thrust)[::2, 3:7]
             read = data.record.readings["attitude"]
             away = np.linalg.norm(attitude_difference(attitude, read), axis=1)
             lost = np.flatnonzero(np.isfinite(read).all(axis=1) & ~(away < LOST))
-            # single readings may be far off
+            # Three bad readings within a few samples are needed: single ones may be outliers.
             lost = lost[:-2][lost[2:] - lost[:-2] <= 2 * SPARSE] if lost.size > 2 else lost[:0]
             found.append(int(lost[0]) if lost.size else data.record.times.size)
         return found
 
-    def predicted(self, x: Array) -> list[Mapping[str, Array]]:
+    def predict_channels(self, x: Array) -> list[Mapping[str, Array]]:
         """What each record's channels should read: (T, 3), quaternions (T, 4)."""
         return [
-            data.predicted(self._start_at(i, x), self.inertia(x), *self._entering(data, x))
+            data.predict_channels(self._start_at(i, x), self.inertia(x), *self._input_errors(data, x))
             for i, data in enumerate(self.records)
         ]
 
@@ -306,10 +347,13 @@ class OutputErrorProblem(Problem):
     @cached_property
     def testable(self) -> tuple[str, ...]:
         """Nuisances that are not estimated and that these records could show."""
+        # With one thruster, its own scale and the common scale are the same column.
         alike = ("thrusters",) if len(self.thrusters) < 2 else ()
-        return tuple(n for n in NUISANCES if n not in (*self.nuisances, *alike) and self.size(n) and self._shown(n))
+        return tuple(
+            n for n in NUISANCES if n not in (*self.nuisances, *alike) and self.size(n) and self._is_observable(n)
+        )
 
-    def _shown(self, nuisance: str) -> bool:
+    def _is_observable(self, nuisance: str) -> bool:
         """Whether a record has the channel that shows it."""
         channel = NUISANCES[nuisance].channel
         return not channel or any(channel in data.rows for data in self.records)
@@ -320,11 +364,14 @@ class OutputErrorProblem(Problem):
         ``names``: nuisances to test, all that can be when not given; ``known``: test known bodies' inertias too.
         """
         tested = [name for name in self.testable if names is None or name in names]
-        bodies = self._known_bodies() if known else {}
-        more = np.concatenate([np.zeros((self.drawn.size, 0)), *bodies.values()], axis=1)
-        white = [self.white_of(i, x, tested=tested, more=more) for i in range(len(self.records))]
+        bodies = self._known_directions() if known else {}
+        more = np.concatenate([np.zeros((self.nominal.size, 0)), *bodies.values()], axis=1)
+        white = self.whiten_records(x, tested, more)
         residual = np.concatenate([rows.ravel() for rows, _ in white])
         columns = np.concatenate([part.reshape(-1, part.shape[2]) for _, part in white])
+        # Errors of fixed numbers are among the noise of the fit, so they must be among that of its tests too: otherwise
+        # the tests would report faults which the stated uncertainty explains.
+        residual, columns = self.whiten_fixed(residual), self.whiten_fixed(columns)
         at = len(self.parameters)
         sizes = {name: (self.size(name), NUISANCES[name].advice) for name in tested} | {
             name: (part.shape[1], f"{name} does not have the inertia that is taken as known")
@@ -333,48 +380,81 @@ class OutputErrorProblem(Problem):
         ends = at + np.cumsum([count for count, _ in sizes.values()])[:-1]
         groups = dict(zip(sizes, np.split(columns, [at, *ends], axis=1)[1:], strict=True)) if sizes else {}
         found = [
-            Score(name, gain, freedom, sizes[name][1], body=name in bodies, doubt=self.doubt)
+            Score(name, gain, freedom, sizes[name][1], body=name in bodies, doubt=self.noise_variance_std)
             for name, gain, freedom, _ in score_tests(residual, columns[:, :at], groups)
         ]
         return tuple(found)
 
     @property
-    def doubt(self) -> float:
+    def noise_variance_std(self) -> float:
         """Relative standard deviation of the variances of the noise, where they are estimates: the largest."""
         return max((value for data in self.records for value in data.record.estimated.values()), default=0.0)
 
-    def rhythm(self, x: Array) -> Score | None:
+    def dominant_frequency(self, x: Array) -> Score | None:
         """The frequency at which the residuals of one record move together most; None of records that are too short."""
         found: list[Score] = []
-        for data, (white, _) in zip(self.records, self.white(x), strict=True):
+        for data, white in zip(self.records, self.block_residuals(x), strict=False):
             peak = spectral_peak(np.where(data.present, white, 0.0)[:, data.present.any(axis=0)])
             if peak is not None:
                 hertz = peak.frequency / float(np.median(np.diff(data.record.times)))
                 advice = f"something that is not modelled moves at about {hertz:.2g} Hz"
+                # The largest of many ordinates is large by chance: the p-value is multiplied by their number.
                 trials = peak.trials * len(self.records)
-                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, trials, doubt=self.doubt))
+                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, trials, doubt=self.noise_variance_std))
         return min(found, key=lambda one: one.p_value, default=None)
 
-    def _known_bodies(self) -> dict[str, Array]:
+    def consider_parameters(self, x: Array, deviations: Mapping[str, float]) -> ConsiderParameters | None:
+        """Fixed numbers with these standard deviations, linearised at unknowns ``x``; None where none has an effect.
+
+        ``deviations``: of nuisances that are not estimated, in their units; of known bodies' inertias by the body's
+        name, or of all others by ``nominal``, as shares of each number's typical size.
+        """
+        allowed = (*NUISANCES, *self.robot.body_names, "nominal")
+        for name, value in deviations.items():
+            check_name(name, allowed, "fixed number", place="consider")
+            non_negative(value, name, place="consider")
+        tested = [name for name in self.testable if deviations.get(name, 0.0) > 0.0]
+        # Directions, thruster by thruster or joint by joint, are independent numbers with the same deviation.
+        numbers = [
+            FixedNumber(p.name, float(deviations[name]), p.unit)
+            for name in tested
+            for p in self._others({name: np.inf})
+        ]
+        inertias = known_inertia_numbers(self.robot, self._exact_inertias, deviations)
+        numbers += inertias.values()
+        more = np.eye(self.nominal.size)[:, list(inertias)]
+        white, count = self.whiten_records(x, tested, more), len(self.parameters)
+        columns = np.concatenate([part.reshape(-1, part.shape[2])[:, count:] for _, part in white])
+        return ConsiderParameters.from_derivatives(numbers, -columns)
+
+    @property
+    def _exact_inertias(self) -> tuple[int, ...]:
+        """Places of the inertias that are known."""
+        return () if self.prior is None else self.prior.exact
+
+    def _known_directions(self) -> dict[str, Array]:
         """Directions (10 (n + 1), k) of the numbers that are known, by body."""
-        known = np.zeros(self.drawn.size, dtype=bool)
-        known[list(() if self.prior is None else self.prior.exact)] = True
-        unit, scale = np.eye(self.drawn.size), typical_sizes(self.robot)
+        known = np.zeros(self.nominal.size, dtype=bool)
+        known[list(self._exact_inertias)] = True
+        unit, scale = np.eye(self.nominal.size), typical_sizes(self.robot)
         places = {name: 10 * k + np.flatnonzero(known[10 * k : 10 * k + 10])
                   for k, name in enumerate(self.robot.body_names)}  # fmt: skip
         return {name: unit[:, place] * scale[place] for name, place in places.items() if place.size}
 
-    def without_outliers(self, x: Array) -> int:
+    def reject_outliers(self, x: Array) -> int:
         """Leave out readings that are far from their prediction; how many these are."""
-        self.white(x)
+        self.compute_white_residuals(x)
         kept = []
         for i, data in enumerate(self.records):
             _, whole, model = self._kept[i]
+            # The filter runs anew for each trial mask: an outlier that stays in would shift the innovations of the
+            # samples after it, and good readings would be rejected with it.
             was: Mask = np.asarray(data.present, dtype=bool)
             if model is None or not np.all(np.isfinite(whole)):
                 return 0
             kept.append(was & ~find_outliers(partial(_deviations, model, whole[:, :, :1]), was))
         count = self.samples
+        # All records or none: the masks are set only when every record could be judged.
         for data, present in zip(self.records, kept, strict=True):
             data.present = present
         return count - self.samples
@@ -387,4 +467,4 @@ class OutputErrorProblem(Problem):
 
 def _deviations(model: ErrorModel, residual: Array, kept: Mask) -> Array:
     """White residuals (T, rows) of the readings that count; those that do not are not predicted."""
-    return np.where(kept, np.abs(model.white(residual, kept)[:, :, 0]), np.inf)
+    return np.where(kept, np.abs(model.whiten_columns(residual, kept)[:, :, 0]), np.inf)

@@ -9,9 +9,9 @@ import numpy as np
 
 from spacearm import measure
 from spacearm.checks import array
-from spacearm.errors import InputError, at
-from spacearm.identify.inertia.experiment import Experiment, Firing
-from spacearm.identify.inertia.readings import Record
+from spacearm.errors import InputError, error_context
+from spacearm.identify.inertia.experiment import Experiment, ThrusterFiring
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.record_files import set_moving, set_noise
 from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.channels import CHANNELS
@@ -20,7 +20,7 @@ from spacearm.simulate import Signal
 from spacearm.typing import Array
 
 
-def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool = False) -> Record:
+def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool = False) -> MotionRecord:
     """The record of an experiment with this robot.
 
     Channels are those of :mod:`spacearm.measure.channels`; others are left alone. Where they were read at different
@@ -31,7 +31,7 @@ def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool
     Args:
         known_momentum: the robot was at rest at first.
     """
-    with at(record.place):
+    with error_context(record.place):
         used = record.select([name for name in record.channels if name in CHANNELS])
         if not used.channels:
             raise InputError("has no channel that shows inertias", hint="expected some of " + ", ".join(CHANNELS))
@@ -44,7 +44,7 @@ def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool
             readings[name] = array(values, repr(name), (times.size, 4 if name == "attitude" else size), finite=False)
         begin = float(times[0])
         duration = float(times[-1] - begin)
-        commands = {name: signal.shifted(-begin) for name, signal in record.commands.items()}
+        commands = {name: signal.shift(-begin) for name, signal in record.commands.items()}
         thrusters = [part.name for part in robot.thrusters]
         firings = [
             one for name, signal in commands.items() if name in thrusters for one in _firings(name, signal, duration)
@@ -54,7 +54,7 @@ def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool
         return _complete(robot, made, used, {n: s for n, s in commands.items() if n in robot.joint_names})
 
 
-def _complete(robot: Robot, made: Record, used: measure.Record, paths: dict[str, Signal]) -> Record:
+def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: dict[str, Signal]) -> MotionRecord:
     """With deviations, mounting point, and which joints move how."""
     sigma, unknown = {}, []
     for name, channel in used.channels.items():
@@ -90,9 +90,9 @@ def _common_times(record: measure.Record) -> Array:
     return np.asarray(kept)
 
 
-def _firings(name: str, signal: Signal, duration: float) -> list[Firing]:
+def _firings(name: str, signal: Signal, duration: float) -> list[ThrusterFiring]:
     """Intervals in which a thruster fires at a steady level."""
-    with at(f"command {name!r}"):
+    with error_context(f"command {name!r}"):
         if np.any(signal.coefficients[1:] != 0.0):
             raise InputError("changes between its breaks", hint="expected levels that hold from break to break")
         inner = signal.breaks[(signal.breaks > 0.0) & (signal.breaks < duration)]
@@ -102,5 +102,5 @@ def _firings(name: str, signal: Signal, duration: float) -> list[Firing]:
             if not 0.0 <= level <= 1.0 + 1e-9:
                 raise InputError(f"is {level:g}", hint="expected a level from 0 to 1")
             if level > 0.0:
-                found.append(Firing(name, float(low), float(high), level))
+                found.append(ThrusterFiring(name, float(low), float(high), level))
         return found

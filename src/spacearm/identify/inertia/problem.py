@@ -1,63 +1,81 @@
-"""Inertias from records of experiments, as a problem for every estimator."""
+"""Linear equations of all records in the base parameters, as a problem for every estimator.
+
+At each sample momentum (6 rows) or forces (6 rows, or 6 + n with torques) are linear in the inertias phi (10(n + 1)):
+Y(readings) phi = known (+ initial momentum). With phi = lift @ base parameters + what is known beforehand, the unknowns
+x (p,) are the base parameters (r), an initial momentum (6, world axes about the world's origin) for each record that
+does not state it, and sensor biases with normal priors.
+
+Rows are divided by the standard deviation that the noise of the readings gives them: their covariance is
+D diag(sigma^2) D^T with D the derivatives of ``Y phi - known`` by the readings. It depends on phi and on the readings
+themselves and is evaluated at a guess; total least squares repeats this (:mod:`spacearm.identify.inertia.regression`).
+
+Samples are independent but for the impulse of thrusters, which sums the errors of all earlier ones
+(:class:`.EquationWeights`). Arrays may have leading axes for repetitions of an experiment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import some
+from spacearm.checks import check_not_empty
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
-from spacearm.identify.inertia.equations import MOMENTUM, Equations, Kind, Linear, Weights
-from spacearm.identify.inertia.inertia_parameters import typical_sizes
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.equations import MOMENTUM, Equations, EquationWeights, Kind, LinearEquations
+from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.measure.channels import CHANNELS
 from spacearm.model import Robot
+from spacearm.optimise.consider import FixedNumber
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Linearised:
+class LinearisedEquations:
     """A record's equations about readings and unknowns: ``gap + columns @ change`` of the unknowns at ``places``."""
 
     gap: Array  # (..., T, m)
     columns: Array  # (..., T, m, unknowns)
     places: npt.NDArray[np.intp]
-    weights: Weights
+    weights: EquationWeights
+    fixed: Array  # (..., T, m, k) by one standard deviation of each fixed number
 
 
 class InertiaProblem(Problem):
-    """The base parameters of a robot, and beside them what else the records leave open.
+    """Base parameters of a robot, unknown initial momenta and sensor biases as a linear least-squares problem.
 
-    The unknowns are the base parameters, the initial momentum of each record that does not state it, and the sensors'
-    biases with their priors. The residuals of a record are its equations at every sample, divided by what the noise of
-    its readings makes of them. They are linear, and any estimator of :mod:`spacearm.optimise` solves them; but noise in
-    the readings stands in the regressor too and biases such an estimate: see :class:`.TotalLeastSquares`.
+    The residuals of a record are its equations at every sample, divided by the deviations that the noise of its
+    readings gives them. They are linear, and any estimator of :mod:`spacearm.optimise` solves them; but noise in the
+    readings is also in the regressor and biases such an estimate: see :class:`.TotalLeastSquares`.
 
     Args:
-        robot: geometry, and the inertias to start from (a drawing's; they may be wrong). Linear estimators do not need
-            them but for weights.
+        robot: geometry, and the inertias to start from (those of a nominal model; they may be wrong). Linear estimators
+            need them for weights alone.
         records: of the experiments, in order.
         kinds: which equations.
         prior: numbers that it knows exactly are no unknowns.
+        consider: standard deviations of ``thrust`` (share) and of the inertias of known bodies (``nominal``, or a
+            body's name, as shares of their typical sizes). They are no unknowns, because noise in the regressor would
+            pull a free scale of the thrust to zero; estimators count what they do to the estimate.
     """
 
     def __init__(
         self,
         robot: Robot,
-        records: Sequence[Record],
+        records: Sequence[MotionRecord],
         kinds: Sequence[Kind] = ("momentum",),
         prior: Prior | None = None,
+        consider: Mapping[str, float] | None = None,
     ) -> None:
         self.robot, self.records, self.kinds = robot, tuple(records), tuple(kinds)
-        self.prior = prior
-        some(self.records, "record", place="identification")
+        self.prior, self.consider_deviations = prior, dict(consider or {})
+        check_not_empty(self.records, "record", place="identification")
         if len({record.batch for record in self.records}) > 1:
             raise InputError("records differ in their repetitions", place="identification")
         for record in self.records:
@@ -74,7 +92,7 @@ class InertiaProblem(Problem):
         return base_parameters(self.robot, () if self.prior is None else self.prior.exact)
 
     @cached_property
-    def fixed(self) -> Array:
+    def known_inertia(self) -> Array:
         """Inertias (10(n + 1)) that are known, zero elsewhere."""
         if self.prior is None:
             return np.zeros(10 * len(self.robot.bodies))
@@ -132,12 +150,38 @@ class InertiaProblem(Problem):
     @cached_property
     def biases(self) -> tuple[tuple[str, int, float], ...]:
         """(channel, component, standard deviation) of every sensor bias to estimate."""
+        # A sensor is the same in all records: its bias is one unknown, shown by any record that has the channel.
         found: dict[tuple[str, int], float] = {}
         for record in self.records:
             for name, sigma in record.bias_sigma.items():
                 if name in record.readings and sigma > 0:
                     found |= {(name, k): float(sigma) for k in range(CHANNELS[name].size or self.robot.n)}
         return tuple((name, k, sigma) for (name, k), sigma in found.items())
+
+    @cached_property
+    def fixed_numbers(self) -> tuple[FixedNumber, ...]:
+        """Numbers that are not looked for and are uncertain."""
+        stated = self.consider_deviations
+        known = () if self.prior is None else self.prior.exact
+        inertias = known_inertia_numbers(self.robot, known, stated)
+        thrust = stated.get("thrust", 0.0) if any(np.any(record.wrench) for record in self.records) else 0.0
+        return (*((FixedNumber("thrust", thrust),) if thrust > 0.0 else ()), *inertias.values())
+
+    def fixed_columns(self, record: MotionRecord, linear: LinearEquations) -> Array:
+        """What one standard deviation of each fixed number adds to the equations (..., T, m, k)."""
+        known = () if self.prior is None else self.prior.exact
+        inertias = known_inertia_numbers(self.robot, known, self.consider_deviations)
+        columns = [linear.matrix[..., place] * one.deviation for place, one in inertias.items()]
+        if len(self.fixed_numbers) > len(inertias):
+            # Known forces stand on the right side of the equations: a larger thrust enters with a minus.
+            pushed = np.zeros_like(linear.known)
+            rows = linear.momentum_rows
+            if rows.stop:
+                pushed[..., rows] = record.impulse()
+            if "dynamics" in self.kinds:
+                pushed[..., rows.stop : rows.stop + 6] = record.wrench
+            columns.insert(0, -self.fixed_numbers[0].deviation * pushed)
+        return np.stack(columns, axis=-1) if columns else np.zeros((*linear.known.shape, 0))
 
     # -- equations ------------------------------------------------------------------------------------------------
 
@@ -151,30 +195,34 @@ class InertiaProblem(Problem):
         return self.records[0].batch
 
     @cached_property
-    def assumed_noise(self) -> bool:
+    def noise_assumed(self) -> bool:
         """Whether no noise is stated, so that weights (and deviations) are those of typical sensors."""
         return not any(np.any(record.deviations()[1] > 0) for record in self.records)
 
-    def deviations(self, record: Record) -> Array:
+    def deviations(self, record: MotionRecord) -> Array:
         """Standard deviation of each reading (ny,): as stated, or typical where none is stated at all."""
-        return record.typical().deviations()[1] if self.assumed_noise else record.deviations()[1]
+        return record.use_typical_noise().deviations()[1] if self.noise_assumed else record.deviations()[1]
 
     def inertia(self, x: Array) -> Array:
         """Inertias (..., 10(n + 1)) that have the base parameters of unknowns (..., p)."""
-        return np.asarray(self.fixed + x[..., : self.rank] @ self.base_parameters.lift.T)
+        # `lift` picks the inertias with these base parameters whose null directions are zero: the equations see no
+        # others.
+        return np.asarray(self.known_inertia + x[..., : self.rank] @ self.base_parameters.lift.T)
 
-    def known_side(self, linear: Linear) -> Array:
+    def compute_known_side(self, linear: LinearEquations) -> Array:
         """What the unknowns' part of the equations must give: (..., T, m)."""
-        return np.asarray(linear.known - linear.matrix @ self.fixed)
+        return np.asarray(linear.known - linear.matrix @ self.known_inertia)
 
-    def linearised(self, index: int, adjusted: Record, x: Array) -> Linearised:
+    def linearise(self, index: int, adjusted: MotionRecord, x: Array) -> LinearisedEquations:
         """A record's equations about its corrected readings and the unknowns x (..., p)."""
         inertia = self.inertia(x)
         linear = self.equations.linear(adjusted)
+        # The covariance depends on the inertias: a heavy body carries more of the noise of rates into the momentum.
         slopes = self.equations.slopes(adjusted, inertia)
         try:
-            weights = Weights(self.equations, adjusted, slopes, self.deviations(adjusted))
+            weights = EquationWeights(self.equations, adjusted, slopes, self.deviations(adjusted))
         except np.linalg.LinAlgError:
+            # A covariance that is not positive definite means readings or inertias beyond all bounds.
             raise InputError(
                 "the estimation does not converge",
                 place=adjusted.place,
@@ -184,32 +232,39 @@ class InertiaProblem(Problem):
         columns, places = [linear.matrix @ self.base_parameters.lift], [np.arange(self.rank)]
         if index in self.unknown_momenta:
             at = self.rank + 6 * self.unknown_momenta.index(index)
+            # The unknown momentum stands on the known side: subtracted from the gap, column minus one.
             gap[..., linear.momentum_rows] -= x[..., None, at : at + 6]
             columns.append(-linear.free_momentum())
             places.append(np.arange(at, at + 6))
         if self.biases:
+            # A bias is subtracted from its readings: minus the derivative by a reading error.
             columns.append(-self._bias_columns(adjusted, slopes))
             places.append(np.arange(len(self.parameters) - len(self.biases), len(self.parameters)))
-        return Linearised(gap, np.concatenate(columns, axis=-1), np.concatenate(places), weights)
+        fixed = self.fixed_columns(adjusted, linear)
+        return LinearisedEquations(gap, np.concatenate(columns, axis=-1), np.concatenate(places), weights, fixed)
 
     def misfit(self, values: Array) -> list[Array]:
         """Equations (T, m) of each record at these base parameters (r,), in standard deviations of what noise makes of
         them; initial momenta and biases are those that fit best."""
         x = np.concatenate([values, np.zeros(len(self.parameters) - self.rank)])
-        lines = [self.linearised(i, record, x) for i, record in enumerate(self.records)]
+        lines = [self.linearise(i, record, x) for i, record in enumerate(self.records)]
+        # Gap and columns are whitened together: one triangular solve.
         rows = [line.weights.whiten(np.concatenate([line.columns, line.gap[..., None]], axis=-1)) for line in lines]
         full = np.zeros((sum(map(len, rows)) + len(self.biases), x.size + 1))
         ends = np.cumsum([0, *map(len, rows)])
         for line, part, at in zip(lines, rows, ends, strict=False):
             full[at : at + len(part), [*line.places, x.size]] = part
         for k, (_, _, sigma) in enumerate(self.biases):
+            # A prior is one more equation, bias / sigma = 0.
             full[ends[-1] + k, x.size - len(self.biases) + k] = 1.0 / sigma
         free = full[:, self.rank : -1]
+        # Momenta and biases are projected out: misfits of base parameters that another estimator found must not depend
+        # on values which it never estimated.
         left = full[:, -1] - free @ np.linalg.lstsq(free, full[:, -1], rcond=None)[0]
         pairs = zip(lines, ends, strict=False)
         return [left[at : at + line.gap.size].reshape(line.gap.shape) for line, at in pairs]
 
-    def offsets(self, record: Record, x: Array) -> Array:
+    def offsets(self, record: MotionRecord, x: Array) -> Array:
         """The biases among unknowns (..., p) as errors of a record's readings (..., ny)."""
         places, sigma = record.deviations()
         full = np.zeros((*x.shape[:-1], sigma.size))
@@ -218,7 +273,7 @@ class InertiaProblem(Problem):
                 full[..., places[name].start + component] = x[..., k]
         return full
 
-    def _bias_columns(self, record: Record, slopes: Array) -> Array:
+    def _bias_columns(self, record: MotionRecord, slopes: Array) -> Array:
         places, _ = record.deviations()
         zero = np.zeros_like(slopes[..., 0])
         columns = [slopes[..., places[name].start + k] if name in places else zero for name, k, _ in self.biases]
@@ -239,11 +294,12 @@ class InertiaProblem(Problem):
         """Of each record: its residuals (T, m) with all unknowns at zero, and derivatives (T m, p)."""
         found, p = [], len(self.parameters)
         for i, record in enumerate(self.records):
-            line = self.linearised(i, record, self.guess)
+            # Weights are frozen at the guess, so that the residuals are exactly linear in the unknowns.
+            line = self.linearise(i, record, self.guess)
             linear = self.equations.linear(record)
             jacobian = np.zeros((linear.known.size, p))
             jacobian[:, line.places] = line.weights.whiten(line.columns)
-            right = line.weights.whiten(self.known_side(linear)[..., None])
+            right = line.weights.whiten(self.compute_known_side(linear)[..., None])
             found.append((-right.reshape(linear.known.shape), jacobian))
         return found
 

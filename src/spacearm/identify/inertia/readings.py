@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known, positive
+from spacearm.checks import array, check_name, positive
 from spacearm.errors import InputError
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.units import ask_about_degrees
@@ -24,7 +24,7 @@ FEWEST = 8
 MOST_WEIGHTS = 100_000_000
 
 
-def turned(quaternion: Array, turn: Array) -> Array:
+def rotate_quaternion(quaternion: Array, turn: Array) -> Array:
     """Quaternions (..., 4) after a further turn (..., 3) in body axes, rad."""
     angle = np.linalg.norm(turn, axis=-1, keepdims=True)
     half = 0.5 * angle
@@ -50,7 +50,7 @@ def attitude_difference(first: Array, second: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class MotionRecord:
     """Readings (..., T, size) by channel; leading axes are repetitions of the same experiment with other noise.
 
     Args:
@@ -88,7 +88,7 @@ class Record:
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():
-            known(name, CHANNELS, "channel", place=self.place)
+            check_name(name, CHANNELS, "channel", place=self.place)
             array(values, repr(name), (..., self.times.size, "n"), finite=False, place=self.place)
 
     @property
@@ -136,23 +136,25 @@ class Record:
             at += size
         return places, np.concatenate(sigmas)
 
-    def moved(self, change: Array) -> Record:
+    def add_errors(self, change: Array) -> MotionRecord:
         """Readings with errors (..., T, ny) added; attitude turns in body axes."""
         places, _ = self.deviations()
         readings = {}
         for name, values in self.readings.items():
             part = change[..., places[name]]
-            readings[name] = turned(values, part) if name == "attitude" else values + part
+            readings[name] = rotate_quaternion(values, part) if name == "attitude" else values + part
         return replace(self, readings=readings)
 
-    def noisy(self, seed: int | Sequence[int] | np.random.Generator, repetitions: int | None = None) -> Record:
+    def add_noise(
+        self, seed: int | Sequence[int] | np.random.Generator, repetitions: int | None = None
+    ) -> MotionRecord:
         """With drawn noise; ``repetitions`` adds a leading axis."""
         rng = np.random.default_rng(seed)
         _, sigma = self.deviations()
         shape = (*(() if repetitions is None else (repetitions,)), self.times.size, sigma.size)
-        return self.moved(rng.normal(size=shape) * sigma)
+        return self.add_errors(rng.normal(size=shape) * sigma)
 
-    def biased(self, sensors: Sequence[Sensor]) -> Record:
+    def add_biases(self, sensors: Sequence[Sensor]) -> MotionRecord:
         """With the sensors' constant biases."""
         places, sigma = self.deviations()
         change = np.zeros(sigma.size)
@@ -162,27 +164,27 @@ class Record:
             own = places[sensor.channel]
             shape = (own.stop - own.start,) if np.ndim(sensor.bias) else ()
             change[own] = array(sensor.bias, f"bias of {sensor.channel!r}", shape, place=self.place)
-        return self.moved(np.broadcast_to(change, (self.times.size, sigma.size)))
+        return self.add_errors(np.broadcast_to(change, (self.times.size, sigma.size)))
 
-    def typical(self) -> Record:
+    def use_typical_noise(self) -> MotionRecord:
         """The same with the noise of typical sensors."""
         return replace(self, sigma=TYPICAL_NOISE)
 
-    def picked(self, index: int) -> Record:
+    def select_repetition(self, index: int) -> MotionRecord:
         """One repetition."""
         return replace(self, readings={name: values[index] for name, values in self.readings.items()})
 
-    def repeated(self, count: int) -> Record:
+    def repeat(self, count: int) -> MotionRecord:
         """The same readings so many times, as a leading axis."""
         return replace(
             self, readings={name: np.broadcast_to(v, (count, *v.shape)) for name, v in self.readings.items()}
         )
 
-    def thinned(self, every: int) -> Record:
+    def thin(self, every: int) -> MotionRecord:
         """Every so-many-th sample."""
-        return self.cut(slice(None, None, every))
+        return self.select_samples(slice(None, None, every))
 
-    def cut(self, rows: slice | npt.NDArray[np.intp]) -> Record:
+    def select_samples(self, rows: slice | npt.NDArray[np.intp]) -> MotionRecord:
         """Some of the samples."""
         return replace(
             self,
@@ -194,7 +196,7 @@ class Record:
             given_impulse=None if self.given_impulse is None else self.given_impulse[rows],
         )
 
-    def segments(self, duration: float) -> tuple[Record, ...]:
+    def split(self, duration: float) -> tuple[MotionRecord, ...]:
         """Pieces of about this length (s), each with a start of its own."""
         positive(duration, "segment", unit="s", place=self.place)
         whole = float(self.times[-1] - self.times[0])
@@ -203,10 +205,10 @@ class Record:
         rows = [np.flatnonzero(place == k) for k in range(count)]
         if count == 1 or min(own.size for own in rows) < FEWEST:
             return (self,)
-        pieces = [replace(self.cut(own), name=f"{self.name} {k + 1}") for k, own in enumerate(rows)]
+        pieces = [replace(self.select_samples(own), name=f"{self.name} {k + 1}") for k, own in enumerate(rows)]
         return (pieces[0], *(replace(piece, known_momentum=None) for piece in pieces[1:]))
 
-    def joined(self, later: Record) -> Record:
+    def append(self, later: MotionRecord) -> MotionRecord:
         """These samples and those of a later part of the same record."""
         if later.times[0] <= self.times[-1]:
             raise InputError(f"begins at {later.times[0]:g} s, before the last sample", place=later.place)
@@ -227,7 +229,7 @@ class Record:
             given_impulse=impulse,
         )
 
-    def for_joints(self, joints: Sequence[int]) -> Record:
+    def keep_joints(self, joints: Sequence[int]) -> MotionRecord:
         """The same readings for a robot in which only these joints are left (the others are frozen)."""
         chosen = list(joints)
         jointwise = ("joint_position", "joint_rate", "joint_acceleration", "torque")

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from spacearm.checks import known
-from spacearm.errors import InputError, at
-from spacearm.identify.inertia.encoders import moving_joints
+from spacearm.checks import check_name
+from spacearm.errors import InputError, error_context
+from spacearm.identify.inertia.encoders import detect_moving_joints
 from spacearm.identify.inertia.experiment import Experiment, wrench_of
-from spacearm.identify.inertia.readings import Record
+from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.measure import files
 from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
@@ -51,7 +51,7 @@ def read_record(
     gaps: Literal["reject", "keep"] = "reject",
     levels: Mapping[str, Column] | None = None,
     estimate_noise: bool = False,
-) -> Record:
+) -> MotionRecord:
     """A measured experiment.
 
     Args:
@@ -68,21 +68,21 @@ def read_record(
     """
     path = Path(path)
     chosen = standard_columns(robot, [sensor.channel for sensor in sensors]) if columns is None else dict(columns)
-    wanted = _wanted(path, robot, chosen, levels or {})
+    wanted = _select_columns(path, robot, chosen, levels or {})
     data = files.read_record(path, wanted, time=time, missing=missing, gaps=gaps)
     readings = {name: data[name] for name in chosen}
     if "attitude" in readings:
         readings["attitude"] = to_quaternions(readings["attitude"], str(path))
     times = data.times
     record = experiment.record(robot, sensors, times - times[0], readings)
-    record = _with_levels(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
+    record = _add_thrusters(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
     if estimate_noise:
         known_noise = numbers_by_channel(sensors, "noise")
         record = set_noise(record, [name for name in readings if name not in known_noise])
     return set_moving(record) if "joint_position" in readings else record
 
 
-def set_noise(record: Record, channels: Sequence[str]) -> Record:
+def set_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
     """With the noise of these channels from the scatter of their readings, over all components together."""
     sigma, doubt = dict(record.sigma), {}
     for name in channels:
@@ -94,19 +94,19 @@ def set_noise(record: Record, channels: Sequence[str]) -> Record:
     return replace(record, sigma=sigma, estimated=doubt)
 
 
-def _wanted(
+def _select_columns(
     path: Path, robot: Robot, chosen: Mapping[str, Column], levels: Mapping[str, Column]
 ) -> dict[str, Column | str]:
     """Columns to read, with the units that they must have."""
     wanted: dict[str, Column | str] = {}
     for name, column in chosen.items():
-        with at("columns", file=path):
-            known(name, CHANNELS, "channel")
+        with error_context("columns", file=path):
+            check_name(name, CHANNELS, "channel")
         size, count = CHANNELS[name].size or robot.n, len(column.names)
         allowed = (4, 3) if name == "attitude" else (size,)
         if count not in allowed:
             raise InputError(f"{name!r} has {count} columns", file=path, place="columns", hint=f"expected {allowed[0]}")
-        expects = [_expected(robot, name, k, column) for k in range(count)]
+        expects = [_expected_unit(robot, name, k, column) for k in range(count)]
         wanted[name] = replace(column, name=column.names, expects=expects)
     for name, column in levels.items():
         if len(column.names) != 1:
@@ -115,15 +115,15 @@ def _wanted(
     return wanted
 
 
-def set_moving(record: Record) -> Record:
+def set_moving(record: MotionRecord) -> MotionRecord:
     """Readings tell which joints move: one without a planned path is not taken as locked."""
-    seen = moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
+    seen = detect_moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
     moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
     commanded = record.joint_acceleration if moving == record.moving else None
     return replace(record, moving=moving, joint_acceleration=commanded)
 
 
-def _with_levels(record: Record, robot: Robot, levels: Mapping[str, Array]) -> Record:
+def _add_thrusters(record: MotionRecord, robot: Robot, levels: Mapping[str, Array]) -> MotionRecord:
     """With thrusters whose levels (T,) hold from sample to sample."""
     parts, edges = dict(record.thrusters), set(record.edges)
     for name, level in levels.items():
@@ -136,7 +136,7 @@ def _with_levels(record: Record, robot: Robot, levels: Mapping[str, Array]) -> R
     return replace(record, thrusters=parts, wrench=total, edges=tuple(sorted(edges)))
 
 
-def _expected(robot: Robot, name: str, k: int, channel: Column) -> str:
+def _expected_unit(robot: Robot, name: str, k: int, channel: Column) -> str:
     """SI unit of a column; quaternions have none, joints that slide have metres."""
     if name == "attitude":
         return "rad" if len(channel.names) == 3 else ""
@@ -148,7 +148,7 @@ def _expected(robot: Robot, name: str, k: int, channel: Column) -> str:
     return unit
 
 
-def write_record(record: Record, robot: Robot, path: str | Path) -> Path:
+def write_record(record: MotionRecord, robot: Robot, path: str | Path) -> Path:
     """A record as CSV in SI units with the standard column names."""
     path = Path(path)
     if path.suffix.lower() != ".csv":

@@ -12,14 +12,16 @@ together.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from spacearm.identify.inertia.identifiability import gauge, not_identifiable
-from spacearm.identify.inertia.problem import InertiaProblem, Linearised
-from spacearm.optimise.estimate import Estimate, Reason
-from spacearm.optimise.information import Information, complement, eliminate, solve_scaled, without
+from spacearm.identify.inertia.problem import InertiaProblem, LinearisedEquations
+from spacearm.optimise.consider import FixedNumber, add_consider_covariance
+from spacearm.optimise.estimate import Estimate, StopReason
+from spacearm.optimise.information import Information, complement, eliminate, remove_directions, solve_scaled
 from spacearm.typing import Array
 
 
@@ -41,21 +43,27 @@ class LinearLeastSquares:
         scale = gauge(problem, problem.base_guess)
         rest = not_identifiable(problem, scale)
         shown = complement(np.concatenate([scale, rest], axis=-1))
-        blocks, right = [], []
+        blocks, right, fixed = [], [], []
         for i, record in enumerate(problem.records):
             linear = problem.equations.linear(record)
-            matrix, known = (linear.matrix @ problem.base_parameters.lift) * sizes, problem.known_side(linear)
+            matrix, known = (linear.matrix @ problem.base_parameters.lift) * sizes, problem.compute_known_side(linear)
+            others = problem.fixed_columns(record, linear)
             if i in problem.unknown_momenta:  # a free constant in these rows: their means say nothing
                 rows = linear.momentum_rows
                 matrix[..., rows, :] -= matrix[..., rows, :].mean(axis=-3, keepdims=True)
                 known = known.copy()
                 known[..., rows] -= known[..., rows].mean(axis=-2, keepdims=True)
+                others[..., rows, :] -= others[..., rows, :].mean(axis=-3, keepdims=True)
+            fixed.append(others.reshape(known.size, -1))
             blocks.append(matrix.reshape(-1, sizes.size))
             right.append(known.ravel())
         stacked, known = np.concatenate(blocks), np.concatenate(right)
         # what the records do not show stays as the robot is given
         guess = problem.base_guess / sizes
         change, spread, left = _fit(stacked @ shown, known - stacked @ guess, self.rank_tolerance)
+        # consider covariance: what one standard deviation of each fixed number does to the values
+        effects = np.linalg.lstsq(stacked @ shown, np.concatenate(fixed), rcond=self.rank_tolerance)[0]
+        spread = spread + effects @ effects.T
         values, covariance = guess + shown @ change, shown @ spread @ shown.T
         still = values - shown @ (shown.T @ values)
         share = (1.0 - np.sum(shown**2, axis=1)) * (1.0 + still @ still)
@@ -69,7 +77,7 @@ class LinearLeastSquares:
             0.5 * float(left @ left),
             "linear least squares",
             seconds=time.perf_counter() - begin,
-            residuals=problem.named(np.split(left, ends)),
+            residuals=problem.rows_by_channel(np.split(left, ends)),
             noise_known=False,
             extra={"not_identifiable": rest},
         )
@@ -111,9 +119,11 @@ class TotalFit:
     converged: bool
     history: Array
     seconds: float
+    exact: Information  # with all fixed numbers exact
+    consider_effects: Mapping[FixedNumber, Array] = field(default_factory=dict)  # of one deviation, on parameters (r,)
 
 
-def not_determined(problem: InertiaProblem) -> Array:
+def find_undetermined(problem: InertiaProblem) -> Array:
     """Directions (r, k) in typical sizes that the records show not at all or too badly, apart from the scale."""
     return not_identifiable(problem, gauge(problem, problem.base_guess), WORST)
 
@@ -133,13 +143,13 @@ def fit_total(
         iterations: at most.
         tolerance: stop when no parameter changes by more than this share of its deviation.
         held: (r, k), orthonormal: directions in typical sizes that are left as they are; found from the records
-            (:func:`not_determined`) when not given.
+            (:func:`find_undetermined`) when not given.
     """
     begin = time.perf_counter()
     rank, sizes = problem.rank, problem.base_sizes
-    rest = not_determined(problem) if held is None else held
+    rest = find_undetermined(problem) if held is None else held
     shown = complement(np.concatenate([gauge(problem, problem.base_guess), rest], axis=-1))
-    search = _Search(problem, shown, problem.base_guess if start is None else start)
+    search = _TotalSearch(problem, shown, problem.base_guess if start is None else start)
     converged, done = False, 0
     while done < iterations and not converged:
         done += 1
@@ -150,9 +160,12 @@ def fit_total(
     unseen = np.concatenate(
         [gauge(problem, x[..., :rank]), np.broadcast_to(rest, (*problem.batch, *rest.shape))], axis=-1
     )
-    matrix = without(eliminate(search.normal, rank), unseen, sizes)
+    matrix = remove_directions(eliminate(search.normal, rank), unseen, sizes)
+    effects = search.fixed_effects(matrix)
+    exact = Information.from_matrix(x[..., :rank], matrix, sizes)
+    widened = add_consider_covariance(matrix, effects)
     return TotalFit(
-        Information.from_matrix(x[..., :rank], matrix, sizes),
+        exact if widened is matrix else Information.from_matrix(x[..., :rank], widened, sizes),
         x[..., rank : x.shape[-1] - nuisances],
         x[..., x.shape[-1] - nuisances :],
         tuple(search.residuals),
@@ -164,10 +177,12 @@ def fit_total(
         converged,
         np.array(search.history),
         time.perf_counter() - begin,
+        exact,
+        dict(zip(problem.fixed_numbers, np.moveaxis(effects, -1, 0), strict=True)),
     )
 
 
-class _Search:
+class _TotalSearch:
     """Gauss-Newton steps on all unknowns and on the errors of all readings."""
 
     def __init__(self, problem: InertiaProblem, shown: Array, start: Array) -> None:
@@ -186,6 +201,18 @@ class _Search:
         self.normal = np.zeros((*problem.batch, size, size))
         self.residuals: list[Array] = []
         self.history: list[float] = []
+        self.cross = np.zeros((*problem.batch, size, len(problem.fixed_numbers)))
+
+    def fixed_effects(self, information: Array) -> Array:
+        """What one standard deviation of each fixed number does to the base parameters (r, k), by their information."""
+        rank, sizes, cross = self.problem.rank, self.problem.base_sizes, self.cross
+        if not cross.shape[-1]:
+            return cross[..., :rank, :]
+        right = cross[:rank]
+        if cross.shape[0] > rank:  # less what initial momenta and biases take up
+            right = right - self.normal[:rank, rank:] @ np.linalg.solve(self.normal[rank:, rank:], cross[rank:])
+        inverse = np.linalg.pinv(information * sizes[:, None] * sizes, rcond=1e-12, hermitian=True)
+        return np.asarray(-sizes[:, None] * (inverse @ (sizes[:, None] * right)))
 
     def cost(self) -> Array:
         """Half the weighted square sum of the reading errors."""
@@ -200,19 +227,21 @@ class _Search:
         self.history.append(float(np.mean(self.cost() + 0.5 * np.sum(prior * x * x, axis=-1))))
         normal = np.zeros((*problem.batch, size, size))
         normal[..., range(size), range(size)] = prior
-        right = -prior * x
-        kept: list[tuple[Linearised, Array, Array]] = []
+        right, cross = -prior * x, np.zeros_like(self.cross)
+        kept: list[tuple[LinearisedEquations, Array, Array]] = []
         for i, record in enumerate(problem.records):
-            line = problem.linearised(i, record.moved(self.errors[i] - problem.offsets(record, x)[..., None, :]), x)
-            last = (line.gap - line.weights.applied(self.errors[i]))[..., None]
-            flat = line.weights.whiten(np.concatenate([line.columns, last], axis=-1))
-            design, white = flat[..., :-1], flat[..., -1]
+            line = problem.linearise(i, record.add_errors(self.errors[i] - problem.offsets(record, x)[..., None, :]), x)
+            last = (line.gap - line.weights.propagate_errors(self.errors[i]))[..., None]
+            flat = line.weights.whiten(np.concatenate([line.columns, line.fixed, last], axis=-1))
+            count = line.columns.shape[-1]
+            design, fixed, white = flat[..., :count], flat[..., count:-1], flat[..., -1]
             turned = np.swapaxes(design, -1, -2)
+            cross[..., line.places, :] += turned @ fixed
             normal[..., line.places[:, None], line.places] += turned @ design
             right[..., line.places] -= (turned @ white[..., None])[..., 0]
             kept.append((line, design, white))
         step = solve_scaled(self.steps.T @ normal @ self.steps, right @ self.steps) @ self.steps.T
-        self.x, self.normal, self.residuals = x + step, normal, []
+        self.x, self.normal, self.cross, self.residuals = x + step, normal, cross, []
         for i, (line, design, white) in enumerate(kept):
             left = white + (design @ step[..., line.places, None])[..., 0]
             self.errors[i] = -line.weights.errors(left)
@@ -235,13 +264,13 @@ class TotalLeastSquares:
             fit.information.covariance,
             float(fit.cost),
             "weighted total least squares",
-            Reason.CONVERGED if fit.converged else Reason.LIMIT,
+            StopReason.CONVERGED if fit.converged else StopReason.LIMIT,
             fit.iterations,
             fit.iterations,
             fit.history,
             fit.seconds,
             fit.information,
-            problem.named(fit.residuals),
-            not problem.assumed_noise,
+            problem.rows_by_channel(fit.residuals),
+            not problem.noise_assumed,
             {"fit": fit},
         )

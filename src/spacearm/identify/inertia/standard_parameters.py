@@ -1,4 +1,16 @@
-"""What is known of every single number: determined by the data, supplied by a prior, or undetermined."""
+"""Every single inertia number with its source: determined by the data, supplied by a prior, or undetermined.
+
+The data determine base parameters: linear combinations of the 10(n + 1) numbers. In scaled unknowns z = (phi - mean) /
+typical size the information ``root @ combine`` is stacked with the prior's rows 1 / sigma and solved by QR (normal
+prior, so this is the posterior mean and covariance). Numbers without a prior get a deviation of a thousand typical
+sizes, for the arithmetic alone.
+
+What is stated are mass, mass centre and tensor about it, which are nonlinear in phi (m, m c, tensor about the frame);
+their deviations come from the Jacobian. A number is determined by the data if null directions, those that change no
+combination which the data show, do not change it by more than the data's own deviation (or 1e-6 of its size). Because
+of the nonlinearity this must hold not only at the estimate but also elsewhere along the null directions. A number that
+is not determined is the prior's if every number that it is coupled with has one, else it is undetermined (NaN).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +38,7 @@ ELSEWHERE = 4.0
 VAGUE = 1e3
 
 
-class Source(StrEnum):
+class ParameterSource(StrEnum):
     """Where a number comes from."""
 
     DATA = "data"
@@ -36,9 +48,9 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Independent normal beliefs about the linear parameters: mean and deviation (10(n + 1)).
+    """Independent normal priors of the linear parameters: mean and standard deviation (10(n + 1)).
 
-    An infinite deviation is no belief, zero is exact knowledge. ``source`` says where it comes from, for the record.
+    An infinite deviation is no prior, zero is exact knowledge. ``source`` names its origin in reports.
     """
 
     mean: Array
@@ -51,13 +63,13 @@ class Prior:
         return tuple(int(place) for place in np.flatnonzero(self.sigma == 0.0))
 
     @classmethod
-    def from_robot(cls, robot: Robot, relative: float = 0.15, source: str = "CAD") -> Prior:
-        """From a drawing: each number is believed to ``relative`` of its typical size."""
+    def from_nominal(cls, robot: Robot, relative: float = 0.15, source: str = "CAD") -> Prior:
+        """From a nominal model: the standard deviation of each number is ``relative`` of its typical size."""
         positive(relative, "relative deviation", place="prior")
         return cls(robot.inertia_parameters.ravel().copy(), relative * typical_sizes(robot), source)
 
     @classmethod
-    def known_bodies(cls, robot: Robot, bodies: Iterable[str], source: str = "known") -> Prior:
+    def from_known_bodies(cls, robot: Robot, bodies: Iterable[str], source: str = "known") -> Prior:
         """These bodies are known exactly, nothing about the others."""
         sigma = np.full(10 * len(robot.bodies), np.inf)
         for name in bodies:
@@ -66,7 +78,7 @@ class Prior:
         return cls(robot.inertia_parameters.ravel().copy(), sigma, source)
 
     @classmethod
-    def known_mass_centre(cls, robot: Robot, body: str, source: str = "known") -> Prior:
+    def from_known_mass_centre(cls, robot: Robot, body: str, source: str = "known") -> Prior:
         """Mass and mass centre of a body are known, its tensor is not."""
         sigma = np.full(10 * len(robot.bodies), np.inf)
         b = robot.body_index(body)
@@ -75,7 +87,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class StandardParameter:
     """One of the 10(n + 1) numbers in the form of the tables (mass, mass centre, tensor about it)."""
 
     body: str
@@ -83,14 +95,14 @@ class Number:
     unit: str
     value: float  # NaN where undetermined
     std: float
-    source: Source
+    source: ParameterSource
     null_share: float
 
     @property
     def text(self) -> str:
-        if self.source is Source.UNDETERMINED:
+        if self.source is ParameterSource.UNDETERMINED:
             return f"{self.symbol}({self.body}): undetermined"
-        how = "by the data" if self.source is Source.DATA else "supplied by the prior"
+        how = "by the data" if self.source is ParameterSource.DATA else "supplied by the prior"
         return f"{self.symbol}({self.body}) = {self.value:.6g} +- {self.std:.2g} {self.unit} ({how})"
 
 
@@ -106,29 +118,29 @@ class StandardParameters:
     inertia: Array
     covariance: Array
     null: Array
-    numbers: tuple[Number, ...]
+    numbers: tuple[StandardParameter, ...]
     prior: Prior | None
 
-    def number(self, body: str, symbol: str) -> Number:
+    def number(self, body: str, symbol: str) -> StandardParameter:
         return next(n for n in self.numbers if n.body == body and n.symbol == symbol)
 
-    def at(self, inertia: Array) -> StandardParameters:
+    def with_inertia(self, inertia: Array) -> StandardParameters:
         """The same origins and deviations with other inertias (10(n + 1)) that the data fit as well."""
         plain = plain_of(inertia.reshape(-1, 10)).ravel()
         numbers = [
-            n if n.source is Source.UNDETERMINED else replace(n, value=float(value))
+            n if n.source is ParameterSource.UNDETERMINED else replace(n, value=float(value))
             for n, value in zip(self.numbers, plain, strict=True)
         ]
         return replace(self, inertia=inertia, numbers=tuple(numbers))
 
     def counts(self) -> dict[str, int]:
-        return {source.value: sum(n.source is source for n in self.numbers) for source in Source}
+        return {source.value: sum(n.source is source for n in self.numbers) for source in ParameterSource}
 
 
 def standard_parameters(
     information: Information, robot: Robot, prior: Prior | None = None, base: BaseParameters | None = None
 ) -> StandardParameters:
-    """Combine what data say about base parameters with a prior about single numbers.
+    """Combine the data's information about base parameters with a prior of single numbers.
 
     Args:
         information: of one repetition.
@@ -140,18 +152,21 @@ def standard_parameters(
     scale = typical_sizes(robot)
     guess = robot.inertia_parameters.ravel() if prior is None else prior.mean
     belief = np.full(size, np.inf) if prior is None else prior.sigma
+    # Exactly known numbers are no unknowns; a zero deviation would be an infinite weight.
     free = np.flatnonzero(belief > 0)
     if free.size == 0:
         raise InputError("everything is known already", place="prior")
     rows = information.root @ combine[:, free] * scale[free]
     right = information.root @ (information.values - combine @ guess)
-    # directions that nothing shows: neither the data nor, where there is one, the prior
-    seen = information.vectors[:, information.seen] / information.sizes[:, None]
+    # Null directions of the data alone; where there is a prior, it decides them.
+    seen = information.vectors[:, information.identifiable] / information.sizes[:, None]
     null = _null_space(combine[:, free] * scale[free], seen)
     doubt = np.where(np.isfinite(belief[free]), belief[free] / scale[free], VAGUE)
     stacked = np.concatenate([rows, np.diag(1.0 / doubt)])
+    # QR and not normal equations: weights range from vague priors to precise data over many decades.
     q, r = np.linalg.qr(stacked)
     shift = np.linalg.solve(r, q.T @ np.concatenate([right, np.zeros(free.size)]))
+    # Half of the covariance: its product with its transpose cannot become indefinite by rounding.
     inverse = np.linalg.inv(r)
     inertia = guess.copy()
     inertia[free] += shift * scale[free]
@@ -168,9 +183,12 @@ def standard_parameters(
         block = slice(10 * b, 10 * b + 10)
         plain, slope = plain_of(inertia[block]), plain_jacobian(inertia[block])
         elsewhere = np.stack([plain_jacobian(place[block]) for place in places])  # (places, 10, 10)
+        # First index: the estimate itself, then the places along the null directions.
         told = np.linalg.norm(elsewhere @ by_data[block], axis=-1)  # (places, 10) deviations by the data
         untold = np.linalg.norm(elsewhere @ full_null[block], axis=-1)  # if nulls were unknown by a typical size
         size_of = np.linalg.norm(elsewhere * scale[block], axis=-1)
+        # Away from the estimate the bound is wider: there a number that is zero but for noise is divided by a smaller
+        # mass.
         told_there = np.where(np.arange(len(places))[:, None] > 0, ELSEWHERE, 1.0) * told
         determined = np.all(untold <= np.maximum(told_there, NULL_SHARE * size_of), axis=0)
         for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
@@ -178,30 +196,36 @@ def standard_parameters(
             gradient[block] = slope[k]
             share = _share(gradient, scale, free, null)
             std = _deviation(gradient, covariance)
+            # Prior deviation of this number by itself, to compare with what the data add.
             touched = np.abs(gradient) > 0
             before = float(np.sqrt(np.sum((gradient[touched] * belief[touched]) ** 2)))
             if not np.any(belief[touched] > 0):
-                source, std = Source.PRIOR, 0.0  # known exactly beforehand
+                source, std = ParameterSource.PRIOR, 0.0  # known exactly beforehand
             elif determined[k]:
-                # unless the data tell less than was known before, or less than the number's size
-                source, std = Source.DATA, float(np.hypot(told[0, k], untold[0, k]))
+                # Unless the data are less precise than the prior, or than the number's own size.
+                source, std = ParameterSource.DATA, float(np.hypot(told[0, k], untold[0, k]))
                 weak = told[0, k] > size_of[0, k]
                 if told[0, k] > before or (weak and np.isfinite(before)):
-                    source, std = Source.PRIOR, _deviation(gradient, covariance)
+                    source, std = ParameterSource.PRIOR, _deviation(gradient, covariance)
                 elif weak:
-                    source = Source.UNDETERMINED
+                    source = ParameterSource.UNDETERMINED
             else:
-                source = Source.UNDETERMINED if np.any(vague & _reach(full_null, gradient)) else Source.PRIOR
+                source = (
+                    ParameterSource.UNDETERMINED
+                    if np.any(vague & _coupled_parameters(full_null, gradient))
+                    else ParameterSource.PRIOR
+                )
             value = float(plain[k])
-            if source is Source.UNDETERMINED:
+            if source is ParameterSource.UNDETERMINED:
                 value, std = float("nan"), float("inf")
-            numbers.append(Number(body.name, symbol, unit, value, std, source, share))
+            numbers.append(StandardParameter(body.name, symbol, unit, value, std, source, share))
     return StandardParameters(robot, inertia, covariance, full_null, tuple(numbers), prior)
 
 
 def _null_space(combine: Array, seen: Array) -> Array:
     """Scaled directions (free, k) that change none of the combinations that the data see."""
     rows = seen.T @ combine
+    # Rows of unit length: combinations of every unit count alike for the rank.
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     _, s, v = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
     rank = int(np.sum(s > 1e-9 * s[0])) if s.size else 0
@@ -234,7 +258,7 @@ def _share(gradient: Array, scale: Array, free: npt.NDArray[np.intp], null: Arra
     return float(np.linalg.norm(null.T @ scaled)) / length if length > 0 and null.size else 0.0
 
 
-def _reach(null: Array, gradient: Array) -> Array:
+def _coupled_parameters(null: Array, gradient: Array) -> Array:
     """Parameters that move along with this number in some null direction."""
     weights = null @ (null.T @ gradient)
     return np.asarray(np.abs(weights) > 1e-9 * max(float(np.abs(weights).max()), 1e-300))

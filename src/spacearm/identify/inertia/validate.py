@@ -17,11 +17,11 @@ import numpy.typing as npt
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
-from spacearm.identify.inertia.consistent import possible
+from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.experiment import EXACT, Experiment, at_times
+from spacearm.identify.inertia.experiment import EXACT, Experiment, sample_states
 from spacearm.identify.inertia.inertia_parameters import Label, labels
-from spacearm.identify.inertia.readings import Record, attitude_difference
+from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
 from spacearm.measure.sensors import shared_period
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
@@ -31,7 +31,7 @@ from spacearm.typing import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Torque:
+class SineTorque:
     """Drive torque (N m) or force (N) of a joint: ``amplitude * sin(frequency t + phase)``."""
 
     joint: str
@@ -40,12 +40,12 @@ class Torque:
     phase: float = 0.0
 
 
-def _sine(torque: Torque, t: Array) -> Array:
+def _sine(torque: SineTorque, t: Array) -> Array:
     return np.asarray(torque.amplitude * np.sin(torque.frequency * t + torque.phase))
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class ModelComparison:
     """Differences of two models over time under the same torques."""
 
     times: Array
@@ -62,7 +62,7 @@ class Comparison:
         return {name: float(value) for name, value in self.largest_each().items()}
 
 
-def _forces(robot: Robot, torques: Sequence[Torque], duration: float) -> dict[str, Signal]:
+def _forces(robot: Robot, torques: Sequence[SineTorque], duration: float) -> dict[str, Signal]:
     forces = {}
     for torque in torques:
         robot.joint(torque.joint)
@@ -70,41 +70,47 @@ def _forces(robot: Robot, torques: Sequence[Torque], duration: float) -> dict[st
     return forces
 
 
-def _compared(times: Array, real: Array, other: Array, n: int) -> Comparison:
+def _compare_states(times: Array, real: Array, other: Array, n: int) -> ModelComparison:
     """Of states (..., 13 + 2 n)."""
     joints = Layout(n).joints
     turned = attitude_difference(real[..., QUATERNION], other[..., QUATERNION])
-    return Comparison(times, other[..., :3] - real[..., :3], turned, other[..., joints] - real[..., joints])
+    return ModelComparison(times, other[..., :3] - real[..., :3], turned, other[..., joints] - real[..., joints])
 
 
 def compare_models(
     robot: Robot,
     identified: Array,
-    torques: Sequence[Torque],
+    torques: Sequence[SineTorque],
     duration: float,
     configuration: npt.ArrayLike | str,
     *,
     samples: int = 201,
     method: Dopri853 = EXACT,
-) -> Comparison:
+) -> ModelComparison:
     """Real and identified inertias (10(n + 1)) under the same torques from rest."""
     times = np.linspace(0.0, duration, samples)
     joints = robot.configuration(configuration) if isinstance(configuration, str) else np.asarray(configuration)
     start = State.at_rest(robot, configuration, position=-mechanics_of(robot).centre_of_mass(joints))
     phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
     real, other = (
-        at_times(simulate(robot, start, phase, sample=times, method=method, overrides=overrides), times)
+        sample_states(simulate(robot, start, phase, sample=times, method=method, overrides=overrides), times)
         for overrides in (None, {"inertia": np.asarray(identified).ravel()})
     )
-    return _compared(times, real, other, robot.n)
+    return _compare_states(times, real, other, robot.n)
 
 
 def largest_differences(
-    real: Robot, other: Robot, torques: Sequence[Torque], duration: float, starts: npt.ArrayLike, *, samples: int = 41
+    real: Robot,
+    other: Robot,
+    torques: Sequence[SineTorque],
+    duration: float,
+    starts: npt.ArrayLike,
+    *,
+    samples: int = 41,
 ) -> dict[str, Array]:
     """Largest difference of two robots' motions from rest at many start configurations (B, n): name to (B,).
 
-    The names are those of :meth:`Comparison.largest`. The robots may differ in geometry, too.
+    The names are those of :meth:`ModelComparison.largest`. The robots may differ in geometry, too.
     """
     times = np.linspace(0.0, duration, samples)
     phase = Phase(duration, forces=_forces(real, torques, duration), limits="ignore")
@@ -118,11 +124,11 @@ def largest_differences(
         ).states
         for robot in (real, other)
     )
-    return _compared(times, first, second, real.n).largest_each()
+    return _compare_states(times, first, second, real.n).largest_each()
 
 
 @dataclass(frozen=True, slots=True)
-class HoldOut:
+class HoldOutError:
     """Prediction error of an experiment that was not used: root mean square over samples."""
 
     experiment: str
@@ -130,21 +136,24 @@ class HoldOut:
     base_rate: float  # rad/s
 
 
-def hold_out(robot: Robot, identified: Array, experiment: Experiment, sensors: Sequence[Sensor]) -> HoldOut:
+def predict_held_out(
+    robot: Robot, identified: Array, experiment: Experiment, sensors: Sequence[Sensor]
+) -> HoldOutError:
     """How well the identified inertias predict the base's motion in an experiment that did not serve to find them."""
     times = np.arange(0.0, experiment.duration * (1 + 1e-12), shared_period(sensors))
     columns = Layout(robot.n).base_velocity
     first, second = (
-        at_times(experiment.run(robot, times, inertia=inertia), times)[:, columns] for inertia in (None, identified)
+        sample_states(experiment.run(robot, times, inertia=inertia), times)[:, columns]
+        for inertia in (None, identified)
     )
-    return HoldOut(experiment.name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
+    return HoldOutError(experiment.name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
 
 
 def _rms(gap: Array) -> float:
     return float(np.sqrt(np.mean(np.sum(gap**2, axis=-1))))
 
 
-def hold_out_record(robot: Robot, identified: Array, record: Record) -> HoldOut:
+def hold_out_record(robot: Robot, identified: Array, record: MotionRecord) -> HoldOutError:
     """The same for a measured experiment: how far its readings are from what momentum asks with these inertias.
 
     Velocity and rate of the base follow at each sample from the measured configuration, joint rates and impulse; the
@@ -162,10 +171,10 @@ def hold_out_record(robot: Robot, identified: Array, record: Record) -> HoldOut:
         unit = np.linalg.solve(base, np.broadcast_to(np.eye(6), base.shape))
         start = np.linalg.lstsq(unit.reshape(-1, 6), change.reshape(-1), rcond=None)[0]
         change = change - unit @ start
-    return HoldOut(record.name, _rms(change[:, :3]), _rms(change[:, 3:]))
+    return HoldOutError(record.name, _rms(change[:, :3]), _rms(change[:, 3:]))
 
 
-def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
+def indistinguishable_robot(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
     """Inertias (10(n + 1)) of another robot that moves exactly alike: only null directions differ.
 
     One null direction after the other is followed, up to ``fraction`` of the step at which a body would stop being
@@ -189,11 +198,11 @@ def null_twin(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:
 
 
 def _all_possible(inertia: Array) -> bool:
-    return all(possible(row) for row in inertia.reshape(-1, 10))
+    return all(is_possible(row) for row in inertia.reshape(-1, 10))
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
+class MomentumSensitivity:
     """Largest size over the record of the derivative of (P, L) by every linear parameter, (6, 10(n + 1)).
 
     ``floor`` (10(n + 1)): the change of a parameter whose effect is as large as the noise of one sample; infinite where
@@ -206,7 +215,7 @@ class Sensitivity:
     rate_bound: float
 
 
-def sensitivity(robot: Robot, record: Record, noise: Array | None = None) -> Sensitivity:
+def momentum_sensitivity(robot: Robot, record: MotionRecord, noise: Array | None = None) -> MomentumSensitivity:
     """Of a record; ``noise`` (6,) is the deviation of the momentum of one sample, for the floor."""
     linear = Equations(robot, ("momentum",)).linear(record)
     largest = np.abs(linear.matrix).max(axis=0)
@@ -214,4 +223,4 @@ def sensitivity(robot: Robot, record: Record, noise: Array | None = None) -> Sen
     with np.errstate(divide="ignore"):
         floor = 1.0 / np.max(largest / scale[:, None], axis=0)
     spin = np.linalg.norm(record.channel("rate"), axis=-1).max()
-    return Sensitivity(labels(robot), largest, floor, float(spin))
+    return MomentumSensitivity(labels(robot), largest, floor, float(spin))

@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import impossible_bodies
-from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
+from spacearm.identify.inertia.standard_parameters import ParameterSource, StandardParameters
 from spacearm.model import Robot, save
 from spacearm.model.files import file_format, robot_text
 from spacearm.typing import Array
@@ -32,15 +32,15 @@ def provenance(known: StandardParameters, records: Sequence[str] = (), method: s
         *base_parameters(known.robot).passes,
     ]
     for number in known.numbers:
-        if number.source is Source.UNDETERMINED:
+        if number.source is ParameterSource.UNDETERMINED:
             lines.append(f"{number.body}.{number.symbol}: undetermined")
         else:
-            what = "data" if number.source is Source.DATA else "prior"
+            what = "data" if number.source is ParameterSource.DATA else "prior"
             lines.append(f"{number.body}.{number.symbol}: {what}, standard deviation {number.std:.3g} {number.unit}")
     return lines
 
 
-def identified_robot(known: StandardParameters, inertia: Array | None = None, name: str | None = None) -> Robot:
+def build_identified_robot(known: StandardParameters, inertia: Array | None = None, name: str | None = None) -> Robot:
     """The robot with identified inertias; impossible bodies are an error (use the consistent estimator)."""
     rows = np.asarray(known.inertia if inertia is None else inertia).reshape(-1, 10)
     for body, why in impossible_bodies(known.robot, rows).items():
@@ -62,13 +62,13 @@ def save_identified(
     method: str = "",
 ) -> Path:
     """Write the robot (TOML, URDF or MJCF by the file's ending) with its provenance as leading comments."""
-    robot = identified_robot(known, inertia)
+    robot = build_identified_robot(known, inertia)
     return save(robot, path, comments=provenance(known, records, method))
 
 
-def identified_text(
+def format_identified_robot(
     known: StandardParameters, name: str, *, inertia: Array | None = None, records: Sequence[str] = (), method: str = ""
 ) -> str:
     """What :func:`save_identified` would write into a file of this name."""
-    robot = identified_robot(known, inertia)
+    robot = build_identified_robot(known, inertia)
     return robot_text(robot, file_format(name), provenance(known, records, method))

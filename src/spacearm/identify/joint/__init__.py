@@ -1,12 +1,13 @@
 """Flexible joints: stiffness, damping, motor inertia and start offset from measured motion, with their uncertainty.
 
-The way of the data: sensors (:class:`Chain`, Eq. 21 of Wojtunik 2023) or a twin experiment (:func:`twin`,
-:func:`observe`) give a :class:`JointTest`; :func:`identify_joints` makes a :class:`JointFit` of one or several tests;
-:func:`profile_likelihood`, :func:`sample_posterior`, :func:`select_law`, :func:`frequency_response` and
-:func:`hold_out` say what it is worth. ``fit.robot()`` is the robot with the identified joint.
+Data flow: sensors (:class:`MeasurementChain`, Eq. 21 of Wojtunik 2023) or a reference simulation
+(:func:`simulate_reference`, :func:`observe`) give a :class:`JointTest`; :func:`identify_joints` makes a
+:class:`JointFit` of one or several tests; :func:`profile_likelihood`, :func:`sample_posterior`, :func:`select_law`,
+:func:`frequency_response` and :func:`hold_out` assess it. ``fit.robot()`` is the robot with the identified
+joint.
 """
 
-from spacearm.identify.joint.flexible_joints import with_gear
+from spacearm.identify.joint.flexible_joints import change_gear
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
@@ -15,27 +16,27 @@ from spacearm.identify.joint.identify import (
     profile_likelihood,
     sample_posterior,
 )
-from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import JointTest, joint_test_from_record, joint_test_from_vision
-from spacearm.identify.joint.measurement_chain import Chain
+from spacearm.identify.joint.measurement_chain import MeasurementChain
 from spacearm.identify.joint.prediction import FrequencyResponse, frequency_response, hold_out
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.joint.sampling import early
+from spacearm.identify.joint.reference_simulation import ReferenceReadings, observe, simulate_reference
+from spacearm.identify.joint.sampling import weight_early_samples
 from spacearm.identify.joint.select import Selection, select_law
-from spacearm.identify.joint.twin import Truth, observe, twin
 
 __all__ = [
-    "Chain",
     "DataWarning",
     "FrequencyResponse",
     "IdentifiabilityWarning",
     "JointFit",
+    "JointLaw",
     "JointProblem",
     "JointTest",
-    "Law",
+    "MeasurementChain",
+    "ReferenceReadings",
     "Selection",
-    "Truth",
-    "early",
+    "change_gear",
     "frequency_response",
     "hold_out",
     "identify_joints",
@@ -45,6 +46,6 @@ __all__ = [
     "profile_likelihood",
     "sample_posterior",
     "select_law",
-    "twin",
-    "with_gear",
+    "simulate_reference",
+    "weight_early_samples",
 ]

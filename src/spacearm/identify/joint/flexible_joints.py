@@ -1,6 +1,7 @@
-"""Flexible joints of a robot: which there are, the two forms of their motors, writing found values back; small motions.
+"""Flexible joints of a robot: a list of them, changes of gear and values, and the linear model about a rest position.
 
-Small motions are about a configuration at rest: mass matrix of what is free, natural frequencies, responses.
+The linear model is M x'' + D x' + K x = f with x = (links, motors). The free base is eliminated by the Schur complement
+of the mass matrix, i.e. by zero total momentum, which gives natural frequencies and frequency responses.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known
+from spacearm.checks import array, check_name
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -71,11 +72,11 @@ def flexible_joints(robot: Robot, names: Sequence[str] | None = None) -> tuple[F
             hint="give a joint a rotor and a transmission, or use spacearm.model.edit.flexible",
         )
     for name in names or ():
-        known(name, found, "flexible joint", place=f"robot {robot.name!r}")
+        check_name(name, found, "flexible joint", place=f"robot {robot.name!r}")
     return tuple(found[name] for name in (names or found))
 
 
-def with_gear(robot: Robot, ratio: float, joint: str | None = None) -> Robot:
+def change_gear(robot: Robot, ratio: float, joint: str | None = None) -> Robot:
     """The same motor inertia on the load side behind another gear; ratio 1 is the paper's slow motor (Eqs. 9 to 20).
 
     A motor of load-side inertia I turning ``ratio`` times as fast couples to the bodies around it with I / ratio, and
@@ -91,7 +92,7 @@ def with_gear(robot: Robot, ratio: float, joint: str | None = None) -> Robot:
     return robot.replace(joints=tuple(joints))
 
 
-def with_values(robot: Robot, values: Mapping[str, Mapping[str, float]]) -> Robot:
+def write_joint_values(robot: Robot, values: Mapping[str, Mapping[str, float]]) -> Robot:
     """The robot with found values, ``values[joint][parameter]``, written into its joints.
 
     Motor inertia, stiffness and damping go into rotor and coupling; viscous and Coulomb friction of the motor into the
@@ -118,7 +119,7 @@ def with_values(robot: Robot, values: Mapping[str, Mapping[str, float]]) -> Robo
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearModel:
     """``mass x'' + damping x' + stiffness x = force`` with x = (links, motors) of the flexible joints, base eliminated.
 
     The base floats freely: its motion follows from zero momentum. All other joints are held.
@@ -166,7 +167,9 @@ def _mechanics(robot: Robot) -> Mechanics:
     return Mechanics(robot)
 
 
-def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[str, float]] | None = None) -> Linear:
+def linearise(
+    robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[str, float]] | None = None
+) -> LinearModel:
     """The robot about a configuration (n, rad) at rest, with its own joint values or ``values[joint][parameter]``."""
     configuration = array(joints, "joints", (robot.n,), place="linearise")
     flexible = flexible_joints(robot)
@@ -177,12 +180,14 @@ def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[
     inertias = np.array([rotors[i] for i in sorted(rotors)])
     full = mechanics.evaluate(mechanics.kernel("mass_matrix"), joints=configuration, rotor=inertias)["mass_matrix"]
     chosen = [6 + f.link for f in flexible] + [6 + f.motor for f in flexible]
+    # Schur complement: the base takes whatever acceleration keeps the total momentum at zero.
     across = full[:6, chosen]
     mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(full[:6, :6], across)
     n = len(flexible)
     stiffness, damping = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, 2 * n))
     for i, (f, one) in enumerate(zip(flexible, own, strict=True)):
         lever = np.zeros(2 * n)
+        # Deflection = lever . x; spring and damper act along it, so K and D are sums of dyads.
         lever[i], lever[n + i] = 1.0, -f.ratio
         stiffness += one["stiffness"] * np.outer(lever, lever)
         damping += one["damping"] * np.outer(lever, lever)
@@ -190,4 +195,4 @@ def linearise(robot: Robot, joints: npt.ArrayLike, values: Mapping[str, Mapping[
             joint = robot.joints[index]
             damping[place, place] += one.get("motor_damping", joint.damping) if place >= n else joint.damping
             stiffness[place, place] += 0.0 if joint.spring is None else joint.spring.stiffness
-    return Linear(tuple(f.name for f in flexible), mass, damping, stiffness)
+    return LinearModel(tuple(f.name for f in flexible), mass, damping, stiffness)

@@ -1,11 +1,18 @@
-"""The forward model of a test: its equations as a program with exact derivatives, and one motion of it, fast.
+"""The forward model of a test: equations of motion as a program with exact derivatives, and one fast run of it.
 
-Joints whose motion is measured are inputs, not states; the base and the flexible links are free, and so are the motors
+Joints whose motion was measured are inputs, not states; the base and the flexible links are free, and so are the motors
 when their torque is given. The state is (free joints, base velocity 6, rates of the free joints, bristles, base
-velocity of the rigid reference, base position 3 and quaternion 4 when wanted); base velocities are in base axes.
+velocity of the rigid reference, base position 3 and quaternion 4 when wanted). Base velocities are linear and angular
+in base axes, the position is in world axes, quaternions are scalar first; rad, m, s, N m.
 
-A motion is the engine's adaptive loop on this room's own kernels, without any ceremony. The exact derivatives are
-integrated together with the motion, under the same error control.
+Method: hybrid dynamics (Featherstone, Rigid Body Dynamics Algorithms, 2008, chapter 9) with accelerations given for
+prescribed joints and forces for free ones; reactions of prescribed motors are the torques that hold them on their
+paths. The tangents dx/dp of parameters and start values are integrated with the state as one vector (forward
+sensitivity equations), by automatic differentiation of the right-hand side, under the same step-size control, so that
+residuals and their derivatives belong to the same discretisation to within the tolerance.
+
+The engine's adaptive loop runs on the kernels of this module: no events, no friction with sticking, no controllers. A
+motion that cannot be followed gives NaN, and budgets of work bound what a search may spend on stiff candidates.
 """
 
 from __future__ import annotations
@@ -21,16 +28,17 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import one_of, rising
+from spacearm.checks import check_increasing, one_of
 from spacearm.engine import Kernel
-from spacearm.engine.phase import make_stage, make_system, run_stage
+from spacearm.engine.phase import make_solver_phase, make_system, run_solver_phase
 from spacearm.engine.signals import merge
-from spacearm.engine.solver import Options, Reason
+from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError
+from spacearm.identify.inertia.inertia_parameters import labels
 from spacearm.identify.joint.flexible_joints import FlexibleJoint, flexible_joints
-from spacearm.identify.joint.laws import Law, torques
+from spacearm.identify.joint.laws import JointLaw, torques
 from spacearm.mechanics.dynamics import hybrid_dynamics
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX, quaternion_rate, rotation_matrix
@@ -45,7 +53,7 @@ Drive = Literal["motor_angle", "torque", "rigid_torque"]
 
 @dataclass(frozen=True)
 class Setup:
-    """What is given and what is free.
+    """Which joints are given, which are free, and which laws act: everything that decides the compiled equations.
 
     Args:
         drive: ``motor_angle``: the measured motor angle is prescribed (sound whatever moves the motor);
@@ -55,13 +63,15 @@ class Setup:
         pose: keep the base's position and attitude.
         reference_inertia: load-side motor inertia (kg m2) in the rigid robot of ``rigid_torque``; None: that of the
             candidate.
+        inertias: the bodies' inertias, ten of each, are parameters too, after the others.
     """
 
     robot: Robot
     drive: Drive = "motor_angle"
-    law: Law = field(default_factory=Law)
+    law: JointLaw = field(default_factory=JointLaw)
     pose: bool = False
     reference_inertia: float | None = None
+    inertias: bool = False
 
     def __post_init__(self) -> None:
         one_of(self.drive, get_args(Drive), "drive", place="set-up")
@@ -87,7 +97,8 @@ class Setup:
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """``<joint>.<parameter>`` of all flexible joints, in the order of the program."""
-        return tuple(f"{f.name}.{name}" for f in self.flexible for name in self.law.parameters)
+        own = tuple(f"{f.name}.{name}" for f in self.flexible for name in self.law.parameters)
+        return (*own, *(label.text for label in labels(self.robot))) if self.inertias else own
 
     @cached_property
     def directions(self) -> tuple[str, ...]:
@@ -132,13 +143,16 @@ def _model(setup: Setup) -> _Model:
         "parameters": ca.SX.sym("parameters", len(setup.parameters)),
     }
     state = {name: inputs["state"][place] for name, place in setup.places.items()}
-    inertia = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
+    # Numbers are folded into the code, which makes it short; as inputs they can be varied.
+    fixed = ca.SX(ca.DM(robot.inertia_parameters.ravel()))
+    inertia = inputs["parameters"][-fixed.numel() :] if setup.inertias else fixed
     own = [
         {name: inputs["parameters"][i * len(law.parameters) + k] for k, name in enumerate(law.parameters)}
         for i in range(count)
     ]
+    # Inertia is identified on the load side; the rotor's own is smaller by the gear ratio squared.
     rotor = _rotors(robot, {f.motor: own[i]["motor_inertia"] / f.gear**2 for i, f in enumerate(setup.flexible)})
-    q, rates, given = _on_paths(setup, inputs, setup.free)
+    q, rates, given = _joint_motion(setup, inputs, setup.free)
     for k, joint in enumerate(setup.free):
         q[joint], rates[joint] = state["joints"][k], state["velocity"][6 + k]
     applied, reference_rate = ca.SX.zeros(count), ca.SX(0, 1)
@@ -147,8 +161,10 @@ def _model(setup: Setup) -> _Model:
     elif setup.drive == "rigid_torque":
         reference_rate, applied = _rigid_reference(setup, tree, inputs, state["reference"], inertia, rotor)
     force, bristle_rates = _forces(setup, own, q, rates, state["bristles"], applied)
+    # Mode 1: acceleration given, force unknown; mode 0: force given, acceleration unknown.
     mode = [0.0] * 6 + [0.0 if joint in setup.free else 1.0 for joint in range(robot.n)]
     velocity = ca.vertcat(state["velocity"][:6], rates)
+    # No external wrenches: the robot floats freely.
     none = [None] * tree.bodies
     hybrid = hybrid_dynamics(tree, q, velocity, force, given, ca.SX(ca.DM(mode)), inertia, rotor, [*none])
     pieces = [
@@ -161,12 +177,13 @@ def _model(setup: Setup) -> _Model:
     if setup.pose:
         pieces.append(rotation_matrix(state["quaternion"]) @ state["velocity"][:3])
         pieces.append(quaternion_rate(state["quaternion"], state["velocity"][3:6]))
+    # A prescribed motor's torque is its constraint reaction: a prediction that a torque sensor is compared with.
     if setup.drive == "motor_angle":
         applied = ca.vertcat(*(hybrid.reaction[6 + f.motor] for f in setup.flexible))
     return _Model(inputs, ca.densify(ca.vertcat(*pieces)), ca.densify(applied))
 
 
-def _on_paths(setup: Setup, inputs: dict[str, SX], free: Sequence[int] = ()) -> tuple[SX, SX, SX]:
+def _joint_motion(setup: Setup, inputs: dict[str, SX], free: Sequence[int] = ()) -> tuple[SX, SX, SX]:
     """Joints' positions, rates and accelerations (6 + n) on their measured paths; zero where they are free."""
     n = setup.robot.n
     q, rates, given = ca.SX.zeros(n), ca.SX.zeros(n), ca.SX.zeros(6 + n)
@@ -190,6 +207,7 @@ def _forces(setup: Setup, own: list[dict[str, SX]], q: SX, rates: SX, bristles: 
     bristle_rates: list[SX] = []
     each = len(law.bristles)
     for i, f in enumerate(setup.flexible):
+        # A transmission with ratio r: its torque acts on the link as it is, on the motor as -r times it (virtual work).
         deflection = q[f.link] - f.ratio * q[f.motor] - f.rest
         turning = rates[f.link] - f.ratio * rates[f.motor]
         inside = torques(law, own[i], deflection, turning, rates[f.motor], bristles[i * each : (i + 1) * each])
@@ -210,16 +228,19 @@ def _rigid_reference(
 ) -> tuple[SX, SX]:
     """Base acceleration of the rigid robot on the measured paths, and the torques at its motors."""
     robot, n = setup.robot, setup.robot.n
-    q, rates, given = _on_paths(setup, inputs)
+    # All joints on their measured paths, the motors too: nothing is free but the base.
+    q, rates, given = _joint_motion(setup, inputs)
     for f in setup.flexible:
         q[f.link] = f.ratio * q[f.motor] + f.rest
         rates[f.link] = f.ratio * rates[f.motor]
         given[6 + f.link] = f.ratio * given[6 + f.motor]
+    # The paper computes the torque once with an assumed inertia; else the candidate's own is used.
     if setup.reference_inertia is not None:
         rotor = _rotors(robot, {f.motor: ca.SX(setup.reference_inertia / f.gear**2) for f in setup.flexible})
     mode = ca.SX(ca.DM([0.0] * 6 + [1.0] * n))
     none = [None] * tree.bodies
     rigid = hybrid_dynamics(tree, q, ca.vertcat(base, rates), ca.SX.zeros(6 + n), given, mode, inertia, rotor, [*none])
+    # The link moves rigidly with its motor, so its reaction counts at the motor with the ratio (virtual work).
     torque = [rigid.reaction[6 + f.motor] + f.ratio * rigid.reaction[6 + f.link] for f in setup.flexible]
     return rigid.acceleration[:6], ca.vertcat(*torque)
 
@@ -245,13 +266,16 @@ def programs(setup: Setup) -> Programs:
     model = _model(setup)
     many, size = len(setup.directions), setup.size
     moved = ca.SX.sym("moved", size, many)
+    # A parameter moves the rate directly (seed 1) and through the state; start values only through the state.
     seeds = np.zeros((len(setup.parameters), many))
     seeds[:, : len(setup.parameters)] = np.eye(len(setup.parameters))
     point = ca.vertcat(model.inputs["state"], model.inputs["parameters"])
     along = ca.vertcat(moved, ca.SX(ca.DM(seeds)))
+    # One forward-mode sweep for all directions: d(rate) = df/dx dx/dp + df/dp.
     d_rate = ca.jtimes(model.rate, point, along)
     d_torque = ca.jtimes(model.torque, point, along)
     given = ca.vertcat(*(model.inputs[name] for name in ("state", "path", "torque")))
+    # The tangents are part of the integrated vector: column by column behind the state.
     full = {**model.inputs, "state": ca.vertcat(model.inputs["state"], ca.vec(moved))}
 
     def kernel(name: str, inputs: dict[str, SX], output: SX) -> Kernel:
@@ -280,22 +304,23 @@ LEAST_WORK, WORK_PER_SAMPLE, WORK_PER_MOTION = 6e7, 2e4, 1.2e4
 
 
 @dataclass
-class Work:
-    """What is left of it."""
+class StepBudget:
+    """Work that a search may still do, in the units of ``LEAST_WORK``."""
 
     left: float
 
 
-_WORK: ContextVar[Work | None] = ContextVar("work", default=None)
+_WORK: ContextVar[StepBudget | None] = ContextVar("work", default=None)
 
 
 @contextmanager
 def work_limit(samples: int, times: float = 1.0) -> Iterator[None]:
-    """Within it, motions of tests with so many samples in all may take so much work together, and no more.
+    """Context that limits the work of all motions run in it; beyond the limit they raise a :class:`SimulationError`.
 
-    ``times`` as much as a search by derivatives takes.
+    ``samples``: of all tests together; ``times``: multiple of what a search with derivatives may take. The limit is a
+    context variable, so that it reaches every motion without an argument in each call; an inner context has its own.
     """
-    token = _WORK.set(Work(times * (LEAST_WORK + WORK_PER_SAMPLE * samples)))
+    token = _WORK.set(StepBudget(times * (LEAST_WORK + WORK_PER_SAMPLE * samples)))
     try:
         yield
     finally:
@@ -310,7 +335,7 @@ class Accuracy:
     atol: float = 1e-10
 
 
-class Response(NamedTuple):
+class ForwardResponse(NamedTuple):
     """States (T, size) at the sample times, and their derivatives (T, size, directions) or None."""
 
     states: Array
@@ -323,22 +348,26 @@ class _Loop:
     def __init__(self, kernel: Kernel, channels: list[tuple[int, Array, Array]], times: Array, accuracy: Accuracy):
         nx = kernel.inputs["state"].stop
         shift = {"path": kernel.inputs["path"].start, "torque": kernel.inputs["torque"].start}
+        # Channels know their entry within "path" (at >= 0) or "torque" (at < 0); the loop wants places in the whole
+        # input.
         placed = [(shift["path"] + at if at >= 0 else shift["torque"] - at - 1, b, c) for at, b, c in channels]
         signals = merge(placed, float(times[-1]))
         system = make_system(make_code(kernel.address(1), nx, nx), np.zeros(kernel.n_in), kernel.n_out, signals)
+        # Samples cannot show oscillations much faster than themselves: more steps than this mean a useless candidate.
         most = min(SPARE_STEPS + MOST_PER_SAMPLE * times.size, MOST_STEPS)
         options = Options(1, 0.0, accuracy.rtol, np.full(nx, accuracy.atol), float("inf"), most, 1)
-        self.stage = make_stage(system, options, times)
+        self.stage = make_solver_phase(system, options, times)
         self.times = np.array(times)
         self.at = kernel.inputs["parameters"]
 
-    def run(self, start: Array, parameters: Array) -> tuple[Array, Reason, float]:
+    def run(self, start: Array, parameters: Array) -> tuple[Array, EndReason, float]:
         work, record = self.stage.system.work, self.stage.record
         work.inp[self.at] = parameters
-        reason = run_stage(self.stage, start)
+        # Buffers are reused by every motion; callers copy what they keep.
+        reason = run_solver_phase(self.stage, start)
         record.times[:] = self.times
         # The last sample lies on the end of the last step.
-        record.y[int(record.counts[0]) :] = work.y if reason == Reason.FINISHED else np.nan
+        record.y[int(record.counts[0]) :] = work.y if reason == EndReason.FINISHED else np.nan
         return record.y, reason, float(self.stage.progress.now[0])
 
 
@@ -366,7 +395,7 @@ class Forward:
         accuracy: Accuracy | None = None,
     ) -> None:
         self.setup = setup
-        self.times = rising(times, "sample times", count=2, start=0.0, place="forward model")
+        self.times = check_increasing(times, "sample times", count=2, start=0.0, place="forward model")
         self.accuracy = accuracy or Accuracy()
         self.evaluations = 0
         self.stiff = 0  # steps of motions that are stiff, beyond what is usual
@@ -386,6 +415,7 @@ class Forward:
         for k, joint in enumerate(setup.paths):
             path = paths[names[joint]]
             rate = path.derivative()
+            # Position, rate and acceleration as three channels: the derivatives of piecewise polynomials are exact.
             for entry, signal in enumerate((path, rate, rate.derivative())):
                 self._channels.append((3 * k + entry, signal.breaks, signal.coefficients))
         if setup.drive == "torque":
@@ -400,7 +430,7 @@ class Forward:
         self.paths = dict(paths)
         self._loops: dict[bool, _Loop] = {}
 
-    def changed(self, kind: Literal["path", "torque"], joint: str, signal: Signal) -> Forward:
+    def with_input(self, kind: Literal["path", "torque"], joint: str, signal: Signal) -> Forward:
         """The same with another path of a joint, or another torque of a flexible joint's motor."""
         changed = {joint: signal}
         return Forward(
@@ -413,19 +443,20 @@ class Forward:
             accuracy=self.accuracy,
         )
 
-    def under(self, setup: Setup) -> Forward:
+    def with_setup(self, setup: Setup) -> Forward:
         """The same with another set-up."""
         return Forward(setup, self.paths, self.times, torques=self.torques, base_velocity=self._base[:6],
                        base_pose=self._base[6:], accuracy=self.accuracy)  # fmt: skip
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether stiff motions have taken so many steps that a search goes nowhere."""
         return self.stiff > MOST_STIFF + SPARE_STEPS * self.times.size
 
     def _run(self, loop: _Loop, start: Array, parameters: Array) -> Array:
         rows = loop.run(start, parameters)[0]
         counts = loop.stage.record.counts
+        # Ten samples more for the first steps, in which the step size is found.
         usual = STIFF_PER_SAMPLE * (self.times.size + 10)
         steps = int(counts[2] + counts[3])
         self.stiff += max(steps - usual, 0)
@@ -442,6 +473,7 @@ class Forward:
     def _loop(self, derivatives: bool) -> _Loop:
         if derivatives not in self._loops:
             ensure_loops()
+            # Compiled on first use: many problems are built and never differentiated.
             code = programs(self.setup)
             kernel = code.tangent if derivatives else code.plain
             self._loops[derivatives] = _Loop(kernel, self._channels, self.times, self.accuracy)
@@ -453,6 +485,7 @@ class Forward:
         y = np.zeros(setup.size)
         joints, velocity = y[setup.places["joints"]], y[setup.places["velocity"]]
         ratio = np.array([f.ratio for f in setup.flexible])
+        # Offsets count from the relaxed spring: small numbers near zero, whatever the joint's angle.
         joints[:count] = ratio * self._motors[:, 0] + [f.rest for f in setup.flexible] + offset
         velocity[:6] = self._base[:6]
         velocity[6 : 6 + count] = ratio * self._motors[:, 1] + rate
@@ -467,7 +500,7 @@ class Forward:
 
     def __call__(
         self, parameters: Array, offset: Array, rate: Array | None = None, *, derivatives: bool = False
-    ) -> Response:
+    ) -> ForwardResponse:
         """Integrate once; what cannot be reached (an unstable candidate) is NaN.
 
         Args:
@@ -479,8 +512,10 @@ class Forward:
         y = self.start(offset, np.zeros(count) if rate is None else rate)
         self.evaluations += 1
         if not derivatives:
-            return Response(self._run(loop, y, parameters).copy(), None)
+            return ForwardResponse(self._run(loop, y, parameters).copy(), None)
         many, size = len(setup.directions), setup.size
+        # Initial tangents: parameters do not move the start; an offset moves its link's angle, its rate the link's
+        # rate.
         moved = np.zeros((many, size))
         first = len(setup.parameters)
         for i in range(count):
@@ -488,7 +523,7 @@ class Forward:
             moved[first + count + i, setup.places["velocity"].start + 6 + i] = 1.0
         rows = self._run(loop, np.concatenate([y, moved.ravel()]), parameters)
         tangents = rows[:, size:].reshape(-1, many, size).transpose(0, 2, 1)
-        return Response(rows[:, :size].copy(), np.ascontiguousarray(tangents))
+        return ForwardResponse(rows[:, :size].copy(), np.ascontiguousarray(tangents))
 
     def inputs(self) -> tuple[Array, Array]:
         """Paths (T, 3 for each joint) and torques (T, flexible joints) at the sample times."""
@@ -510,13 +545,14 @@ class Forward:
         flat = programs(self.setup).slopes(arrays)["out"]
         return flat.reshape(states.shape[0], -1, self.setup.size).transpose(0, 2, 1)
 
-    def torque(self, response: Response, parameters: Array) -> tuple[Array, Array | None]:
+    def torque(self, response: ForwardResponse, parameters: Array) -> tuple[Array, Array | None]:
         """Torque at every motor (T, flexible joints), and its derivatives along all directions."""
         code, count = programs(self.setup), len(self.setup.flexible)
         path, torque = self.inputs()
         arrays = {"path": path, "torque": torque, "parameters": np.asarray(parameters, float)}
         if response.derivatives is None:
             return code.torque({"state": response.states, **arrays})["out"], None
+        # Into the order in which the program stacks tangents: direction by direction.
         moved = response.derivatives.transpose(0, 2, 1).reshape(self.times.size, -1)
         out = code.torque_tangent({"state": np.concatenate([response.states, moved], axis=1), **arrays})["out"]
         return out[:, :count], out[:, count:].reshape(self.times.size, -1, count).transpose(0, 2, 1)

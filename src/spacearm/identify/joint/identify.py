@@ -1,4 +1,12 @@
-"""Identification of flexible joints: tests in, values with uncertainty and diagnostics out."""
+"""Identification of flexible joints: from tests to values with uncertainty, diagnostics and likely causes of a misfit.
+
+Sequence: outliers are removed by their neighbours alone; a search finds the minimum with inputs taken as exact; other
+stiffnesses are tried where that fit is poor; the inputs' errors are linearised about it and the search repeated until
+nothing moves; readings far from the fit are removed and the fit repeated; uncertain fixed numbers are added to the
+noise; the result is diagnosed, and where its residuals are not noise, each nuisance (bias, delay, friction) is
+estimated separately to find what would explain them. Each stage has its own limit of work, so that data with wrong
+units or columns end with an error and a reason, not with hours of search.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +14,21 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from spacearm.checks import known, one_of
+from spacearm.checks import check_name, one_of
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.fit import Score
-from spacearm.identify.joint.flexible_joints import flexible_joints, with_values
+from spacearm.identify.fit import ConsiderShare, Score, rank_shares
+from spacearm.identify.joint.consider import fit_with_fixed_numbers
+from spacearm.identify.joint.flexible_joints import flexible_joints, write_joint_values
 from spacearm.identify.joint.forward import Accuracy, Drive, work_limit
-from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, joint_test_from_record
-from spacearm.identify.joint.measurement_chain import Chain
-from spacearm.identify.joint.outliers import without_far, without_outliers
+from spacearm.identify.joint.measurement_chain import MeasurementChain
+from spacearm.identify.joint.outliers import reject_far_readings, reject_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
 from spacearm.identify.joint.remarks import misfits, remarks_on
 from spacearm.identify.joint.sampling import Weighting
@@ -28,17 +37,18 @@ from spacearm.identify.numerics import solvable
 from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
-from spacearm.optimise.estimate import Estimate, Estimator, Reason
+from spacearm.optimise.estimate import Estimate, Estimator, StopReason
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
+from spacearm.optimise.overconfidence import WIDER, interval_factors
 from spacearm.optimise.posterior import Posterior, Profile, profile, sample
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
 #: The errors of inputs are linearised anew so often, until nothing moves by more than this share of its deviation.
 ROUNDS, SETTLED = 8, 0.01
-#: Mean squared residual of a fit that lacks something, and evaluations of the searches that go on from there.
+#: Mean squared residual above which the model is taken as wrong, and evaluations of later searches in that case.
 HOPELESS, SHORT = 10.0, 100
 #: A fit whose mean squared residual is above this may have started in the wrong valley: then other stiffnesses are
 #: tried, as these multiples.
@@ -91,6 +101,7 @@ class JointFit:
     @property
     def certificate(self) -> Certificate:
         """Checks that a right model passes: convergence, bounds, size and whiteness of residuals, nothing suspected."""
+        # Bonferroni: the more suspects are tested, the rarer each must be to count.
         level = LEVEL / max(len(self.suspects), 1)
         doubts = {
             f"suspect.{one.name}": Check(1.0 - one.p_value, 1.0 - level, "", "1 - p of the score test")
@@ -98,12 +109,27 @@ class JointFit:
         }
         return self.diagnosis.certificate() | doubts
 
-    def suspecting(self, more: tuple[Score, ...]) -> JointFit:
+    def with_suspects(self, more: tuple[Score, ...]) -> JointFit:
         """The same with more suspects; they stand for those of the same name."""
         told, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
         others = (one for one in self.suspects if one.name not in names)
         ranked = tuple(sorted((*more, *others), key=lambda one: -one.statistic))
         return replace(self, suspects=ranked, remarks=(*self.remarks, *told))
+
+    @cached_property
+    def consider_shares(self) -> tuple[ConsiderShare, ...]:
+        """Fixed numbers that are uncertain, each with the parameter whose variance it makes most of; the largest
+        share first."""
+        consider, estimate = self.model.consider, self.estimate
+        if consider is None or estimate.covariance is None:
+            return ()
+        known = np.isfinite(estimate.std)
+        covariance = np.where(np.outer(known, known), estimate.covariance, 0.0)
+        effects = consider.effects(covariance, self.model.compute_jacobian(estimate.values))
+        variance = np.where(known & (estimate.std > 0.0), estimate.std**2, np.inf)
+        own = [k for k, name in enumerate(estimate.names) if name in self.model.setup.parameters]
+        names = [estimate.names[k] for k in own]
+        return rank_shares(names, variance[own], dict(zip(consider.numbers, effects[own].T, strict=True)))
 
     @property
     def sound(self) -> bool:
@@ -115,7 +141,7 @@ class JointFit:
 
     @property
     def whiteness(self) -> dict[str, dict[str, Whiteness]]:
-        """By test and channel."""
+        """Whiteness of the residuals by test and channel."""
         return self.diagnosis.whiteness
 
     @property
@@ -146,7 +172,7 @@ class JointFit:
 
     def robot(self) -> Robot:
         """The robot with the identified values written into its joints."""
-        return with_values(self.model.robot, self.values)
+        return write_joint_values(self.model.robot, self.values)
 
     def outputs(self, test: int) -> dict[str, Array]:
         """The fitted model in a test's measured channels."""
@@ -154,8 +180,8 @@ class JointFit:
         return self.model.outputs(x, test, self.model.respond(x, test))[0]
 
     @property
-    def at_bounds(self) -> tuple[str, ...]:
-        return self.diagnosis.on_bounds
+    def parameters_at_bounds(self) -> tuple[str, ...]:
+        return self.diagnosis.parameters_on_bounds
 
     def summary(self) -> list[dict[str, Any]]:
         """Name, value, standard deviation, unit of every parameter."""
@@ -171,9 +197,9 @@ def identify_joints(
     robot: Robot,
     tests: Sequence[JointTest | Record],
     *,
-    chain: Chain | None = None,
+    chain: MeasurementChain | None = None,
     drive: Drive = "motor_angle",
-    law: Law | None = None,
+    law: JointLaw | None = None,
     method: Method | Estimator = "levenberg_marquardt",
     cost: Literal["likelihood", "paper"] = "likelihood",
     bounds: Bounds | None = None,
@@ -184,6 +210,7 @@ def identify_joints(
     reference_inertia: float | None = None,
     accuracy: Accuracy | None = None,
     nuisances: Mapping[str, Nuisance] | None = None,
+    consider: Mapping[str, float] | None = None,
     warn: bool = True,
 ) -> JointFit:
     """Find motor inertia, stiffness and damping of the flexible joints, and every test's start offset.
@@ -200,39 +227,51 @@ def identify_joints(
         bounds: by full name (``joint1.stiffness``) or by kind (``stiffness``); from robot and data where not given.
         guess, fixed: start values, and values that are not to be identified; by full name or by kind.
         offset_rate: the spring's rate at the start is unknown too.
-        weighting: weights over time, for example :func:`early`.
+        weighting: weights over time, for example :func:`weight_early_samples`.
         nuisances: ``delay`` of the links' and base's sensors, their ``bias``, ``friction`` of motors under a torque:
             ``estimate`` them with the rest, ``test`` whether they would improve the fit (default), or leave them
             ``off``.
+        consider: standard deviations of numbers that are not estimated (:func:`.consider_parameters`): ``nominal``
+            inertias, ``gear`` ratios, ``hysteresis`` of springs, and others. What the data leave open about them
+            widens every interval. Counted for the most likely values alone: least squares without weights, of tests
+            that state their noise. None here, so that a script's estimate counts what the script states; scenario
+            files have the defaults of their ``[nominal]`` table.
         warn: warn about what is not determined.
 
     Readings that their neighbours do not bear out are left out, unless paths are ``smooth``.
     """
     began = time.perf_counter()
     one_of(cost, ("likelihood", "paper"), "cost", place="identification")
-    how = _asked(nuisances or {})
-    chosen, outliers = _prepared(robot, [_as_test(test, chain, drive) for test in tests], cost)
+    how = _resolve_nuisances(nuisances or {})
+    # Before any fit, because a single bad reading bends a least-squares fit towards itself.
+    chosen, outliers = _prepare_tests(robot, [_as_test(test, chain, drive) for test in tests], cost)
+    # The same problem with other nuisances is built again when a misfit is to be explained.
     build = partial(
-        _problem, robot, chosen, law=law or Law(), drive=drive, bounds=bounds, guess=guess, fixed=fixed,
+        _problem, robot, chosen, law=law or JointLaw(), drive=drive, bounds=bounds, guess=guess, fixed=fixed,
         offset_rate=offset_rate, weighting=weighting, reference_inertia=reference_inertia, accuracy=accuracy,
     )  # fmt: skip
     model, estimator = build(how), estimator_of(method)
     samples = sum(test.time.size for test in chosen)
     with work_limit(samples, 1.0 if isinstance(estimator, LeastSquares) else PATIENCE):
         try:
-            model, estimate, exact, far = _fitted(model, estimator, cost == "paper")
+            model, estimate, exact, far = _fit_without_outliers(model, estimator, cost == "paper")
+        # A search that strays is often a sign of wrong data: the error then names the likely cause.
         except SimulationError as stray:
             with work_limit(samples, CAUSES):
-                tested = _explained(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
+                tested = _find_explanation(model, np.inf, how, build, estimator) if cost == "likelihood" else ()
             stray.hint += "".join(f"; suspected: {one.advice}" for one in tested)
             raise
+        # Considered numbers are a statement about likelihood: they mean nothing for other costs or weights.
+        if consider and exact is not None and model.noise_known and weighting is None and drive != "rigid_torque":
+            with work_limit(samples):
+                model, estimate = fit_with_fixed_numbers(model, estimate, consider)
         tested_too = exact and drive != "rigid_torque"
         ignored = tuple(name for name, what in how.items() if what == "off") if tested_too else None
         with work_limit(samples):
             fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
-        if ignored is not None and _unexplained(fit):
+        if ignored is not None and _is_unexplained(fit):
             with work_limit(samples, CAUSES):
-                fit = fit.suspecting(_explained(model, estimate.cost, how, build, estimator))
+                fit = fit.with_suspects(_find_explanation(model, estimate.cost, how, build, estimator))
     if warn:
         for text in fit.remarks:
             kind = DataWarning if text.startswith("data") else IdentifiabilityWarning
@@ -240,17 +279,17 @@ def identify_joints(
     return fit
 
 
-def _asked(nuisances: Mapping[str, Nuisance]) -> dict[str, Nuisance]:
-    """What to do with every nuisance."""
+def _resolve_nuisances(nuisances: Mapping[str, Nuisance]) -> dict[str, Nuisance]:
+    """Choice (off, test, estimate) for every nuisance, checked; ``test`` by default."""
     how: dict[str, Nuisance] = {**dict.fromkeys(NUISANCES, "test"), **nuisances}
     for name, what in how.items():
-        known(name, NUISANCES, "nuisance", place="nuisances")
+        check_name(name, NUISANCES, "nuisance", place="nuisances")
         one_of(what, get_args(Nuisance), name, place="nuisances")
     return how
 
 
 def _problem(
-    robot: Robot, tests: Sequence[JointTest], how: Mapping[str, str], *, law: Law, **options: Any
+    robot: Robot, tests: Sequence[JointTest], how: Mapping[str, str], *, law: JointLaw, **options: Any
 ) -> JointProblem:
     """The problem with those nuisances that are to be estimated."""
     if how["bias"] == "estimate":
@@ -261,22 +300,22 @@ def _problem(
     return JointProblem(robot, tests, law=law, delay=how["delay"] == "estimate", **options)
 
 
-def _fitted(
+def _fit_without_outliers(
     model: JointProblem, estimator: Estimator, plain: bool
 ) -> tuple[JointProblem, Estimate, LeastSquares | None, int]:
-    """As :func:`_searched`, without readings that are far from the fit, and how many these were."""
-    model, estimate, exact = _searched(model, estimator, plain)
+    """Result of :func:`_search_estimate` without readings that are far from the fit, and the number of these."""
+    model, estimate, exact = _search_estimate(model, estimator, plain)
     for forward in model.forwards:  # the first search is over; later ones count by themselves
         forward.stiff = 0
     if exact is None or not model.noise_known or any(test.smooth for test in model.tests):
         return model, estimate, exact, 0
     # What follows a search has work of its own: one that used up almost all of its own has still come to its end.
     with work_limit(sum(test.time.size for test in model.tests)):
-        model, estimate, far = _cleared(model, estimate, exact)
+        model, estimate, far = _drop_outliers(model, estimate, exact)
     return model, estimate, exact, far
 
 
-def _unexplained(fit: JointFit) -> bool:
+def _is_unexplained(fit: JointFit) -> bool:
     """Whether a fit is not sound, and none of its suspects alone would bring the residuals down to the noise.
 
     Scores look at the neighbourhood of a fit. Where a search has strayed they name nothing, or the wrong thing.
@@ -285,12 +324,13 @@ def _unexplained(fit: JointFit) -> bool:
     if wrong <= {"on_bounds"} or not fit.model.noise_known:  # residuals are as they should be: there is nothing to find
         return False
     best = max(fit.suspects, key=lambda one: one.statistic, default=None)
+    # No suspect is significant: the linear score tests see no cause, so a search has to look for one.
     if best is None or best.p_value * len(fit.suspects) >= LEVEL:
         return True
     return fit.chi2 - best.statistic / max(fit.model.freedom, 1) > fit.diagnosis.chi_square.bounds()[1]
 
 
-def _explained(
+def _find_explanation(
     model: JointProblem, cost: float, how: Mapping[str, str], build: Callable[..., JointProblem], estimator: Estimator
 ) -> tuple[Score, ...]:
     """The nuisance to test that lowers the cost most when it is estimated with the rest, beyond what chance does.
@@ -302,18 +342,19 @@ def _explained(
     off = {name: "off" if what == "test" else what for name, what in how.items()}
     before = best = float(np.nan_to_num(cost, nan=np.inf))
     found: tuple[Score, ...] = ()
-    for other in _promising([
+    for other in _rank_problems([
         build({**off, nuisance: "estimate"}) for nuisance in ("bias", "delay", "friction")
         if how[nuisance] == "test" and (nuisance != "friction" or model.setup.drive == "torque")
     ]):  # fmt: skip
         try:
-            fitted, estimate, _, _ = _fitted(other, estimator, False)
+            fitted, estimate, _, _ = _fit_without_outliers(other, estimator, False)
         except SimulationError:
             continue
         values, std = estimate.values, estimate.std
         new = [k for k, name in enumerate(estimate.names) if name not in model.names]
+        # Likelihood-ratio test: twice the drop of the cost is chi-square with the number of new parameters.
         enough = 0.5 * chi2.isf(LEVEL / len(NUISANCES), max(len(new), 1))
-        if new and estimate.converged and estimate.cost < min(best, before - enough):
+        if new and estimate.has_converged and estimate.cost < min(best, before - enough):
             k = max(new, key=lambda i: abs(values[i]) / std[i])
             word = estimate.names[k].removeprefix(f"{model.tests[0].name}.")
             best = estimate.cost
@@ -323,47 +364,51 @@ def _explained(
     return found
 
 
-def _promising(models: Sequence[JointProblem]) -> list[JointProblem]:
+def _rank_problems(models: Sequence[JointProblem]) -> list[JointProblem]:
     """Problems in the order of what a search leaves that takes the inputs as exact."""
-    quick = [_tried(model.held(), LeastSquares(max_evaluations=100)) for model in models]
+    # Short searches with exact inputs are cheap and order the candidates well enough.
+    quick = [_try_estimate(model.with_motor_paths(), LeastSquares(max_evaluations=100)) for model in models]
     costs = [np.inf if one is None else float(np.nan_to_num(one.cost, nan=np.inf)) for one in quick]
     return [models[k] for k in np.argsort(costs, kind="stable")]
 
 
-def _searched(
+def _search_estimate(
     model: JointProblem, estimator: Estimator, plain: bool
 ) -> tuple[JointProblem, Estimate, LeastSquares | None]:
-    """The problem with the errors of its inputs, its estimate, and by what, where that is the most likely one."""
-    used = model.plain() if plain else model
+    """The problem with the errors of its inputs, its estimate, and the estimator if that maximises the likelihood."""
+    used = model.with_paper_cost() if plain else model
     polish = estimator.estimator or LeastSquares() if isinstance(estimator, MultiStart) else estimator
     exact = None if plain or not isinstance(polish, LeastSquares) else polish
-    first = used.held() if exact else used
+    # Motors on their paths cannot drift away under wrong parameters: a far wider basin of attraction than torques.
+    first = used.with_motor_paths() if exact else used
     estimate = estimator.solve(first)
     if exact is not None and model.setup.drive != "rigid_torque":
-        estimate = _other_valleys(first, estimate, exact)
+        estimate = _search_other_minima(first, estimate, exact)
     model = model.with_path_errors(estimate.values)
     if exact is not None and any(model.path_errors):
-        model, estimate = _settled(model, estimate, exact)
+        model, estimate = _iterate_errors(model, estimate, exact)
         used = model
     if estimate.covariance is not None:
         estimate = replace(estimate, covariance=used.covariance(model, estimate.values))
     return model, estimate, exact
 
 
-def _cleared(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate, int]:
+def _drop_outliers(
+    model: JointProblem, estimate: Estimate, estimator: LeastSquares
+) -> tuple[JointProblem, Estimate, int]:
     """Problem and estimate without readings that are far from the fit, and how many these were."""
     total = 0
     for _ in range(ROUNDS):
-        cut, count = without_far(model, estimate.values)
+        cut, count = reject_far_readings(model, estimate.values)
         if not count:
             break
         total += count
-        model, estimate = _settled(cut.with_path_errors(estimate.values), estimate, estimator)
+        model, estimate = _iterate_errors(cut.with_path_errors(estimate.values), estimate, estimator)
         estimate = replace(estimate, covariance=model.covariance(model, estimate.values))
     return model, estimate, total
 
 
-def _as_test(given: JointTest | Record, chain: Chain | None, drive: Drive) -> JointTest:
+def _as_test(given: JointTest | Record, chain: MeasurementChain | None, drive: Drive) -> JointTest:
     if isinstance(given, JointTest):
         return given
     if chain is None:
@@ -372,25 +417,25 @@ def _as_test(given: JointTest | Record, chain: Chain | None, drive: Drive) -> Jo
     return joint_test_from_record(given.name, chain, given, torque="known" if drive == "torque" else "measured")
 
 
-def _prepared(robot: Robot, tests: Sequence[JointTest], cost: str) -> tuple[list[JointTest], int]:
+def _prepare_tests(robot: Robot, tests: Sequence[JointTest], cost: str) -> tuple[list[JointTest], int]:
     """The tests as they are compared, and how many readings were left out of them."""
     if cost == "paper":
         return [_angles_only(robot, test) for test in tests], 0
-    cut = [(test, 0) if test.smooth else without_outliers(test) for test in tests]
+    cut = [(test, 0) if test.smooth else reject_outliers(test) for test in tests]
     return [test for test, _ in cut], sum(count for _, count in cut)
 
 
 def _angles_only(robot: Robot, test: JointTest) -> JointTest:
-    """What Eq. 24 looks at: the angles of the flexible joints."""
+    """The test with the angles of the flexible joints only, which Eq. 24 compares."""
     links = [f.name for f in flexible_joints(robot)]
     kept = tuple(channel for channel in test.measured if channel in links)
     if not kept:
         raise InputError("no flexible joint's angle is measured", place=f"test {test.name!r}",
                          hint="Eq. 24 (cost='paper') compares nothing else")  # fmt: skip
-    return test.channels(kept)
+    return test.select_channels(kept)
 
 
-def _other_valleys(model: JointProblem, found: Estimate, estimator: LeastSquares) -> Estimate:
+def _search_other_minima(model: JointProblem, found: Estimate, estimator: LeastSquares) -> Estimate:
     """The best of an estimate and, where it is poor, of searches from other stiffnesses.
 
     A stiffness that is far too high or too low loses the phase of the oscillation, and a search from there stays where
@@ -400,17 +445,19 @@ def _other_valleys(model: JointProblem, found: Estimate, estimator: LeastSquares
         return found
     starts = np.repeat(model.guess[None], FACTORS.size, axis=0)
     for k, name in enumerate(model.names):
+        # Damping grows with the root of the stiffness: the damping ratio stays the same over the scan.
         power = {"stiffness": 1.0, "damping": 0.5}.get(name.rsplit(".", 1)[1], 0.0)
         starts[:, k] *= FACTORS**power
     starts = np.clip(starts, model.lower, model.upper)
     costs = np.nan_to_num(model.costs(starts), nan=np.inf)
+    # Local minima of the scanned costs, best first; a search from each of the three best is enough in practice.
     valleys = [k for k in np.argsort(costs) if costs[k] == costs[max(k - 1, 0) : k + 2].min() < np.inf]
-    tried = [one for k in valleys[:3] if (one := _tried(model.starting_at(starts[k]), estimator)) is not None]
+    tried = [one for k in valleys[:3] if (one := _try_estimate(model.with_guess(starts[k]), estimator)) is not None]
     return min([found, *tried], key=lambda one: one.cost if np.isfinite(one.cost) else np.inf)
 
 
-def _tried(model: JointProblem, estimator: LeastSquares) -> Estimate | None:
-    """What a search finds; nothing where it strays among joints too stiff to follow, which ends this search alone."""
+def _try_estimate(model: JointProblem, estimator: LeastSquares) -> Estimate | None:
+    """The estimate of a search; None where it strays among joints too stiff to integrate, without an error."""
     before = [forward.stiff for forward in model.forwards]
     try:
         return estimator.solve(model)
@@ -420,7 +467,7 @@ def _tried(model: JointProblem, estimator: LeastSquares) -> Estimate | None:
         return None
 
 
-def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate]:
+def _iterate_errors(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -> tuple[JointProblem, Estimate]:
     """Problem and estimate with the errors of inputs among the noise, linearised about that estimate.
 
     Where residuals stay far larger than the noise, its exact size does not matter: searches are short, and end when
@@ -429,11 +476,13 @@ def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -
     least, most = np.inf, estimator
     for last in range(ROUNDS):
         before = estimate.values
-        estimate = _again(model, estimate, most)
+        estimate = _refit(model, estimate, most)
+        # In units of the standard deviations; the minimum with 1e300 keeps infinite ones (undetermined) comparable.
         settled = np.all(np.abs(estimate.values - before) <= SETTLED * np.minimum(estimate.std, 1e300))
-        if model.smooth or settled or last == ROUNDS - 1:
+        if model.has_exact_inputs or settled or last == ROUNDS - 1:
             break
         if model.noise_known and 2.0 * estimate.cost > HOPELESS * max(model.freedom, 1):
+            # A misfit this large is an error of model or data: better linearisation will not cure it.
             if last and estimate.cost > 0.9 * least:
                 break
             most = replace(estimator, max_evaluations=min(estimator.max_evaluations, SHORT))
@@ -442,16 +491,17 @@ def _settled(model: JointProblem, estimate: Estimate, estimator: LeastSquares) -
     return model, estimate
 
 
-def _again(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Estimate:
+def _refit(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Estimate:
     """The estimate once more, with the paths' errors among the noise."""
-    second = _tried(model.starting_at(first.values), estimator)
+    # From the first estimate: the covariance of the noise changed, the minimum moved little.
+    second = _try_estimate(model.with_guess(first.values), estimator)
     if second is None:
-        return replace(first, reason=Reason.STALLED)
+        return replace(first, reason=StopReason.STALLED)
     return replace(
         second,
         evaluations=first.evaluations + second.evaluations,
         iterations=first.iterations + second.iterations,
-        reason=second.reason if first.converged else first.reason,
+        reason=second.reason if first.has_converged else first.reason,
         history=first.history,
         seconds=first.seconds + second.seconds,
         method=first.method,
@@ -466,13 +516,31 @@ def assess(
 
     ``ignored``: of what may be wrong besides, what is not to be tested; None: nothing is.
     """
-    residuals = model.named_residuals(estimate.values)
-    found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), max(model.freedom, 1))
+    residuals, freedom = model.residuals_by_channel(estimate.values), max(model.freedom, 1)
+    found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), freedom)
     doubts: tuple[Score, ...] = ()
+    told: list[str] = []
     if ignored is not None and len(ignored) < len(NUISANCES) and np.isfinite(estimate.cost):
         doubts = suspects(model, estimate.values, ignored)
-    remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers)]
+        if found.is_coloured and model.noise_known and model.weighting is None and estimate.covariance is not None:
+            # Coloured residuals mean fewer independent data than readings: standard deviations would be too small.
+            factors = _interval_factors(model, estimate)
+            wide = replace(found.estimate, covariance=estimate.covariance * np.outer(factors, factors))
+            found = diagnose(wide, freedom)
+            if factors.max() > WIDER:
+                told.append(
+                    "data: residuals are coloured: standard deviations are by the scatter between intervals of the "
+                    f"data, up to {factors.max():.3g} times those of white noise"
+                )
+    remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers), *told]
     return JointFit(model, found, tuple(remarks), seconds, doubts, outliers)
+
+
+def _interval_factors(model: JointProblem, estimate: Estimate) -> Array:
+    """Factor of each standard deviation: scatter between intervals of the data relative to that of white noise."""
+    assert estimate.covariance is not None
+    residual = np.concatenate([rows.ravel() for rows in model.compute_residuals(estimate.values)])
+    return interval_factors(residual, model.compute_jacobian(estimate.values), estimate.covariance)
 
 
 def profile_likelihood(fit: JointFit, name: str, *, span: float = 3.0, points: int = 11) -> Profile:

@@ -1,12 +1,19 @@
-"""What the errors of the measured inputs do to a fit: encoders that lead joints along their paths, measured torques.
+"""Effect of errors of measured inputs (motor encoders, measured torques) on the residuals, and its whitening.
 
-Every reading of an input has its own error, and between readings the errors go straight. The model is run along a
-nominal input near the readings; what readings and nominal differ by (known), and the readings' errors (unknown, white),
-move it a little, which the equations linearised along the motion tell. The errors are process noise: the innovations of
-a Kalman filter (:mod:`spacearm.identify.whitening`) are the residuals made white. No smoothness is assumed.
+Every reading of an input has an independent error, interpolated linearly between readings. The model is run along a
+nominal input near the readings. Two deviations move it away from there by a small amount, given by the equations of
+motion linearised along the run: the known difference between readings and nominal input (a shift of the prediction),
+and the readings' unknown errors (noise that is correlated over time). The latter are process noise of a linear
+time-varying system, so the innovations of a Kalman filter (:mod:`spacearm.identify.whitening`) are the whitened
+residuals; no smoothness of the true input is assumed, unlike in :mod:`~spacearm.identify.joint.paths`.
 
-A path's error has impulses of acceleration at the samples. The filter's state z is the state x without them: with the
-path's error u, ``x' = A x + B0 u + B1 u' + B2 u''`` and ``z = x - B2 u'``, so that z jumps nowhere.
+With the state deviation x and the input deviation u, ``x' = A x + B0 u + B1 u' + B2 u''``. A piecewise linear u has
+impulses of u'' at the samples, which make x jump. The filter's state is ``z = x - B2 u'``, which is continuous; between
+samples u' is constant, and one matrix exponential per interval gives ``z_(k+1) = across z_k + before u_k + after
+u_(k+1)``.
+
+Shapes: A (T, size, size), B (T, size, inputs), outputs (T, channels, size); units of the state and of the inputs. A is
+averaged over each interval, which is second order in the sample interval, like the interpolation itself.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spacearm.identify.joint.forward import Response
+from spacearm.identify.joint.forward import ForwardResponse
 from spacearm.identify.whitening import ErrorModel, Whitener
 from spacearm.typing import Array
 
@@ -32,11 +39,11 @@ TERMS = 8
 
 @dataclass(frozen=True, eq=False)
 class InputErrors:
-    """How one test's residuals are tied together by the errors of its inputs, linearised about some values.
+    """Correlation of one test's residuals due to the errors of its inputs, linearised about some values.
 
     ``shift`` (T, channels): what the nominal input leaves out, to be added to the prediction; ``turn`` (T, c, c) takes
     residuals whitened with all their noise to ones whitened without that of the inputs; ``unknown``: numbers of the
-    start that the data must tell.
+    start that only the data determine.
     """
 
     whitener: Whitener
@@ -47,19 +54,19 @@ class InputErrors:
     ties: ErrorModel
     out: Array
 
-    def moved(self, inputs: Array) -> Array:
-        """What known deviations (T, m) of the inputs do to the channels (T, c)."""
-        return _moved(self.ties, self.out, inputs)
+    def propagate(self, inputs: Array) -> Array:
+        """Effect (T, c) of known deviations (T, m) of the inputs on the channels."""
+        return _propagate_inputs(self.ties, self.out, inputs)
 
-    def whitened(self, rows: Array) -> Array:
+    def whiten_rows(self, rows: Array) -> Array:
         """Rows (T, c, ...) of sample-whitened residuals or derivatives, made white."""
         flat = rows.reshape(*rows.shape[:2], -1)
-        return np.asarray(self.whitener.white(self.turn @ flat).reshape(rows.shape))
+        return np.asarray(self.whitener.whiten_columns(self.turn @ flat).reshape(rows.shape))
 
-    def coloured(self, rows: Array) -> Array:
-        """The transpose of the way back."""
+    def colour_rows(self, rows: Array) -> Array:
+        """Rows (T, c, ...) times the transpose of the inverse of :meth:`whiten_rows`, as covariances need it."""
         flat = rows.reshape(*rows.shape[:2], -1)
-        return self.whitener.coloured(np.linalg.inv(np.swapaxes(self.turn, 1, 2)) @ flat).reshape(rows.shape)
+        return self.whitener.colour_rows(np.linalg.inv(np.swapaxes(self.turn, 1, 2)) @ flat).reshape(rows.shape)
 
     @property
     def log_determinant(self) -> float:
@@ -68,14 +75,16 @@ class InputErrors:
 
 
 def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None:
-    """The ties about the values ``x``; None where every input is exact, or the motion has no end."""
+    """Error model about the values ``x``; None where every input is exact, or the motion cannot be followed."""
     setup, forward, seen = model.setup, model.forwards[test], model.tests[test]
     states = model.respond(x, test).states
-    inputs = [(key, path) for key, path in model.smoothed[test].items() if _enters(model, key)]
+    inputs = [(key, path) for key, path in model.smoothed[test].items() if _is_driving(model, key)]
     spread, unknown = _start(model, test)
     if (not inputs and not unknown) or not np.all(np.isfinite(states)):
         return None
     a, straight, by_rate, jump = _linear(model, test, x, states, [key for key, _ in inputs])
+    # Two paths by which a reading's error enters besides the equations of motion: it moves the start state, and it is
+    # part of channels that were computed with the same encoder.
     entered, share = np.zeros((setup.size, len(inputs))), np.zeros((*seen.present.shape, len(inputs)))
     for i, ((_, joint), _) in enumerate(inputs):
         for column, channel in enumerate(seen.measured):
@@ -83,22 +92,31 @@ def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None
         for f in setup.flexible:  # the link's offset is counted from its motor
             if model.robot.joint_names[f.motor] == joint and setup.drive == "motor_angle":
                 entered[setup.places["joints"].start + setup.free.index(f.link), i] = f.ratio
+    # Identity tangents: the output function then returns its derivatives by the state itself.
     everywhere = np.broadcast_to(np.eye(setup.size), (states.shape[0], setup.size, setup.size))
-    rows = model.outputs(x, test, Response(states, everywhere))[1]
+    rows = model.outputs(x, test, ForwardResponse(states, everywhere))[1]
     out = np.stack([rows[channel] for channel in seen.measured], axis=1)
-    kept = _shown(a, out)
+    # Unobservable states (such as the base position when only angles are measured) would make the filter slow and its
+    # covariances grow for nothing.
+    kept = _observable_states(a, out)
     out, entered, spread = out[:, :, kept], entered[kept], spread[np.ix_(kept, kept)]
     parts = (block[:, kept] for block in (a[:, :, kept], straight, by_rate, jump))
     across, before, after = _discrete(forward.times, *parts)
+    # With unknown noise the residuals are in units of its size, and so must the inputs' variance be.
     scale = 1.0 if model.noise_known else 1.0 / max(model.variance(x), 1e-300)
     sigmas = [path.sigma * path.doubt for _, path in inputs] or [np.zeros(0)] * forward.times.size
     variance = np.reshape(np.transpose(sigmas), (forward.times.size, len(inputs))) ** 2 * scale
-    white = _without(model, test, share, variance)  # an error of a reading that a channel was made with is in both
+    # The filter must see each error once.
+    white = _whiten_without_inputs(
+        model, test, share, variance
+    )  # an error of a reading that a channel was made with is in both
+    # Known deviation of the readings from the nominal input: shifts the prediction, adds no noise.
     left = np.stack([path.readings - path.signal(forward.times) for _, path in inputs] or [forward.times], axis=1)
     ties = ErrorModel(across, before, after, white @ out, -white @ share, variance, np.ones(out.shape[1]), entered,
                       spread * scale)  # fmt: skip
-    shift = _moved(ties, out, left[:, : len(inputs)])
+    shift = _propagate_inputs(ties, out, left[:, : len(inputs)])
     own = model.sample_whitener(test)
+    # From residuals whitened with the whole noise of a sample to those whitened without the share of the inputs.
     turn, names = white @ np.linalg.inv(own), tuple(key for key, _ in inputs)
     return InputErrors(ties.whitener(seen.present), turn, shift, unknown, names, ties, out)
 
@@ -120,7 +138,7 @@ def _linear(
     return a, powers[0], powers[1], powers[2]
 
 
-def _enters(model: JointProblem, key: tuple[str, str]) -> bool:
+def _is_driving(model: JointProblem, key: tuple[str, str]) -> bool:
     """Whether an input moves the model throughout: the path of a motor that a torque drives gives its start only."""
     kind, joint = key
     return kind == "torque" or model.robot.joint_names.index(joint) in model.setup.paths
@@ -132,6 +150,7 @@ def _start(model: JointProblem, test: int) -> tuple[Array, int]:
     spread, unknown = np.zeros((setup.size, setup.size)), 0
     for i, f in enumerate(setup.flexible):
         path = model.smoothed[test].get(("path", model.robot.joint_names[f.motor]))
+        # A prescribed motor starts on its path: its error is that of the first reading (``entered``).
         if path is None or setup.drive != "torque":
             continue
         steps = [(setup.places["joints"].start, UNKNOWN * path.sigma)]
@@ -141,17 +160,20 @@ def _start(model: JointProblem, test: int) -> tuple[Array, int]:
             )
         for first, size in steps:
             along = np.zeros(setup.size)
+            # The motor is displaced and its link with it, because the spring's offset is counted from the motor.
             along[first + i], along[first + len(setup.flexible) + i] = f.ratio, 1.0
             spread += max(size, AT_LEAST) ** 2 * np.outer(along, along)
             unknown += 1
     return spread, unknown
 
 
-def _shown(a: Array, out: Array) -> list[int]:
-    """States that the channels depend on, by themselves or by way of others."""
+def _observable_states(a: Array, out: Array) -> list[int]:
+    """Indices of the states that the channels depend on, directly or through other states."""
     ties = np.abs(a).max(axis=0)
+    # Structural zeros of the program carry rounding after averaging.
     ties = ties > 1e-12 * max(float(ties.max()), 1e-300)
     shown = np.abs(out).max(axis=(0, 1)) > 0.0
+    # Closure: whatever feeds an observed state is observed, until nothing is added.
     while True:
         more = shown | (ties[shown].any(axis=0))
         if np.array_equal(more, shown):
@@ -163,17 +185,23 @@ def _discrete(times: Array, a: Array, straight: Array, by_rate: Array, jump: Arr
     """``across``, ``before`` and ``after`` of the filter from the linear equations at the samples."""
     size, many = a.shape[1], straight.shape[2]
     step = np.diff(times)[:, None, None]
+    # C. F. Van Loan (IEEE Trans. Automatic Control 23(3), 1978): the exponential of an augmented matrix holds the
+    # transition matrix and the integrals of the inputs' effect. Augmented state: (x, u, u'), with u' constant over the
+    # interval.
     full = np.zeros((len(step), size + 2 * many, size + 2 * many))
     for part, block in ((slice(0, size), a), (slice(size, size + many), straight), (slice(size + many, None), by_rate)):
         full[:, :size, part] = 0.5 * (block[1:] + block[:-1]) * step
     full[:, size : size + many, size + many :] = np.eye(many) * step
     across, by_value, by_slope = np.split(_exponential(full)[:, :size], [size, size + many], axis=2)
+    # B2 u' of both ends changes x into z and back: the jump terms of z = x - B2 u'.
     by_slope = (by_slope + across @ jump[:-1] - jump[1:]) / step
     return across, by_value - by_slope, by_slope
 
 
 def _exponential(matrices: Array) -> Array:
     """Exponentials of many small matrices at once: balanced (stiffness stands beside rates), scaled, squared."""
+    # Diagonal balancing (rows and columns of like size) before scaling and squaring: otherwise a stiffness of 1e6
+    # beside rates of 1 would take twenty needless squarings, each of which loses accuracy.
     most, ratio = np.abs(matrices).max(axis=0), np.ones(matrices.shape[1])
     np.fill_diagonal(most, 0.0)
     for _ in range(8):
@@ -183,6 +211,7 @@ def _exponential(matrices: Array) -> Array:
     scaled = matrices * ratio / ratio[:, None]
     halvings = max(0, int(np.ceil(np.log2(2.0 * max(float(np.abs(scaled).sum(axis=2).max()), 0.5)))))
     scaled, one = scaled / 2.0**halvings, np.eye(ratio.size)
+    # Taylor series by Horner's rule; with row sums below one half the remainder is below 1e-8.
     result = one + scaled / TERMS
     for k in range(TERMS - 1, 0, -1):
         result = one + scaled @ result / k
@@ -191,20 +220,22 @@ def _exponential(matrices: Array) -> Array:
     return np.asarray(result * ratio[:, None] / ratio)
 
 
-def _without(model: JointProblem, test: int, share: Array, variance: Array) -> Array:
+def _whiten_without_inputs(model: JointProblem, test: int, share: Array, variance: Array) -> Array:
     """Whiteners (T, c, c) of the channels' own noise, less what they hold of the inputs'."""
     own = model.sample_whitener(test)
     if not share.any():
         return own
     noise = np.linalg.inv(np.swapaxes(own, 1, 2) @ own)
+    # The share of the inputs cannot exceed the whole noise; stated noises may be inconsistent, so the rest is kept
+    # positive.
     least = 1e-6 * np.einsum("tii->ti", noise)
     left = noise - (share * variance[:, None]) @ np.swapaxes(share, 1, 2)
     np.einsum("tii->ti", left)[...] = np.maximum(np.einsum("tii->ti", left), least)
     return np.linalg.inv(np.linalg.cholesky(left))
 
 
-def _moved(ties: ErrorModel, out: Array, inputs: Array) -> Array:
-    """What known deviations (T, m) of the inputs do to the channels (T, c)."""
+def _propagate_inputs(ties: ErrorModel, out: Array, inputs: Array) -> Array:
+    """Effect (T, c) of known deviations (T, m) of the inputs on the channels."""
     assert ties.entered is not None
     state, rows = ties.entered @ inputs[0], []
     for k in range(len(inputs)):

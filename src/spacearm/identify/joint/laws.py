@@ -1,7 +1,14 @@
-"""What acts inside a flexible joint: spring and damper as in the paper; friction, cubic stiffness and play beyond it.
+"""Torques inside a flexible joint: spring and damper as in the paper; friction, cubic stiffness and play beyond it.
 
-All laws are smooth, so that one integrator and one set of exact derivatives serve them all: dry friction changes its
-sign over ``slip_speed``, play opens over ``edge``. A deflection is link angle minus motor angle (load side), rad.
+With the deflection d = link angle - ratio * motor angle - rest (load side, rad) and its rate d', the torque on the link
+is ``-k s - c d' - k3 s^3`` plus friction in the spring; s is d, or what exceeds the play. The motor has viscous and dry
+friction of its own. Dry friction is Coulomb's, Stribeck's curve, or LuGre's bristle with one state for each place.
+
+All laws are smooth, so that one adaptive integrator and one set of exact derivatives serve them all: dry friction
+changes its sign over ``slip_speed`` (tanh), play opens over ``edge`` (a hyperbola). The price is creep: a joint under
+Coulomb friction never sticks exactly but creeps at a speed well below ``slip_speed``.
+
+Parameters and torques are CasADi symbols, one scalar each; SI units (N m, rad, rad/s, kg m2).
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from typing import Literal, get_args
 
 import casadi as ca
 
-from spacearm.checks import checked, one_of, positive
+from spacearm.checks import check_fields, one_of, positive
 from spacearm.mechanics.spatial import SX
 
 Friction = Literal["none", "coulomb", "stribeck", "lugre"]
@@ -42,8 +49,8 @@ REACH = 1e4
 
 
 @dataclass(frozen=True)
-class Law:
-    """Which laws act; the numbers are parameters.
+class JointLaw:
+    """Selection of the laws that act in a flexible joint; their numbers are parameters of a fit.
 
     Args:
         motor: friction between motor and the body that carries it.
@@ -70,7 +77,7 @@ class Law:
     def __post_init__(self) -> None:
         for key in ("motor", "spring"):
             one_of(getattr(self, key), get_args(Friction), f"{key} friction", place="law")
-        checked(self, positive, "slip_speed", "stribeck_speed", "bristle_time", "edge", place="law")
+        check_fields(self, positive, "slip_speed", "stribeck_speed", "bristle_time", "edge", place="law")
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -88,7 +95,7 @@ class Law:
 
     @property
     def bristles(self) -> tuple[str, ...]:
-        """Where a bristle's deflection is a state of its own."""
+        """Places (motor, spring) with a LuGre bristle, whose deflection is a state."""
         return tuple(where for where in ("motor", "spring") if getattr(self, where) == "lugre")
 
     @property
@@ -106,16 +113,16 @@ _FRICTION_PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _both(law: Law) -> tuple[tuple[str, str], ...]:
+def _both(law: JointLaw) -> tuple[tuple[str, str], ...]:
     return ("motor", law.motor), ("spring", law.spring)
 
 
-def _extras(law: Law) -> tuple[tuple[bool, str], ...]:
+def _extras(law: JointLaw) -> tuple[tuple[bool, str], ...]:
     return (law.cubic, "cubic stiffness"), (law.play, "play"), (law.motor_damping, "damping of the motor")
 
 
 @dataclass(frozen=True)
-class Torques:
+class JointTorques:
     """Torque of the compliant element on the link, friction on the motor, rates of the bristles."""
 
     spring: SX
@@ -123,14 +130,18 @@ class Torques:
     bristle_rates: list[SX]
 
 
-def torques(law: Law, parameters: dict[str, SX], deflection: SX, rate: SX, motor_rate: SX, bristles: SX) -> Torques:
+def torques(
+    law: JointLaw, parameters: dict[str, SX], deflection: SX, rate: SX, motor_rate: SX, bristles: SX
+) -> JointTorques:
     """The laws as formulas. ``bristles`` holds one deflection for each of ``law.bristles``."""
+    # The damper acts within the play too: only the spring is disengaged.
     stretch = free_play(deflection, parameters["play"], law.edge) if law.play else deflection
     pull = -parameters["stiffness"] * stretch - parameters["damping"] * rate
     if law.cubic:
         pull -= parameters["cubic_stiffness"] * stretch**3
     drag = -parameters["motor_damping"] * motor_rate if law.motor_damping else ca.SX(0)
     rates: list[SX] = []
+    # Friction in the spring acts on the deflection's rate, that of the motor on the motor's own.
     for where, speed in (("motor", motor_rate), ("spring", rate)):
         own = {word: parameters[f"{where}_{word}"] for word in _FRICTION_PARAMETERS[getattr(law, where)]}
         if not own:
@@ -142,17 +153,18 @@ def torques(law: Law, parameters: dict[str, SX], deflection: SX, rate: SX, motor
             drag += force
         else:
             pull += force
-    return Torques(pull, drag, rates)
+    return JointTorques(pull, drag, rates)
 
 
 def free_play(deflection: SX, half: SX, edge: float) -> SX:
     """Deflection beyond ``+-half``: the two ends rounded over ``edge``; all of it where ``half`` is zero."""
+    # Difference of two smoothed absolute values: odd in the deflection, and equal to it where ``half`` is zero.
     return deflection + 0.5 * (
         ca.sqrt((deflection - half) ** 2 + edge**2) - ca.sqrt((deflection + half) ** 2 + edge**2)
     )
 
 
-def _friction(law: Law, own: dict[str, SX], speed: SX, bristle: SX | None) -> tuple[SX, SX | None]:
+def _friction(law: JointLaw, own: dict[str, SX], speed: SX, bristle: SX | None) -> tuple[SX, SX | None]:
     """Force against ``speed``, and the rate of the bristle where there is one.
 
     Stribeck's curve; C. Canudas de Wit, H. Olsson, K. J. Astrom, P. Lischinsky, IEEE Trans. Automatic Control 40(3),
@@ -161,9 +173,12 @@ def _friction(law: Law, own: dict[str, SX], speed: SX, bristle: SX | None) -> tu
     """
     level = own["coulomb"]
     if "static" in own:
+        # Stribeck: from static friction at rest down to Coulomb friction, a Gaussian in speed.
         level = level + (own["static"] - level) * ca.exp(-((speed / law.stribeck_speed) ** 2))
     if bristle is None:
         return -level * ca.tanh(speed / law.slip_speed), None
+    # |speed|, rounded at zero so that derivatives exist; far below the slip speed, so that sliding is unchanged.
     magnitude = ca.sqrt(speed**2 + (0.1 * law.slip_speed) ** 2)
+    # In steady sliding the bristle is +-1 and the force is +-level; in rest it is a spring of level / bristle.
     rate = (speed - magnitude * bristle) / own["bristle"]
     return -level * (bristle + law.bristle_time * rate), rate

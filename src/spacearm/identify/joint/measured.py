@@ -1,4 +1,4 @@
-"""One test as it was measured: encoder readings that drive the model, and what the model is compared with."""
+"""One measured test: encoder readings that drive the model, and channels that the model is compared with."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, checked, known, rising, some
+from spacearm.checks import array, check_fields, check_increasing, check_name, check_not_empty
 from spacearm.errors import InputError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
-from spacearm.identify.joint.measurement_chain import Chain, Method
-from spacearm.identify.joint.paths import Smoothed, smoothed
+from spacearm.identify.joint.measurement_chain import MeasurementChain, Method
+from spacearm.identify.joint.paths import SmoothedPath, smooth_with_errors
 from spacearm.measure import Record
 from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.clean import find_present
@@ -74,15 +74,16 @@ class JointTest:
 
     def __post_init__(self) -> None:
         place = f"test {self.name!r}"
-        checked(self, rising, "time", place=place, count=4, unit="s")
+        check_fields(self, check_increasing, "time", place=place, count=4, unit="s")
         time = self.time
-        some(self.measured, "measured channel", place=place, hint="give at least the flexible joint's angle")
+        check_not_empty(self.measured, "measured channel", place=place, hint="give at least the flexible joint's angle")
         for key in ("encoders", "measured"):
             arrays = {}
             for name, values in getattr(self, key).items():
                 row = np.array(array(values, repr(name), time.shape, finite=False, place=place))
                 there = find_present(row, name, place, key == "encoders")
                 if not name.endswith(LENGTHS_AND_TORQUES):
+                    # Jumps of 2 pi are artefacts of the sensor; over gaps the nearest branch is the best guess.
                     row[there] = np.unwrap(row[there])
                 arrays[name] = row
             object.__setattr__(self, key, arrays)
@@ -96,7 +97,7 @@ class JointTest:
         self._check_angles(place)
 
     def _check_angles(self, place: str) -> None:
-        """Noise of angles is small against a turn: larger, readings show nothing, and a search has no end."""
+        """Raise an error if the noise of an angle is so large that readings show no angle: a search would not end."""
         spread = [] if self.noise is None else np.sqrt(np.einsum("tii->ti", self.noise).max(axis=0)).tolist()
         given = {"the encoders": self.encoder_sigma or 0.0, **dict(zip(self.measured, spread, strict=False))}
         for name, sigma in given.items():
@@ -105,11 +106,11 @@ class JointTest:
                                  hint=f"expected less than {ROUGH} rad: such readings show no angle")  # fmt: skip
 
     @classmethod
-    def without_missing(
+    def from_complete_rows(
         cls, name: str, time: npt.ArrayLike, encoders: Mapping[str, npt.ArrayLike],
         measured: Mapping[str, npt.ArrayLike], noise: npt.ArrayLike | None = None, **more: object,
     ) -> JointTest:  # fmt: skip
-        """The same, rows with NaN left out."""
+        """A test from these columns, without rows that hold NaN."""
         t = np.asarray(time, dtype=np.float64)
         columns = {key: np.asarray(value, dtype=np.float64) for key, value in {**encoders, **measured}.items()}
         good = np.isfinite(t) & np.all([np.isfinite(column) for column in columns.values()], axis=0)
@@ -132,18 +133,19 @@ class JointTest:
 
     @property
     def present(self) -> Array:
-        """Which readings (T, m) of the measured channels are there."""
+        """Mask (T, m) of the readings of the measured channels that are not missing."""
         return np.asarray(np.isfinite(np.stack(list(self.measured.values()), axis=1)))
 
     def whitener(self) -> Array | None:
-        """What makes the noise of each sample's channels independent and of unit size (T, m, m); None: unknown."""
+        """Matrices (T, m, m) that make a sample's noise independent, of unit variance; None: unknown."""
         if self.noise is None:
             return None
         apart = np.isnan(np.stack(list(self.measured.values()), axis=1))
+        # A missing channel takes its correlations with it: the rest must be whitened as if it had never been there.
         gone = (apart[:, :, None] | apart[:, None, :]) & ~np.eye(apart.shape[1], dtype=bool)
         return np.asarray(np.linalg.inv(np.linalg.cholesky(np.where(gone, 0.0, self.noise))), dtype=np.float64)
 
-    def freed(self, motors: Mapping[str, str]) -> JointTest:
+    def with_torque_inputs(self, motors: Mapping[str, str]) -> JointTest:
         """The same with measured torques as inputs and the encoders of ``motors`` (by joint) as measurements."""
         order = list(self.measured)
         torques = {joint: self.measured[f"{joint}.torque"] for joint in motors}
@@ -151,26 +153,28 @@ class JointTest:
             raise InputError("a torque cannot be weighed against angles of unknown noise", place=f"test {self.name!r}",
                              hint="state the noise")  # fmt: skip
         sigma = max(float(np.sqrt(self.noise[:, k, k].max())) for k in (order.index(f"{j}.torque") for j in motors))
-        test = self.channels(tuple(c for c in order if c not in {f"{joint}.torque" for joint in motors}))
+        test = self.select_channels(tuple(c for c in order if c not in {f"{joint}.torque" for joint in motors}))
         for motor in motors.values():
             path = test.path(motor)
-            assert isinstance(path, Smoothed)
+            assert isinstance(path, SmoothedPath)
             test = test.with_channel(motor, self.encoders[motor], max(path.sigma, 1e-12))
         return replace(test, torques=torques, torque_sigma=sigma)
 
-    def held(self, motors: Mapping[str, str]) -> JointTest:
-        """The other way round: motors on their encoders' paths, torques as measurements."""
-        test = self.channels(tuple(c for c in self.measured if c not in motors.values()))
+    def with_motor_paths(self, motors: Mapping[str, str]) -> JointTest:
+        """Inverse of :meth:`with_torque_inputs`: motors on their encoders' paths, torques as measurements."""
+        test = self.select_channels(tuple(c for c in self.measured if c not in motors.values()))
         for joint in motors:
             rows = np.asarray(self.torques[joint])
+            # A model not yet fitted predicts torques badly: with the sensor's own small noise they would overrule the
+            # angles.
             sigma = max(self.torque_sigma, 0.05 * float(np.nanstd(rows)), 1e-12)
             test = test.with_channel(f"{joint}.torque", rows, sigma)
         return replace(test, torques={})
 
-    def channels(self, names: tuple[str, ...]) -> JointTest:
+    def select_channels(self, names: tuple[str, ...]) -> JointTest:
         """The same test, compared in these channels only."""
         for name in names:
-            known(name, self.measured, "channel", place=f"test {self.name!r}")
+            check_name(name, self.measured, "channel", place=f"test {self.name!r}")
         order = list(self.measured)
         kept = [order.index(name) for name in names]
         noise = None if self.noise is None else self.noise[:, kept][:, :, kept]
@@ -190,16 +194,16 @@ class JointTest:
         noise[:, size, size] = sigma**2
         return replace(self, measured=measured, noise=noise)
 
-    def path(self, joint: str) -> Signal | Smoothed:
+    def path(self, joint: str) -> Signal | SmoothedPath:
         """The joint's motion, the clock starting with the first sample; with its errors where it had to be smoothed."""
         if joint in self.paths:
             return self.paths[joint]
         if joint not in self.encoders:
             raise InputError(f"joint {joint!r} has no encoder data", place=f"test {self.name!r}",
                              hint=did_you_mean(joint, self.encoders))  # fmt: skip
-        return smoothed(self.time, self.encoders[joint], sigma=self.encoder_sigma, from_rest=self.from_rest)
+        return smooth_with_errors(self.time, self.encoders[joint], sigma=self.encoder_sigma, from_rest=self.from_rest)
 
-    def torque(self, joint: str) -> Signal | Smoothed:
+    def torque(self, joint: str) -> Signal | SmoothedPath:
         """The known torque of a motor; with its errors where it was read at the samples."""
         if joint not in self.torques:
             raise InputError(f"the torque of {joint!r} is not given", place=f"test {self.name!r}",
@@ -210,7 +214,7 @@ class JointTest:
         place = f"test {self.name!r}"
         rows = array(given, f"torque of {joint!r}", self.time.shape, finite=False, place=place)
         find_present(rows, f"torque of {joint}", place, True)
-        return replace(smoothed(self.time, rows, sigma=self.torque_sigma or None), sigma=self.torque_sigma)
+        return replace(smooth_with_errors(self.time, rows, sigma=self.torque_sigma or None), sigma=self.torque_sigma)
 
 
 def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -> Array:
@@ -219,6 +223,7 @@ def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -
     if full.shape == (channels,):
         full = np.diag(full**2)
     if full.shape == (channels, channels):
+        # A view: one covariance for all samples takes no memory for each.
         full = np.broadcast_to(full, (samples, channels, channels))
     hint = f"expected ({channels},), ({channels}, {channels}) or ({samples}, {channels}, {channels})"
     array(full, "noise", (samples, channels, channels), finite=False, place=place, hint=hint)
@@ -229,7 +234,7 @@ def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -
 
 def joint_test_from_vision(
     name: str,
-    chain: Chain,
+    chain: MeasurementChain,
     time: npt.ArrayLike,
     encoders: Mapping[str, npt.ArrayLike],
     base: npt.ArrayLike,
@@ -263,6 +268,7 @@ def joint_test_from_vision(
     noise[:, :count, :count] = found.covariance
     if attitude:
         poses = np.asarray(base, dtype=np.float64)
+        # The flexible joint moves the base mainly about this axis; the others would add noise and biases only.
         axis = _axis(robot)
         measured[BASE[3 + axis]] = np.unwrap(attitude_vector(poses[:, 3:])[:, axis])
         noise[:, count, count] = chain.noise["attitude"] ** 2
@@ -285,6 +291,7 @@ def attitude_vector(quaternion: Array) -> Array:
     vector = quaternion[..., 1:]
     sine = np.linalg.norm(vector, axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
+        # Limit of angle / sin for small angles: 2 / w.
         factor = np.where(sine > 1e-12, 2.0 * np.arctan2(sine, quaternion[..., :1]) / sine, 2.0 / quaternion[..., :1])
     return factor * vector
 
@@ -296,6 +303,7 @@ def attitude(quaternion: Array, moved: Array | None, axis: int) -> tuple[Array, 
         return value, None
     w, v = quaternion[:, :1], quaternion[:, 1:]
     s = np.linalg.norm(v, axis=1, keepdims=True)
+    # At the identity the factor is constant to first order: its derivative is zero there.
     small = s < 1e-9
     safe = np.where(small, 1.0, s)
     angle = 2.0 * np.arctan2(s, w)
@@ -307,9 +315,10 @@ def attitude(quaternion: Array, moved: Array | None, axis: int) -> tuple[Array, 
 
 
 def _axis(robot: Robot) -> int:
-    """About which of the base's axes the first flexible joint turns most, all joints before it at zero."""
+    """Index of the base axis nearest to the axis of the first flexible joint, with all joints before it at zero."""
     link = flexible_joints(robot)[0].link
     axis: Array = robot.joints[link].axis
+    # Axes carried to the base frame with all joints at zero: only the dominant component matters.
     index = link
     while True:
         axis = robot.joints[index].placement.rotation @ axis
@@ -330,8 +339,8 @@ def _pose(data: Record, whose: str = "") -> Array:
     return np.concatenate([place[:, :2], height[:, None], turn], axis=1)
 
 
-def _measured(
-    name: str, chain: Chain, data: Record, encoders: Mapping[str, Array], links: Mapping[str, Array],
+def _build_measured_test(
+    name: str, chain: MeasurementChain, data: Record, encoders: Mapping[str, Array], links: Mapping[str, Array],
     attitude: bool, start_known: bool, more: Mapping[str, object],
 ) -> JointTest:  # fmt: skip
     """A test whose flexible joints' angles were measured; with the base's attitude where it was."""
@@ -349,7 +358,7 @@ def _measured(
 
 
 def joint_test_from_record(
-    name: str, chain: Chain, data: Record, *,
+    name: str, chain: MeasurementChain, data: Record, *,
     method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
     start_known: bool = False, torque: Literal["known", "measured"] = "known", **more: object,
 ) -> JointTest:  # fmt: skip
@@ -369,7 +378,7 @@ def joint_test_from_record(
     more = {"torques": torques, "torque_sigma": chain.noise["torque"], **more}
     if angle == "measured":
         seen = {joint: data[joint] for joint in links}
-        test = _measured(name, chain, data, encoders, seen, attitude, start_known, more)
+        test = _build_measured_test(name, chain, data, encoders, seen, attitude, start_known, more)
     else:
         test = joint_test_from_vision(
             name, chain, data.times, encoders, _pose(data), _pose(data, "frame_"), method=method,

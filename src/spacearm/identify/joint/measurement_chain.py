@@ -1,4 +1,4 @@
-"""From sensors to the flexible joint's angle: Eq. 21 of Wojtunik 2023, in closed form and by least squares.
+"""Angles of flexible joints from sensors: Eq. 21 of Wojtunik 2023, in closed form and by least squares.
 
 Encoders sit at the motors and at the rigid joints; a vision system sees the poses of the base and of a frame on the
 hand. The angle of a flexible joint is what makes the two fit together. Poses are (..., 7): position (m) and quaternion
@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known, non_negative, one_of
+from spacearm.checks import array, check_name, non_negative, one_of
 from spacearm.engine import Mechanics
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.mechanics.sensors import Encoder, Sensor
 from spacearm.model import Robot
@@ -47,8 +47,8 @@ def noise_by_channel(robot: Robot, sensors: Sequence[Sensor]) -> dict[str, float
     found: dict[str, float] = {}
     for sensor in sensors:
         own = isinstance(sensor, Encoder) and sensor.joints is not None and {*sensor.joints} <= links
-        with at(sensor.place):
-            known(sensor.channel, ASSUMED, "channel of a joint's test")
+        with error_context(sensor.place):
+            check_name(sensor.channel, ASSUMED, "channel of a joint's test")
             name = "link" if own else sensor.channel
             if name in found:
                 raise InputError("another sensor measures the same", hint="expected one for each channel")
@@ -90,7 +90,7 @@ def planar_pose(x: npt.ArrayLike, y: npt.ArrayLike, angle: npt.ArrayLike) -> Arr
 
 
 def rotation_vector(rotation: Array) -> Array:
-    """Rotation vectors (..., 3), rad, of rotation matrices (..., 3, 3); for angles well below half a turn."""
+    """Rotation vectors (..., 3), rad, of rotation matrices (..., 3, 3); for angles well below pi."""
     skew = np.stack(
         [
             rotation[..., 2, 1] - rotation[..., 1, 2],
@@ -106,7 +106,7 @@ def rotation_vector(rotation: Array) -> Array:
     return factor[..., None] * skew
 
 
-class Chain:
+class MeasurementChain:
     """The measurement chain of a robot with flexible joints and a frame that the vision system sees."""
 
     def __init__(self, robot: Robot, frame: str, sensors: Sequence[Sensor] = ()) -> None:
@@ -132,13 +132,13 @@ class Chain:
 
         Args:
             joints: encoder readings (T, n) in the robot's order; the entries of the flexible links are not looked at,
-                those of their motors choose the branch (angles a full turn apart).
+                those of their motors choose the branch (angles that differ by 2 pi).
             base, hand: poses (T, 7) as seen.
             method: ``position`` and ``orientation`` are the closed forms for one flexible joint; least squares takes
                 both, weighted by what the sensors' noise makes of them, for any number of joints.
         """
         q, base, hand = (np.array(a, dtype=np.float64) for a in (joints, base, hand))
-        with at("measurement chain"):
+        with error_context("measurement chain"):
             array(q, "joints", ("T", self.robot.n), finite=False)
             array(base, "base", (len(q), 7), finite=False)
             array(hand, "hand", (len(q), 7), finite=False)
@@ -152,17 +152,20 @@ class Chain:
         if method != "least_squares" and len(self.links) > 1:
             raise InputError(f"{method!r} finds one angle, {len(self.links)} joints are flexible",
                              place="measurement chain", hint="use least_squares")  # fmt: skip
+        # Relaxed springs: a start for the iteration, and the branch of the result (deflections are far below half a
+        # turn).
         rest = np.stack([f.ratio * q[:, f.motor] + f.rest for f in self.flexible], axis=1)
         q[:, self.links] = rest
         if len(self.links) == 1:
             kind = "orientation" if method == "orientation" else "position"
-            q[:, self.links[0]] = self._closed_form(q, base, hand, kind)
+            q[:, self.links[0]] = self._solve_closed_form(q, base, hand, kind)
         if method == "least_squares":
             self._least_squares(q, base, hand)
         q[:, self.links] -= 2.0 * np.pi * np.round((q[:, self.links] - rest) / (2.0 * np.pi))
         gain, total, jacobian = self._gain(q, base, method)
         covariance = gain @ total @ np.swapaxes(gain, -1, -2)
         noise = np.repeat([self.noise["position"] ** 2, self.noise["attitude"] ** 2], 3)
+        # The same base reading serves the angle and the base channel: their errors are correlated.
         with_base = -gain @ self._world(jacobian, base) * noise
         error = self._error(q, base, hand)
         left = np.linalg.solve(total, error[..., None])[..., 0]
@@ -173,11 +176,13 @@ class Chain:
             tuple(f.name for f in self.flexible), q[:, self.links], covariance, with_base, misfit, by_encoder
         )
 
-    def _closed_form(self, q: Array, base: Array, hand: Array, kind: str) -> Array:
+    def _solve_closed_form(self, q: Array, base: Array, hand: Array, kind: str) -> Array:
         """Eq. 21 solved for the one angle: by directions across the axis, or by the attitude about it."""
         link = self.links[0]
         joint = self.robot.joints[link]
         zeroed = q.copy()
+        # The angle is that by which the frame, computed at angle zero, must be rotated about the axis to where it was
+        # seen.
         zeroed[:, link] = 0.0
         origins, rotations = self.mechanics.body_poses(zeroed, base=base)
         origin, rotation = origins[:, link + 1], rotations[:, link + 1]  # child frame at angle zero
@@ -187,8 +192,9 @@ class Chain:
             arm, seen = tip - origin, hand[:, :3] - origin
         else:
             turn = rotation_matrices(hand[:, 3:]) @ np.swapaxes(turned, -1, -2)
-            arm = np.einsum("tij,j->ti", rotation, _across(joint.axis))
+            arm = np.einsum("tij,j->ti", rotation, _perpendicular(joint.axis))
             seen = np.einsum("tij,tj->ti", turn, arm)
+        # Components along the axis do not depend on the angle and would only add noise.
         arm = arm - axis * np.sum(arm * axis, axis=1, keepdims=True)
         seen = seen - axis * np.sum(seen * axis, axis=1, keepdims=True)
         if kind == "position" and np.min(np.linalg.norm(arm, axis=1)) < 1e-6:
@@ -222,6 +228,7 @@ class Chain:
         """Map (T, F, 6) from hand errors to angles, covariance (T, 6, 6) of those errors, frame Jacobian."""
         noise = self.noise
         jacobian = self.mechanics.jacobian(self.frame, q, base=base)
+        # An error of the base's reading moves the computed hand like a motion of the base.
         by_base = self._world(jacobian, base)
         spread = np.repeat([noise["position"] ** 2, noise["attitude"] ** 2], 3)
         total = (by_base * spread) @ np.swapaxes(by_base, -1, -2)
@@ -236,12 +243,13 @@ class Chain:
         elif method == "orientation":
             kept = own * np.array([0.0, 0, 0, 1, 1, 1])[:, None]
         else:
+            # Generalised least squares (Gauss-Markov): weights are the inverse covariance of the hand's error.
             kept = np.linalg.solve(total, own)
         across = np.swapaxes(kept, -1, -2)
         return np.linalg.solve(across @ own, across), total, jacobian
 
 
-def _across(axis: Array) -> Array:
+def _perpendicular(axis: Array) -> Array:
     """A unit vector across ``axis``."""
     other = np.eye(3)[int(np.argmin(np.abs(axis)))]
     across: Array = np.cross(axis, other)

@@ -1,13 +1,17 @@
-"""Smooth paths through encoder readings, and what their errors do to a fit.
+"""Smooth paths through encoder readings, and the effect of their errors on a fit.
 
-A path must be differentiated twice before it drives a model, which makes rough interpolation useless: the noise of an
-encoder would become an acceleration. So it is a spline of degree 5 with as few pieces as the data justify: their number
-is the one with the least Bayesian information criterion.
+A path is differentiated twice before it drives a model, so interpolation is useless: the noise of an encoder, divided
+by the square of the sample interval, would become an acceleration. A path is therefore a least-squares B-spline of
+degree 5 (continuous jerk) with as few equal pieces as the data justify: their number minimises the Bayesian information
+criterion (G. Schwarz, 1978).
 
-A smoothed path is still wrong by a few slow deviations. They move the model, and where a measured channel was made with
-the same encoder's readings they go together with that channel's noise. So the residuals of a test, whitened by the
-noise of its samples, have the covariance ``1 + P diag(gain) P^T`` with few columns P: it can be whitened again at
-little cost.
+A smoothed path is still wrong by a few slow deviations, one for each spline coefficient. They move the model, and they
+are correlated with the noise of measured channels that were computed from the same encoder's readings. The residuals of
+a test, whitened by the noise of its samples, have the covariance ``1 + P diag(gain) P^T`` with few orthonormal columns
+P (T channels, 2 deviations), so that its inverse root is applied at the cost of two thin products.
+
+Units: rad and s, or N m for torques; the path's clock starts at the first reading. Nothing here holds where a motor did
+not follow a smooth curve: then :mod:`~spacearm.identify.joint.input_errors` applies.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, rising
+from spacearm.checks import array, check_increasing
 from spacearm.measure.clean import fill_gaps, find_present
 from spacearm.simulate import Signal, from_ppoly
 from spacearm.typing import Array
@@ -32,7 +36,7 @@ _PIECES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, eq=False)
-class Smoothed:
+class SmoothedPath:
     """A path through noisy readings, and how it may be wrong.
 
     ``deviations`` are independent errors of the path, one standard deviation each: the true path is the signal minus
@@ -48,7 +52,7 @@ class Smoothed:
     readings: Array
     doubt: Array
 
-    def moved(self, deviation: int) -> Signal:
+    def add_deviation(self, deviation: int) -> Signal:
         """The path with one of its deviations added."""
         return Signal(self.signal.breaks, self.signal.coefficients + self.deviations[deviation].coefficients)
 
@@ -70,35 +74,38 @@ def smooth_path(
 
     NaN stands where a reading is missing. The path's clock starts with the first reading.
     """
-    return smoothed(time, values, sigma=sigma, from_rest=from_rest, pieces=pieces).signal
+    return smooth_with_errors(time, values, sigma=sigma, from_rest=from_rest, pieces=pieces).signal
 
 
-def added(first: Signal, second: Signal) -> Signal:
+def add_signals(first: Signal, second: Signal) -> Signal:
     """The sum of two paths from 0 to the same end."""
     breaks = np.union1d(first.breaks, second.breaks)
+    # Breaks that differ by rounding only would make pieces of no length.
     breaks = breaks[np.concatenate([np.diff(breaks) > 1e-9 * breaks[-1], [True]])]
     breaks[0], rows = 0.0, []
+    # Taylor coefficients at the start of each piece: exact for polynomials, whatever the degrees of the two.
     for power in range(max(len(first.coefficients), len(second.coefficients))):
         rows.append((first(breaks[:-1]) + second(breaks[:-1])) / math.factorial(power))
         first, second = first.derivative(), second.derivative()
     return Signal(breaks, np.array(rows))
 
 
-def smoothed(
+def smooth_with_errors(
     time: npt.ArrayLike,
     values: npt.ArrayLike,
     *,
     sigma: float | None = None,
     from_rest: bool = False,
     pieces: int | None = None,
-) -> Smoothed:
-    """The same with its errors."""
-    t = rising(time, "times", count=3, place="path")
+) -> SmoothedPath:
+    """As :func:`smooth_path`, with the independent deviations by which the path may be wrong."""
+    t = check_increasing(time, "times", count=3, place="path")
     rows = array(values, "values", t.shape, finite=False, place="path")
     find_present(rows, "values", "path", True)
     v, doubt = fill_gaps(t, rows, sigma or 0.0)
     local = t - t[0]
     degree = min(DEGREE, t.size - 1)
+    # At least three readings for each piece.
     most = max(1, t.size // 3)
     best: tuple[float, _Spline] | None = None
     worse = 0
@@ -107,6 +114,8 @@ def smoothed(
         spline = _fit(local, v, doubt, count, degree, from_rest)
         free = spline.found.size
         if sigma is not None:
+            # BIC with known noise: chi-square plus parameters times log of the readings; below, its form for unknown
+            # noise.
             score = max(spline.misfit, floor) / sigma**2 + free * np.log(t.size)
         else:
             score = t.size * np.log(max(spline.misfit, floor) / t.size) + free * np.log(t.size)
@@ -114,10 +123,11 @@ def smoothed(
             best, worse = (score, spline), 0
         else:
             worse += 1
+        # The criterion has one minimum in practice: two worse ones in a row end the search.
         if spline.misfit <= floor or worse >= 2:
             break
     assert best is not None
-    return best[1].smoothed(sigma, v)
+    return best[1].estimate_errors(sigma, v)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +146,15 @@ class _Spline:
         from scipy.interpolate import BSpline, PPoly
 
         if self.from_rest:
+            # Rate zero at the start: the first two coefficients of a clamped B-spline are equal.
             coefficients = np.concatenate([coefficients[:1], coefficients])
         polynomial = PPoly.from_spline(BSpline(self.knots, coefficients, self.degree))
+        # The repeated end knots of a clamped spline make empty pieces.
         whole = np.diff(polynomial.x) > 0
         edges = np.concatenate([polynomial.x[:-1][whole], polynomial.x[-1:]])
         return from_ppoly(PPoly(polynomial.c[:, whole], edges))
 
-    def smoothed(self, sigma: float | None, readings: Array) -> Smoothed:
+    def estimate_errors(self, sigma: float | None, readings: Array) -> SmoothedPath:
         if sigma is None:
             sigma = float(np.sqrt(self.misfit / max(len(self.columns) - self.found.size, 1)))
         # With columns = Q R the coefficients' errors are sigma inv(R) u, and u = Q^T (errors of the readings) / sigma.
@@ -150,10 +162,10 @@ class _Spline:
         share = share * self.doubt[:, None]
         size = np.abs(np.diag(triangle))
         if np.any(size <= 1e-12 * size.max()):  # readings too few or too uneven for this basis: nothing to tell from
-            return Smoothed(self.signal(self.found), (), share[:, :0], sigma, readings, self.doubt)
+            return SmoothedPath(self.signal(self.found), (), share[:, :0], sigma, readings, self.doubt)
         errors = sigma * np.linalg.inv(triangle)
         deviations = tuple(self.signal(column) for column in errors.T)
-        return Smoothed(self.signal(self.found), deviations, share, sigma, readings, self.doubt)
+        return SmoothedPath(self.signal(self.found), deviations, share, sigma, readings, self.doubt)
 
 
 def _fit(t: Array, v: Array, doubt: Array, pieces: int, degree: int, from_rest: bool) -> _Spline:
@@ -178,15 +190,16 @@ class PathErrors:
     shift: float = 0.0
     unknown: int = 0
 
-    def whitened(self, rows: Array) -> Array:
+    def whiten_rows(self, rows: Array) -> Array:
         """Rows (T, c, ...) times the inverse root of the covariance."""
-        return self._scaled(rows, 1.0 / np.sqrt(1.0 + self.gain))
+        return self._scale_rows(rows, 1.0 / np.sqrt(1.0 + self.gain))
 
-    def coloured(self, rows: Array) -> Array:
+    def colour_rows(self, rows: Array) -> Array:
         """Rows (T, c, ...) times the root of the covariance."""
-        return self._scaled(rows, np.sqrt(1.0 + self.gain))
+        return self._scale_rows(rows, np.sqrt(1.0 + self.gain))
 
-    def _scaled(self, rows: Array, factor: Array) -> Array:
+    # f(1 + P g P^T) = 1 + P (f(1 + g) - 1) P^T for orthonormal P: roots and inverses act on the few columns only.
+    def _scale_rows(self, rows: Array, factor: Array) -> Array:
         flat = rows.reshape(len(self.basis), math.prod(rows.shape[2:]))
         moved: Array = flat + self.basis @ ((factor - 1.0)[:, None] * (self.basis.T @ flat))
         return moved.reshape(rows.shape)
@@ -198,18 +211,19 @@ class PathErrors:
 
 def path_errors(model: JointProblem, x: Array, test: int) -> PathErrors | None:
     """The covariance about the values ``x``, one run for each deviation; None where every path is exact."""
-    rows = model.raw(x, test)[0]
+    rows = model.compute_raw_residuals(x, test)[0]
     size = max(np.sqrt(model.variance(x)), 1e-300)
     moves, shares = [], []
     for (kind, joint), path in model.smoothed[test].items():
         for k in range(len(path.deviations)):
-            forward = model.forwards[test].changed(kind, joint, path.moved(k))
-            moves.append(model.raw(x, test, forward=forward)[0] - rows)
-            shares.append(_shared(model, test, kind, joint, path, k))
+            # A run for each deviation, of one standard deviation: a finite difference of just the size that matters.
+            forward = model.forwards[test].with_input(kind, joint, path.add_deviation(k))
+            moves.append(model.compute_raw_residuals(x, test, forward=forward)[0] - rows)
+            shares.append(_covariance_with_channels(model, test, kind, joint, path, k))
     if not moves:
         return None
     with_noise, alone = (
-        np.stack([model.sample_white(test, part).ravel() for part in parts], axis=1) / size
+        np.stack([model.whiten_samples(test, part).ravel() for part in parts], axis=1) / size
         for parts in (shares, [move - share for move, share in zip(moves, shares, strict=True)])
     )
     if not np.all(np.isfinite(alone)):  # a candidate that cannot be followed to the end
@@ -218,10 +232,13 @@ def path_errors(model: JointProblem, x: Array, test: int) -> PathErrors | None:
     basis, triangle = np.linalg.qr(np.concatenate([alone, with_noise], axis=1))
     half = alone.shape[1]
     gain, turn = np.linalg.eigh(triangle[:, :half] @ triangle[:, :half].T - triangle[:, half:] @ triangle[:, half:].T)
+    # Gains above -1 keep the covariance positive definite, also where stated noises contradict each other.
     return PathErrors(basis @ turn, np.maximum(gain, 1e-9 - 1.0))
 
 
-def _shared(model: JointProblem, test: int, kind: str, joint: str, path: Smoothed, deviation: int) -> Array:
+def _covariance_with_channels(
+    model: JointProblem, test: int, kind: str, joint: str, path: SmoothedPath, deviation: int
+) -> Array:
     """Covariance (T, channels) of the measured channels' noise with one deviation."""
     seen = model.tests[test]
     found = np.zeros((seen.time.size, len(seen.measured)))

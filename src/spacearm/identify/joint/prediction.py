@@ -1,4 +1,4 @@
-"""What identified values are good for: the joint's frequency response, and a motion that they were not fitted to."""
+"""Use of identified values: frequency response of the joint, and prediction of motions that were not fitted."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def frequency_response(
     covariance, free = fit.estimate.covariance, fit.estimate.values
     curves, tones = [], []
     if covariance is not None and np.all(np.isfinite(covariance)):
+        # Monte Carlo, because resonance peaks depend on the parameters in a way that linear propagation misses.
         for drawn in rng.multivariate_normal(free, covariance, size=draws, method="svd"):
             one = linearise(model.robot, configuration, model.values(np.clip(drawn, model.lower, model.upper)))
             curves.append(np.abs(np.diagonal(one.motor_to_link(w), axis1=1, axis2=2)))
@@ -83,8 +84,8 @@ def frequency_response(
 
 
 @dataclass(frozen=True, eq=False)
-class HoldOut:
-    """How well identified values predict a motion that they were not fitted to.
+class HoldOutTest:
+    """Errors of the prediction of a motion that the identified values were not fitted to.
 
     ``rms`` and ``rigid_rms`` (rad) of the flexible joints' angle errors, with the identified joint and a rigid one;
     ``chi2`` is the mean squared error in standard deviations (1 for a perfect model); ``fit`` holds the start offset
@@ -98,7 +99,7 @@ class HoldOut:
     fit: JointFit
 
 
-def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[HoldOut]:
+def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[HoldOutTest]:
     """Predict further tests with the identified values; only their start offsets, and rates where the fit has them,
     are estimated. Readings that are missing count nowhere."""
     fixed = {f"{joint}.{name}": value for joint, own in fit.values.items() for name, value in own.items()}
@@ -108,12 +109,13 @@ def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[
             fit.model.robot, [test], drive=fit.model.setup.drive, law=fit.model.setup.law, fixed=fixed, warn=False,
             **{"nuisances": OFF, "offset_rate": fit.model.offset_rate, **options},
         )  # fmt: skip
-        rows, _ = one.model.raw(one.estimate.values, 0)
+        # Raw residuals (rad): the error of the prediction itself, not in units of its noise.
+        rows, _ = one.model.compute_raw_residuals(one.estimate.values, 0)
         chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in one.model.setup.flexible)]
         stiff = [one.model.deflection(0, f.name) for f in one.model.setup.flexible]
         rigid = np.concatenate([part for part in stiff if part is not None])
         found.append(
-            HoldOut(
+            HoldOutTest(
                 test.name,
                 float(np.sqrt(np.nanmean(rows[:, chosen] ** 2))),
                 float(np.sqrt(np.nanmean(rigid**2))),

@@ -1,4 +1,18 @@
-"""Tests, set-up and parameters as a least-squares problem with exact derivatives, for any estimator."""
+"""The least-squares problem of a set of joint tests, with exact derivatives, for any estimator.
+
+For test k with readings y_k(t) the residual is r_k = W_k (h(x_k(t; p, o_k)) + b_k - y_k): x_k is the forward model's
+state (:mod:`~spacearm.identify.joint.forward`), p the parameters common to all tests, o_k the start offsets and b_k the
+biases of this test. W_k whitens: first the noise of each sample (a Cholesky factor of its covariance over the
+channels), then, where inputs were measured, what their errors do to the residuals over time
+(:mod:`~spacearm.identify.joint.input_errors`, :mod:`~spacearm.identify.joint.paths`). With known noise the cost is half
+a chi-square; with unknown noise its size is estimated from the residuals.
+
+Shapes: rows are (T, channels), derivatives (T, channels, directions), flat ones (T channels, p). Derivatives are those
+of the integrated tangent equations, except by the sensors' delay, which is a central difference. Missing readings are
+NaN in the data and zero rows in the problem. SI units, angles in rad; base channels in world axes.
+
+Errors of the inputs are linearised about given values and stay fixed during a search; the caller iterates.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +24,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from spacearm.checks import known, number, some, unique
+from spacearm.checks import check_name, check_not_empty, number, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
-from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Response, Setup
+from spacearm.identify.joint.forward import Accuracy, Drive, Forward, ForwardResponse, Setup
 from spacearm.identify.joint.input_errors import InputErrors, input_errors
-from spacearm.identify.joint.laws import REACH, SPECIFICATION, Law
+from spacearm.identify.joint.laws import REACH, SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, attitude
-from spacearm.identify.joint.paths import PathErrors, Smoothed, added, path_errors, smooth_path
-from spacearm.identify.joint.sampling import Weighting, late_by, weights
+from spacearm.identify.joint.paths import PathErrors, SmoothedPath, add_signals, path_errors, smooth_path
+from spacearm.identify.joint.sampling import Weighting, delay_response, weights
 from spacearm.identify.joint.start_values import check_start, start_values
 from spacearm.measure.clean import Mask
 from spacearm.measure.units import ask_about_degrees
@@ -28,7 +42,7 @@ from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
-#: Samples in one piece of what is added to torques.
+#: Samples in one piece of the smooth correction added to measured torques: slow against the noise of single readings.
 SLOW = 25
 Bounds = Mapping[str, tuple[float, float]]
 
@@ -47,7 +61,7 @@ class JointProblem(Problem):
         tests: Sequence[JointTest],
         *,
         drive: Drive = "motor_angle",
-        law: Law | None = None,
+        law: JointLaw | None = None,
         bounds: Bounds | None = None,
         guess: Mapping[str, float] | None = None,
         fixed: Mapping[str, float] | None = None,
@@ -57,23 +71,27 @@ class JointProblem(Problem):
         accuracy: Accuracy | None = None,
         delay: bool = False,
     ) -> None:
+        # Kept to build the same problem of other tests or with another drive (with_tests).
         self._options: dict[str, Any] = {"law": law, "bounds": bounds, "guess": guess, "fixed": fixed, "delay": delay,
                                          "offset_rate": offset_rate, "weighting": weighting, "accuracy": accuracy,
                                          "reference_inertia": reference_inertia}  # fmt: skip
         self.late = delay
         self.tests = tuple(tests)
-        some(self.tests, "test", place="identification")
+        check_not_empty(self.tests, "test", place="identification")
         unique([test.name for test in self.tests], "test", place="identification")
         self.robot, self.weighting = robot, weighting
         drive = self._arrange(drive)
         pose = any(test.shows_base for test in self.tests)
-        self.setup = Setup(robot, drive, law or Law(), pose, reference_inertia)
+        self.setup = Setup(robot, drive, law or JointLaw(), pose, reference_inertia)
+        # Unknown noise is one common factor from the residuals; beside tests of known noise it would have no meaning.
         if len({test.noise is None for test in self.tests}) > 1:
             raise InputError("some tests have noise and some have none", place="identification")
-        self.smoothed: list[dict[tuple[Literal["path", "torque"], str], Smoothed]] = [{} for _ in self.tests]
+        self.smoothed: list[dict[tuple[Literal["path", "torque"], str], SmoothedPath]] = [{} for _ in self.tests]
         self.path_errors: list[PathErrors | InputErrors | None] = [None] * len(self.tests)
         self.forwards = [self._forward(k, test, accuracy) for k, test in enumerate(self.tests)]
         self._white = tuple(test.whitener() for test in self.tests)
+        # The torques as they were read: corrections (_centre_torques) always start from them, never from earlier
+        # corrections.
         self._present, self._read = tuple(test.present for test in self.tests), list(self.smoothed)
         self._weight = [weights(weighting, test) for test in self.tests]
         self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
@@ -83,7 +101,8 @@ class JointProblem(Problem):
         bounds, guess, fixed = bounds or {}, guess or {}, fixed or {}
         super().__init__(self._unknowns(bounds, guess, fixed), name="flexible joints")
         self.free = [self.all_names.index(name) for name in self.names]
-        self._held = np.array([float(_by_name(fixed, name, 0.0)) for name in self.all_names])
+        # Free parameters are zero here and overwritten by complete().
+        self._held = np.array([float(_look_up_parameter(fixed, name, 0.0)) for name in self.all_names])
         check_start(self, {"fixed": fixed, "guess": guess, "bounds": bounds})
 
     def _arrange(self, drive: Drive) -> Drive:
@@ -95,13 +114,15 @@ class JointProblem(Problem):
         motors = {f.name: self.robot.joint_names[f.motor] for f in flexible_joints(self.robot)}
         if drive != "motor_angle":
             return drive
+        # Comparing a prescribed motor with its own encoder would count the reading twice.
         kept = [tuple(c for c in test.measured if c not in motors.values()) for test in self.tests]
-        self.tests = tuple(t.channels(names) if names else t for t, names in zip(self.tests, kept, strict=True))
+        self.tests = tuple(t.select_channels(names) if names else t for t, names in zip(self.tests, kept, strict=True))
+        # Exact or smoothed paths are differentiated safely; only plain readings make the torque the better input.
         if all(
             not test.smooth and all(f"{j}.torque" in test.measured and m not in test.paths for j, m in motors.items())
             for test in self.tests
         ):
-            self.tests = tuple(test.freed(motors) for test in self.tests)
+            self.tests = tuple(test.with_torque_inputs(motors) for test in self.tests)
             return "torque"
         return drive
 
@@ -119,7 +140,7 @@ class JointProblem(Problem):
         """Whether the spring's rate at the start of each test is unknown."""
         return bool(self._options["offset_rate"])
 
-    def delayed(self, channel: str) -> bool:
+    def may_be_delayed(self, channel: str) -> bool:
         """Whether a channel's sensor may be late against the encoders: those of links and base."""
         return channel in BASE or channel in {f.name for f in self.setup.flexible}
 
@@ -127,8 +148,9 @@ class JointProblem(Problem):
         """Derivatives (T, channels) of the prediction by the delay of the sensors."""
         late = float(self.complete(x)[-1]) if self.late else 0.0
         values = self.outputs(x, test, self.respond(x, test))[0]
+        # Small against a sample, over which the interpolating spline is smooth, and large against rounding.
         step = 1e-3 * float(np.median(np.diff(self.forwards[test].times)))
-        high, low = (late_by(self, test, late + away, values, {})[0] for away in (step, -step))
+        high, low = (delay_response(self, test, late + away, values, {})[0] for away in (step, -step))
         return np.stack([(high[channel] - low[channel]) / (2.0 * step) for channel in values], axis=1)
 
     @property
@@ -153,14 +175,15 @@ class JointProblem(Problem):
             if channel not in allowed:
                 raise InputError(f"cannot be compared with channel {channel!r}", place=f"test {test.name!r}",
                                  hint=did_you_mean(channel, allowed))  # fmt: skip
+        # Motors are needed under every drive: as paths, or for their position and rate at the start.
         needed = {*setup.paths, *(f.motor for f in setup.flexible)}
-        given: dict[tuple[Literal["path", "torque"], str], Signal | Smoothed] = {
+        given: dict[tuple[Literal["path", "torque"], str], Signal | SmoothedPath] = {
             ("path", names[i]): test.path(names[i]) for i in sorted(needed)
         }
         if setup.drive == "torque":
             given |= {("torque", f.name): test.torque(f.name) for f in setup.flexible}
-        self.smoothed[index] = {key: path for key, path in given.items() if isinstance(path, Smoothed)}
-        plain = {key: path.signal if isinstance(path, Smoothed) else path for key, path in given.items()}
+        self.smoothed[index] = {key: path for key, path in given.items() if isinstance(path, SmoothedPath)}
+        plain = {key: path.signal if isinstance(path, SmoothedPath) else path for key, path in given.items()}
         return Forward(setup, {joint: path for (kind, joint), path in plain.items() if kind == "path"},
                        test.time - test.time[0],
                        torques={joint: path for (kind, joint), path in plain.items() if kind == "torque"},
@@ -169,25 +192,28 @@ class JointProblem(Problem):
     def _unknowns(self, bounds: Bounds, guess: Mapping[str, float], fixed: Mapping[str, float]) -> list[Parameter]:
         for what, given in (("bounds", bounds), ("guess", guess), ("fixed", fixed)):
             for name in given:
-                known(name, (*self.all_names, *SPECIFICATION), "parameter", place=what)
+                check_name(name, (*self.all_names, *SPECIFICATION), "parameter", place=what)
         guesses = start_values(self, not ({"stiffness", f"{self.setup.flexible[0].name}.stiffness"} & {*guess, *fixed}))
         result = []
         for name in self.all_names:
-            held = _by_name(fixed, name, None)
+            held = _look_up_parameter(fixed, name, None)
             if held is not None:
                 number(held, repr(name), place="fixed")
                 continue
             short = name.rsplit(".", 1)[-1]
             unit, low, high, _, size = SPECIFICATION[short]
             unit = "m" if name.endswith(tuple(f"{channel}.bias" for channel in BASE[:3])) else unit
-            start = _by_name(guess, name, None)
+            start = _look_up_parameter(guess, name, None)
+            # Unbounded from above by nature. A box of REACH around all that is known keeps a search away from joints so
+            # stiff that they cannot be integrated.
             if short in ("motor_inertia", "stiffness"):
                 about = [value for value in (guesses[name], start) if value and value > 0.0] or [1.0]
                 low, high = min(about) / REACH, max(about) * REACH
-            low, high = _by_name(bounds, name, (low, high))
+            low, high = _look_up_parameter(bounds, name, (low, high))
             if not low < high:
                 raise InputError(f"lower bound {low:g} is not below upper bound {high:g}", place=f"bounds of {name!r}",
                                  hint="expected (lower, upper)")  # fmt: skip
+            # A start on a bound would leave no descent direction in a bounded search.
             if start is None:
                 room = 1e-3 * min(high - low, size)
                 start = float(np.clip(guesses[name], low + room, high - room))
@@ -197,9 +223,10 @@ class JointProblem(Problem):
         return result
 
     def _whole_turns(self, test: JointTest, forward: Forward) -> dict[str, float]:
-        """Full turns (rad) by which readings of links and motors are away from the motors' paths."""
+        """Multiples of 2 pi (rad) by which readings of links and motors differ from the motors' paths."""
         found = {}
         for f in self.setup.flexible:
+            # Encoders may count from another full revolution than vision; the median is safe against outliers.
             motor = self.robot.joint_names[f.motor]
             path = forward.paths[motor](forward.times)
             for channel, expected in ((f.name, f.ratio * path + f.rest), (motor, path)):
@@ -254,10 +281,13 @@ class JointProblem(Problem):
         rate = own[count:] if each > count else np.zeros(count)
         return full[:common], own[:count], rate
 
-    def respond(self, x: Array, test: int, derivatives: bool = False, forward: Forward | None = None) -> Response:
+    def respond(
+        self, x: Array, test: int, derivatives: bool = False, forward: Forward | None = None
+    ) -> ForwardResponse:
         """One test's states at the values ``x`` of the free parameters; ``forward``: with other paths."""
         parameters, offset, rate = self.split(self.complete(x), test)
-        if self.forwards[test].exhausted:
+        # Each stiff candidate costs thousands of steps: fail with a reason instead of searching for hours.
+        if self.forwards[test].is_exhausted:
             raise SimulationError(
                 "the search goes on among values for which the joints are far too stiff for the samples",
                 place=f"test {self.tests[test].name!r}",
@@ -266,9 +296,17 @@ class JointProblem(Problem):
         return (forward or self.forwards[test])(parameters, offset, rate, derivatives=derivatives)
 
     def outputs(
-        self, x: Array, test: int, response: Response, forward: Forward | None = None
+        self,
+        x: Array,
+        test: int,
+        response: ForwardResponse,
+        forward: Forward | None = None,
+        parameters: Array | None = None,
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Measured channels of a response (T,), and their derivatives (T, directions) where it has them."""
+        """Measured channels of a response (T,), and their derivatives (T, directions) where it has them.
+
+        ``parameters``: of the set-up, where they are not those at ``x``.
+        """
         setup, names = self.setup, self.robot.joint_names
         run = forward or self.forwards[test]
         values: dict[str, Array] = {}
@@ -277,6 +315,7 @@ class JointProblem(Problem):
         for channel in self.tests[test].measured:
             if channel in names:
                 joint = names.index(channel)
+                # A prescribed joint shows its own input: no parameter moves it.
                 if joint not in setup.free:
                     values[channel] = run.paths[channel](run.times)
                     slopes[channel] = np.zeros((values[channel].size, len(setup.directions)))
@@ -285,6 +324,7 @@ class JointProblem(Problem):
             elif channel in BASE[:3]:
                 at = setup.places["position"].start + BASE.index(channel)
             elif channel in BASE:
+                # Rotation vector from the quaternion, with the chain rule through both.
                 axis = BASE.index(channel) - 3
                 place, slopes_of = setup.places["quaternion"], response.derivatives
                 moved = None if slopes_of is None else slopes_of[:, place]
@@ -293,8 +333,10 @@ class JointProblem(Problem):
                     slopes[channel] = slope
                 continue
             else:
+                # One call gives the torques of all motors: reused by the other torque channels.
                 if torque is None:
-                    torque = run.torque(response, self.split(self.complete(x), test)[0])
+                    own = self.split(self.complete(x), test)[0] if parameters is None else parameters
+                    torque = run.torque(response, own)
                 k = [f"{f.name}.torque" for f in setup.flexible].index(channel)
                 values[channel] = torque[0][:, k]
                 if torque[1] is not None:
@@ -305,14 +347,15 @@ class JointProblem(Problem):
                 slopes[channel] = response.derivatives[:, at]
         return values, slopes
 
-    def raw(
+    def compute_raw_residuals(
         self, x: Array, test: int, *, derivatives: bool = False, forward: Forward | None = None
     ) -> tuple[Array, Array | None]:
         """Model minus measurement (T, channels) of one test, and derivatives (T, channels, directions)."""
         values, slopes = self.outputs(x, test, self.respond(x, test, derivatives, forward), forward)
         measured = self.tests[test].measured
+        # Before biases: a constant is the same at any time, and model time is what is delayed.
         if self.late:
-            values, slopes = late_by(self, test, float(self.complete(x)[-1]), values, slopes)
+            values, slopes = delay_response(self, test, float(self.complete(x)[-1]), values, slopes)
         first_bias, full = self._first_bias, self.complete(x)
         biases = {channel: full[first_bias + b] for b, (k, channel) in enumerate(self.biases) if k == test}
         columns = []
@@ -322,51 +365,54 @@ class JointProblem(Problem):
         moved = np.stack([slopes[channel] for channel in measured], axis=1) if derivatives else None
         return np.stack(columns, axis=1), moved
 
-    def sample_white(self, test: int, rows: Array) -> Array:
+    def whiten_samples(self, test: int, rows: Array) -> Array:
         """Rows (T, channels, ...) with the noise of each sample made independent and of unit size."""
         white, there = self._white[test], self._present[test]
+        # Zero before whitening; the whitener of such a sample has no cross terms (JointTest.whitener), so nothing
+        # leaks.
         if not there.all():
             rows = np.where(there.reshape(*there.shape, *[1] * (rows.ndim - 2)), rows, 0.0)
         return rows if white is None else np.einsum("tij,tj...->ti...", white, rows)
 
     def sample_whitener(self, test: int) -> Array:
-        """What :meth:`sample_white` multiplies by (T, channels, channels)."""
+        """Matrices (T, channels, channels) that :meth:`whiten_samples` multiplies by."""
         white = self._white[test]
         count, channels = self._present[test].shape
         return np.broadcast_to(np.eye(channels), (count, channels, channels)) if white is None else white
 
-    def white(self, test: int, rows: Array, weighted: bool = True) -> Array:
+    def whiten_rows(self, test: int, rows: Array, weighted: bool = True) -> Array:
         """Rows (T, channels, ...) with all noise, that of the paths too, made independent; then weighted in time."""
-        rows = self.sample_white(test, rows)
+        rows = self.whiten_samples(test, rows)
         errors = self.path_errors[test]
         if errors is not None:
-            rows = errors.whitened(rows)
+            rows = errors.whiten_rows(rows)
         return rows * self._weight[test].reshape(-1, *[1] * (rows.ndim - 1)) if weighted else rows
 
     def _residual(self, test: int, x: Array, weighted: bool = True) -> Array:
         """Whitened residuals (T, channels) of one test."""
-        return self.white(test, self.left(x, test), weighted)
+        return self.whiten_rows(test, self.compute_misfit(x, test), weighted)
 
-    def left(self, x: Array, test: int) -> Array:
-        """Prediction minus measurement (T, channels), with what the nominal inputs leave out."""
-        errors, rows = self.path_errors[test], self.raw(x, test)[0]
+    def compute_misfit(self, x: Array, test: int) -> Array:
+        """Prediction minus measurement (T, channels), corrected for the known deviation of the nominal inputs."""
+        errors, rows = self.path_errors[test], self.compute_raw_residuals(x, test)[0]
         return rows if errors is None else np.asarray(rows + errors.shift)
 
-    def unweighted(self, x: Array) -> list[Array]:
+    def compute_residuals(self, x: Array) -> list[Array]:
         """Whitened residuals (T, channels) of each test, whatever its weights in time."""
-        return [self._residual(k, x, weighted=False) for k in range(len(self.tests))]
+        return self.whiten_blocks([self._residual(k, x, weighted=False) for k in range(len(self.tests))])
 
-    def unweighted_jacobian(self, x: Array) -> Array:
-        """Derivatives of :meth:`unweighted`, flat."""
+    def compute_jacobian(self, x: Array) -> Array:
+        """Derivatives of :meth:`compute_residuals`, flat."""
+        # A copy without time weights: diagnostics judge all samples alike.
         found = copy.copy(self)
         found._weight = [np.ones_like(weight) for weight in self._weight]
-        return np.concatenate([found._jacobian(k, x) for k in range(len(self.tests))])
+        return self.whiten_fixed(np.concatenate([found._jacobian(k, x) for k in range(len(self.tests))]))
 
     def variance(self, x: Array) -> float:
-        """Of the samples' noise where only the residuals tell it; else 1."""
+        """Variance of the samples' noise, estimated from the residuals if it is not stated; otherwise 1."""
         if self.noise_known:
             return 1.0
-        r = np.concatenate([rows.ravel() for rows in self.unweighted(x)])
+        r = np.concatenate([rows.ravel() for rows in self.compute_residuals(x)])
         return float(r @ r) / max(self.freedom, 1)
 
     @property
@@ -377,12 +423,12 @@ class JointProblem(Problem):
 
     @property
     def readings(self) -> int:
-        """That the model is compared with."""
+        """Number of readings that the model is compared with."""
         return sum(int(there.sum()) for there in self._present)
 
-    def named_residuals(self, x: Array) -> dict[str, dict[str, Array]]:
+    def residuals_by_channel(self, x: Array) -> dict[str, dict[str, Array]]:
         """White residuals by test and channel, those of missing readings left out."""
-        found = self.named(self.unweighted(x))
+        found = self.rows_by_channel(self.compute_residuals(x))
         for k, test in enumerate(self.tests):
             own = zip(found[test.name].items(), self._present[k].T, strict=True)
             found[test.name] = {channel: rows[there] for (channel, rows), there in own}
@@ -391,27 +437,30 @@ class JointProblem(Problem):
     def _jacobian(self, test: int, x: Array) -> Array:
         """Derivatives (T channels, p) of one test's residuals by the free parameters."""
         common, each, first_bias = len(self.setup.parameters), self._each, self._first_bias
-        moved = self.raw(x, test, derivatives=True)[1]
+        moved = self.compute_raw_residuals(x, test, derivatives=True)[1]
         assert moved is not None
         channels = list(self.tests[test].measured)
         own = [(b, channels.index(channel)) for b, (k, channel) in enumerate(self.biases) if k == test]
         constant = np.broadcast_to(np.eye(len(channels))[:, [c for _, c in own]], (*moved.shape[:2], len(own)))
-        rows = self.white(test, moved).reshape(-1, len(self.setup.directions))
+        # Whitening is linear, so derivatives are whitened exactly like residuals.
+        rows = self.whiten_rows(test, moved).reshape(-1, len(self.setup.directions))
         block = np.zeros((len(rows), len(self.all_names)))
         block[:, :common] = rows[:, :common]
+        # The offsets of other tests do not move this test: their columns stay zero.
         block[:, common + test * each : common + (test + 1) * each] = rows[:, common : common + each]
         if own:
-            block[:, [first_bias + b for b, _ in own]] = self.white(test, constant).reshape(len(block), -1)
+            block[:, [first_bias + b for b, _ in own]] = self.whiten_rows(test, constant).reshape(len(block), -1)
         if self.late:
-            block[:, -1] = self.white(test, self.late_slopes(x, test)).ravel()
+            block[:, -1] = self.whiten_rows(test, self.late_slopes(x, test)).ravel()
         # A candidate whose derivatives cannot be followed to the end (very stiff) must not stop a search.
         return np.nan_to_num(block[:, self.free], nan=0.0, posinf=0.0, neginf=0.0)
 
     def with_path_errors(self, x: Array) -> JointProblem:
-        """The same, aware of what the encoders' noise does to the paths; ``x``: about which values."""
+        """The problem with the errors of measured inputs among the noise, linearised about the values ``x``."""
         found = copy.copy(self)
+        # _centre_torques replaces entries: the list must not be shared with this problem.
         found.smoothed = list(self.smoothed)
-        found.forwards = [found._centred(x, k) for k in range(len(self.tests))]
+        found.forwards = [found._centre_torques(x, k) for k in range(len(self.tests))]
         found.path_errors = [found._errors_of_inputs(x, k) for k in range(len(self.tests))]
         return found
 
@@ -434,23 +483,26 @@ class JointProblem(Problem):
         return found
 
     @property
-    def smooth(self) -> bool:
+    def has_exact_inputs(self) -> bool:
         """Whether no input's errors are linearised about values."""
         return not any(isinstance(errors, InputErrors) for errors in self.path_errors)
 
-    def held(self) -> JointProblem:
+    def with_motor_paths(self) -> JointProblem:
         """The same with motors on their encoders' paths and their torques as measurements, where these were read."""
+        # A torque given as an exact signal has no readings to compare with.
         read = all(not isinstance(torque, Signal) for test in self.tests for torque in test.torques.values())
         if self.setup.drive != "torque" or not read:
             return self
         motors = {f.name: self.robot.joint_names[f.motor] for f in self.setup.flexible}
-        return self.of([replace(test.held(motors), smooth=True) for test in self.tests], "motor_angle")
+        return self.with_tests(
+            [replace(test.with_motor_paths(motors), smooth=True) for test in self.tests], "motor_angle"
+        )
 
-    def of(self, tests: Sequence[JointTest], drive: Drive | None = None) -> JointProblem:
+    def with_tests(self, tests: Sequence[JointTest], drive: Drive | None = None) -> JointProblem:
         """The same of other tests, or with another drive."""
         return JointProblem(self.robot, tests, drive=drive or self.setup.drive, **self._options)
 
-    def _centred(self, x: Array, test: int) -> Forward:
+    def _centre_torques(self, x: Array, test: int) -> Forward:
         """A test's forward model with torques that keep the motors near their encoders' paths at values ``x``.
 
         Under torques as they were read, motors would drift away from what was seen. What is added is smooth.
@@ -459,7 +511,9 @@ class JointProblem(Problem):
         if not all(("torque", f.name) in self.smoothed[test] for f in self.setup.flexible):
             return run
         parameters, offset, rate = self.split(self.complete(x), test)
-        held = run.under(replace(self.setup, drive="motor_angle"))
+        # With the motors prescribed on their encoders' paths, the model states which torques they needed at these
+        # values.
+        held = run.with_setup(replace(self.setup, drive="motor_angle"))
         torque = held.torque(held(parameters, offset, rate), parameters)[0]
         if not np.all(np.isfinite(torque)):
             return run
@@ -467,22 +521,24 @@ class JointProblem(Problem):
         for k, f in enumerate(self.setup.flexible):
             read = self._read[test]["torque", f.name].signal
             away = torque[:, k] - read(run.times)
-            line = added(read, smooth_path(run.times, away, pieces=max(1, away.size // SLOW)))
-            run = run.changed("torque", f.name, line)
+            # Only slow pieces are added; the readings' white errors remain to be explained by their noise.
+            line = add_signals(read, smooth_path(run.times, away, pieces=max(1, away.size // SLOW)))
+            run = run.with_input("torque", f.name, line)
             found["torque", f.name] = replace(found["torque", f.name], signal=line)
         self.smoothed[test] = found
         return run
 
-    def plain(self) -> JointProblem:
+    def with_paper_cost(self) -> JointProblem:
         """Eq. 24 in place of the likelihood: residuals as they are, rad; only time weights are left."""
         found = copy.copy(self)
         found._white, found.path_errors = (None,) * len(self.tests), [None] * len(self.tests)
+        # Estimators without derivatives call the cost itself: it must be the paper's, too.
         found.cost = lambda xs: np.array([self.paper_cost(x) for x in xs])
         return found
 
     def paper_cost(self, x: Array) -> float:
         """Eq. 24: the plain sum of squares of the angle errors, rad2; weighted in time where that is wanted."""
-        rows = self.plain().weighted(x)
+        rows = self.with_paper_cost().residual_vector(x)
         total = float(rows @ rows)
         return total if np.isfinite(total) else float("inf")
 
@@ -492,9 +548,11 @@ class JointProblem(Problem):
         That is this problem itself, or the same tests with all their noise where this one takes the paths as exact, has
         weights in time, or Eq. 24's plain residuals. What the data do not determine has an infinite variance.
         """
-        undetermined = ~np.isfinite(np.diag(Information.of(self, x).covariance))
-        gain = np.linalg.pinv(self.weighted_jacobian(x) * self.sizes, rcond=1e-10) * self.sizes[:, None]
+        undetermined = ~np.isfinite(np.diag(Information.from_problem(self, x).covariance))
+        # Scaled by typical sizes, so that the cutoff of small singular values does not depend on units.
+        gain = np.linalg.pinv(self.residual_jacobian(x) * self.sizes, rcond=1e-10) * self.sizes[:, None]
         ends = np.cumsum([test.time.size * len(test.measured) for test in self.tests])[:-1]
+        # The estimate is linear in the residuals: its covariance is gain C gain^T, with C = L L^T from the full noise.
         parts = [self._noise_seen(noise, k, rows) for k, rows in enumerate(np.split(gain.T, ends))]
         spread = np.concatenate(parts)
         full: Array = (spread.T @ spread) * noise.variance(x)
@@ -509,6 +567,7 @@ class JointProblem(Problem):
         ``noise`` is this model, or the one that knows the whole noise where this one takes less of it into account.
         """
         channels = len(self.tests[test].measured)
+        # Transposes of the operations of whiten_rows, in reverse order: weights first, then the colouring.
         rows = rows * np.repeat(self._weight[test], channels)[:, None]
         own = noise._white[test]
         if self._white[test] is None and own is not None:
@@ -517,9 +576,9 @@ class JointProblem(Problem):
         errors = noise.path_errors[test]
         if errors is None or self.path_errors[test] is not None:
             return rows
-        return errors.coloured(rows.reshape(-1, channels, rows.shape[1])).reshape(rows.shape)
+        return errors.colour_rows(rows.reshape(-1, channels, rows.shape[1])).reshape(rows.shape)
 
 
-def _by_name(given: Mapping[str, Any], name: str, default: Any) -> Any:
+def _look_up_parameter(given: Mapping[str, Any], name: str, default: Any) -> Any:
     """The entry of a parameter: by its full name, or by its kind."""
     return given.get(name, given.get(name.rsplit(".", 1)[1], default))

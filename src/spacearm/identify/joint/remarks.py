@@ -1,4 +1,4 @@
-"""What a fit of flexible joints must tell: what is not determined, what the residuals say, what to try."""
+"""Remarks on a fit of flexible joints: what is not determined, what the residuals show, and what to try."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from spacearm.typing import Array
 
 #: A motor inertia or stiffness whose standard deviation is more than this share of it is not determined.
 LOOSE = 0.5
-#: Dry friction that holds still for more than this share of the samples is told.
+#: Dry friction that would stick for more than this share of the samples is reported.
 CREEP = 0.1
 
 
 def remarks_on(model: JointProblem, diagnosis: Diagnosis) -> list[str]:
-    """What an estimate does not determine, and what the set-up does to it."""
+    """Remarks on parameters that are not determined, and on effects of the set-up."""
     found, estimate, drive = [], diagnosis.estimate, model.setup.drive
     if drive == "rigid_torque":
         found.append(_rigid_torque(model, estimate.values))
     for name, value, sd in zip(estimate.names, estimate.values, estimate.std, strict=True):
         short = name.rsplit(".", 1)[1]
+        # Singular information: reported apart from a loose value, because no finite interval is true.
         if not np.isfinite(sd):
             found.append(f"{name} is not determined by these data with drive {drive!r}{_advice(model, short)}")
+        # Offsets and damping may be zero: a share of them would mean nothing.
         elif short in ("motor_inertia", "stiffness") and sd > LOOSE * abs(value):
             text = f"{name} = {value:.3g} is known only to +-{sd:.2g} with drive {drive!r}"
             found.append(text + _advice(model, short))
     for parameter, value in zip(estimate.parameters, estimate.values, strict=True):
-        if parameter.name in diagnosis.on_bounds:
+        if parameter.name in diagnosis.parameters_on_bounds:
             found.append(f"{parameter.name} ended on its bound {value:.4g} {parameter.unit}: it would go further")
-    for first, second, correlation in diagnosis.tied:
+    for first, second, correlation in diagnosis.strong_correlations:
         found.append(f"{first} and {second} cannot be told apart (correlation {correlation:.4f})")
-    found += _creeping(model, estimate.values)
+    found += _find_creep(model, estimate.values)
     joints = model.values(estimate.values)
     for k, test in enumerate(model.tests):
+        # The slowest mode decides how long a test must be: less than one period does not separate frequency from drift.
         lowest = linearise(model.robot, model.configuration(k), joints).frequencies(drive == "motor_angle")
         if lowest.size and lowest[0] > 0 and test.duration < 2.0 * np.pi / lowest[0]:
             found.append(
@@ -46,7 +49,7 @@ def remarks_on(model: JointProblem, diagnosis: Diagnosis) -> list[str]:
 
 
 def misfits(model: JointProblem, diagnosis: Diagnosis, doubts: tuple[Score, ...], outliers: int) -> list[str]:
-    """What the residuals say against the model, and what to try."""
+    """Remarks on residuals that contradict the model, with advice."""
     found = []
     chi2, (low, high) = diagnosis.chi_square.ratio, diagnosis.chi_square.bounds()
     if model.noise_known and chi2 > high:
@@ -58,14 +61,15 @@ def misfits(model: JointProblem, diagnosis: Diagnosis, doubts: tuple[Score, ...]
     found += [f"suspected: {one.advice}" for one in doubts if one.p_value < LEVEL / len(doubts)]
     if outliers:
         found.append(f"data: {outliers} readings that their neighbours do not bear out were left out")
+    # Five deviations: in a million Gaussian readings less than one.
     far = sum(int((np.abs(rows) > 5.0).sum()) for own in diagnosis.estimate.residuals.values() for rows in own.values())
     if model.noise_known and far:
         found.append(f"data: {far} readings are more than 5 deviations from the model: outliers, or a wrong model")
     return found
 
 
-def _creeping(model: JointProblem, x: Array) -> list[str]:
-    """Where dry friction would hold something still, which this law lets creep."""
+def _find_creep(model: JointProblem, x: Array) -> list[str]:
+    """Remarks on places where real dry friction would stick but the smooth law creeps."""
     setup, found = model.setup, []
     count = len(setup.flexible)
     for where in ("motor", "spring"):
@@ -78,6 +82,7 @@ def _creeping(model: JointProblem, x: Array) -> list[str]:
                 path = forward.paths[model.robot.joint_names[f.motor]].derivative()(forward.times)
                 motor = path if setup.drive == "motor_angle" else rates[:, count + i]
                 speed = motor if where == "motor" else rates[:, i] - f.ratio * motor
+                # Below the slip speed the smooth law is a viscous damper: real friction would hold.
                 slow.append(np.abs(speed) < setup.law.slip_speed)
             share = float(np.mean(np.concatenate(slow)))
             if share > CREEP:
@@ -102,7 +107,7 @@ def _advice(model: JointProblem, parameter: str) -> str:
 
 
 def _rigid_torque(model: JointProblem, x: Array) -> str:
-    """What the rigid torque does to the modelled motor, against what its encoder says."""
+    """Remark on the deviation of the modelled motor from its encoder under the rigid torque."""
     worst = 0.0
     for k, test in enumerate(model.tests):
         states = model.respond(x, k).states[:, model.setup.places["joints"]]

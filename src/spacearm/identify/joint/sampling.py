@@ -1,4 +1,4 @@
-"""How samples are taken: weights over time, and sensors that are late."""
+"""Weights of samples over time, and the delay of sensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Weighting = Callable[[Array], Array]
 
 
-def early(decay: float) -> Weighting:
+def weight_early_samples(decay: float) -> Weighting:
     """Weights ``exp(-t / decay)`` (s): the first part of a test counts more, as the paper's Sec. 5 suggests."""
     positive(decay, "decay", unit="s", place="weighting")
     return lambda time: np.exp(-time / decay)
@@ -33,10 +33,11 @@ def weights(weighting: Weighting | None, test: JointTest) -> Array:
     if not good:
         raise InputError(f"weights of test {test.name!r} are not usable", place="weighting",
                          hint="expected one for each sample, at least 0 and not all 0")  # fmt: skip
+    # Residuals are multiplied by them and squared afterwards.
     return np.sqrt(weights)
 
 
-def late_by(
+def delay_response(
     model: JointProblem, test: int, late: float, values: dict[str, Array], slopes: dict[str, Array]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Channels (T,) and their derivatives (T, ...) as sensors read them that are ``late`` (s); the others as they are.
@@ -49,16 +50,16 @@ def late_by(
     then = run.times - late
     then = np.maximum(then, 0.0) if seen.from_rest else then  # nothing moves before the first sample
 
-    def before(row: Array) -> Array:  # a motion that could not be followed has no past
+    def evaluate_delayed(row: Array) -> Array:  # a motion that could not be followed has no past
         return np.asarray(CubicSpline(run.times, row)(then)) if np.all(np.isfinite(row)) else np.full_like(row, np.nan)
 
     old = {}
     for name, row in values.items():
-        if model.delayed(name):
+        if model.may_be_delayed(name):
             shares = [
                 share * (run.paths[joint](run.times) - run.paths[joint](then))
                 for joint, share in seen.shares.get(name, {}).items()
             ]
-            old[name] = sum(shares, before(row))
-    moved = {name: before(row) for name, row in slopes.items() if model.delayed(name)}
+            old[name] = sum(shares, evaluate_delayed(row))
+    moved = {name: evaluate_delayed(row) for name, row in slopes.items() if model.may_be_delayed(name)}
     return {**values, **old}, {**slopes, **moved}

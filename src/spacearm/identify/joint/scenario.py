@@ -1,4 +1,4 @@
-"""Flexible joints from a scenario file: tests from files or twins, one fit, what it is worth."""
+"""Joint identification from a scenario file: tests from files or simulations, one fit, its diagnostics and figures."""
 
 from __future__ import annotations
 
@@ -10,28 +10,39 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.checks import known
-from spacearm.errors import InputError, at, did_you_mean
+from spacearm.checks import check_name, non_negative
+from spacearm.errors import InputError, did_you_mean, error_context
 from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
-from spacearm.identify.joint.laws import SPECIFICATION, Law
+from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import JointTest, joint_test_from_record
-from spacearm.identify.joint.measurement_chain import Chain
-from spacearm.identify.joint.prediction import FrequencyResponse, HoldOut, frequency_response, hold_out
-from spacearm.identify.joint.sampling import early
+from spacearm.identify.joint.measurement_chain import MeasurementChain
+from spacearm.identify.joint.prediction import FrequencyResponse, HoldOutTest, frequency_response, hold_out
+from spacearm.identify.joint.reference_simulation import observe, simulate_reference
+from spacearm.identify.joint.sampling import weight_early_samples
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
-from spacearm.identify.joint.twin import observe, twin
 from spacearm.identify.numerics import solvable
 from spacearm.measure import Column, read_record
+from spacearm.model import Robot
 from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise import Profile
 from spacearm.result import Check, Checks, Figure
-from spacearm.study import Findings, Noted, RobotFile, Session, StudyFile, Table, key, makes, row
+from spacearm.study import (
+    Findings,
+    IdentifiedRobotFile,
+    NotedValue,
+    ScenarioTable,
+    Session,
+    StudyFile,
+    key,
+    keyword_maker,
+    row,
+)
 from spacearm.study.sensor_tables import ONE_TABLE, SensorTable, sensors_of
 from spacearm.study.signal_tables import SignalTable
 from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair
-from spacearm.words import uncertain
+from spacearm.text_format import format_uncertain
 
 DEGREE = np.pi / 180.0
 #: Channels of poses, and where columns of former names have gone.
@@ -43,10 +54,10 @@ MOVED = {
     for old, new in (("base", ""), ("hand", "frame_"))
     for entry in ("x", "y", "z", "angle", "qw", "qx", "qy", "qz")
 }
-MOST_SAMPLES = 1_000_000  # of a twin: more is a slip of the pen, and would fill the memory
+MOST_SAMPLES = 1_000_000  # of a simulation: more is a slip of the pen, and would fill the memory
 
 
-class LawTable(Table):
+class JointLawTable(ScenarioTable):
     """Friction and other laws beyond spring and damper."""
 
     motor: Literal["none", "coulomb", "stribeck", "lugre"] = key("none", "friction of the motor")
@@ -54,15 +65,15 @@ class LawTable(Table):
     cubic: bool = key(False, "a spring that stiffens")
     play: bool = False
     motor_damping: bool = False
-    slip_speed: Number = Law.slip_speed
-    stribeck_speed: Number = Law.stribeck_speed
-    bristle_time: Number = Law.bristle_time
-    edge: Number = Law.edge
+    slip_speed: Number = JointLaw.slip_speed
+    stribeck_speed: Number = JointLaw.stribeck_speed
+    bristle_time: Number = JointLaw.bristle_time
+    edge: Number = JointLaw.edge
 
-    make = makes(Law)
+    make = keyword_maker(JointLaw)
 
 
-class NuisanceTable(Table):
+class NuisanceTable(ScenarioTable):
     """What may be wrong besides the joint: estimated with it, tested for, or left alone."""
 
     delay: Literal["off", "test", "estimate"] = key("test", "of the sensors of links and base against the encoders")
@@ -70,17 +81,39 @@ class NuisanceTable(Table):
     friction: Literal["off", "test", "estimate"] = key("test", "dry, of motors under a torque")
 
 
-class TwinTable(Table):
+class NominalJointTable(ScenarioTable):
+    """How well numbers are known that are not estimated: standard deviations. What the data do not tell about them
+    widens every interval; 0 takes a number as exact. Counted with the method levenberg_marquardt or multi_start, the
+    likelihood as cost, and no weighting."""
+
+    sd: Number = key(0.03, "of the bodies' inertias, share of each number's typical size")
+    body: dict[Name, Number] = key({}, "body = the same for it alone")
+    gear: Number = key(0.0, "of the reciprocal of gear ratios, share")
+    hysteresis: Number = key(0.005, "of dry friction beside a spring, share of its largest torque")
+    torque_scale: Number = key(0.01, "of measured torques that drive a motor, share")
+
+    def deviations(self, robot: Robot) -> dict[str, float]:
+        """Standard deviations by name, as :func:`identify_joints` takes them."""
+        for name in self.body:
+            with error_context("nominal.body"):
+                robot.body_index(name)
+        found = {"nominal": self.sd, **{str(name): value for name, value in self.body.items()}}
+        found |= {"gear": self.gear, "hysteresis": self.hysteresis, "torque_scale": self.torque_scale}
+        with error_context("nominal"):
+            return {name: non_negative(value, name) for name, value in found.items()}
+
+
+class ReferenceTable(ScenarioTable):
     """A simulated test."""
 
     duration: Duration = key(10.0, "s")
     sample: Duration = key(0.02, "interval of the samples, s")
     seed: Seed | None = key(0, "of the sensors' noise")
     truth: dict[str, dict[str, Number]] = key(what="joint = its true values; names with `_deg` are in degrees")
-    driven: dict[str, SignalTable] = key(what="joint = path; at zero where left out")
-    law: LawTable = LawTable()
+    driven: dict[str, SignalTable] = key(what="joint = path; at zero if omitted")
+    law: JointLawTable = JointLawTable()
 
-    def values(self, chain: Chain) -> dict[str, dict[str, float]]:
+    def values(self, chain: MeasurementChain) -> dict[str, dict[str, float]]:
         """True values by joint, SI."""
         links = {joint.name for joint in chain.flexible}
         for joint, own in self.truth.items():
@@ -95,52 +128,57 @@ class TwinTable(Table):
             for joint, own in self.truth.items()
         }
 
-    def seen(self, chain: Chain) -> Any:
-        """What happens."""
+    def simulate_readings(self, chain: MeasurementChain) -> Any:
+        """Readings of the simulated test, without noise."""
         robot, truth = chain.robot, self.values(chain)
         needed = [name for name in robot.joint_names if name not in {joint.name for joint in chain.flexible}]
         for joint in self.driven:
             if joint not in needed:
                 raise InputError(f"{joint!r} is not driven", place="driven", hint=did_you_mean(joint, needed))
-        paths = {joint: self.driven.get(joint, SignalTable(value=0.0)).of(f"driven.{joint}") for joint in needed}
+        paths = {
+            joint: self.driven.get(joint, SignalTable(value=0.0)).make_signal(f"driven.{joint}") for joint in needed
+        }
         count = round(self.duration / self.sample)
         if not 3 <= count <= MOST_SAMPLES:
             raise InputError(
                 f"duration {self.duration:g} s every {self.sample:g} s is not usable",
                 hint=f"expected 4 to {MOST_SAMPLES} samples",
             )
+        # Division by the rate instead of multiplication by the interval: 0.02 has no exact double, 50 has.
         times = np.arange(count + 1) / (1.0 / self.sample)
-        return twin(robot, chain.frame, truth, paths, times, law=self.law.make())
+        return simulate_reference(robot, chain.frame, truth, paths, times, law=self.law.make())
 
 
 class TestTable(MeasuredKeys):
-    """A test: measured, or a twin."""
+    """A test: measured, or simulated with known joints."""
+
+    key_changes: ClassVar = {"twin": "it is 'simulation' now: [test.simulation]"}
 
     name: Name
     columns: dict[str, ColumnTable] = key(
         {}, "joints, `<joint>.torque`, `position` and `attitude` of the base, `frame_position` and `frame_attitude`"
     )
     gaps: Literal["reject", "keep"] = key("keep", "steps of time longer than 1.5 times the usual")
-    twin: TwinTable | None = key(None, "in place of `file`")
+    simulation: ReferenceTable | None = key(None, "in place of `file`")
     from_rest: bool = key(True, "nothing moves at first")
     base_at_origin: bool = key(False, "the base is at the world's origin at first")
     smooth: bool = key(False, "joints were led along smooth curves: paths are splines with as few pieces as possible")
 
-    def of(self, chain: Chain, file: JointFile, folder: Path) -> JointTest:
+    def build(self, chain: MeasurementChain, file: JointFile, folder: Path) -> JointTest:
         """The test."""
-        if (self.file is None) == (self.twin is None):
-            raise InputError("needs either a file or a twin", hint='file = "..." or [test.twin]')
-        if self.twin is None:
+        if (self.file is None) == (self.simulation is None):
+            raise InputError("needs either a file or a simulation", hint='file = "..." or [test.simulation]')
+        if self.simulation is None:
             path = folder / str(self.file)
-            with at(file=path):  # what is found out after reading is still the measured file's fault
-                return self._measured(chain, file, path)
-        with at("twin"):
-            seen = self.twin.seen(chain)
+            with error_context(file=path):  # what is found out after reading is still the measured file's fault
+                return self._read_measurements(chain, file, path)
+        with error_context("simulation"):
+            seen = self.simulation.simulate_readings(chain)
         return observe(
             seen,
             file.frame,
             (),
-            None if self.twin.seed is None else np.random.default_rng(self.twin.seed),
+            None if self.simulation.seed is None else np.random.default_rng(self.simulation.seed),
             self.name,
             method="least_squares" if file.angle == "measured" else file.angle,
             attitude=file.attitude,
@@ -149,21 +187,21 @@ class TestTable(MeasuredKeys):
             chain=chain,
         )
 
-    def _measured(self, chain: Chain, file: JointFile, path: Path) -> JointTest:
+    def _read_measurements(self, chain: MeasurementChain, file: JointFile, path: Path) -> JointTest:
         joints = chain.robot.joint_names
         allowed = (*joints, *(f"{name}.torque" for name in joints), *POSES)
         columns: dict[str, Column | str] = {}
         for name, table in self.columns.items():
-            with at(f"columns.{name}"):
+            with error_context(f"columns.{name}"):
                 if name in MOVED:
                     raise InputError("is an old name", hint=f"it is {MOVED[name]} now")
-                known(name, allowed, "channel")
+                check_name(name, allowed, "channel")
             column, angle = table.make(), name in joints or name.endswith("attitude")
             # entries of a quaternion have no jumps, Euler angles are read as they are
             single = len(column.names) == 1
             column = replace(column, unwrap=column.unwrap or (angle and single))
             columns[name] = replace(column, name=column.names[0]) if single else column
-        time = Column(self.time.only("time"), self.time.unit or "s")
+        time = Column(self.time.single_column("time"), self.time.unit or "s")
         data = read_record(path, columns, time=time, missing=self.missing, gaps=self.gaps)
         options: dict[str, Any] = {
             "torque": "known" if file.drive == "torque" else "measured",
@@ -175,7 +213,7 @@ class TestTable(MeasuredKeys):
         return joint_test_from_record(self.name, chain, data, start_known=self.base_at_origin, **options)
 
 
-class SelectTable(Table):
+class SelectTable(ScenarioTable):
     """Which law the data ask for."""
 
     candidates: list[Name] = key(["linear", "cubic", "coulomb", "stribeck"])
@@ -186,7 +224,7 @@ class JointFile(StudyFile):
     """Flexible joints from measured motion."""
 
     needs_mujoco: ClassVar = False
-    moved: ClassVar = {
+    key_changes: ClassVar = {
         "planar": "the columns say it: position = { column = [x, y] }, attitude = { column = angle } are in the plane",
         "noise": ONE_TABLE.format("noise"),
         "sensors": ONE_TABLE.format("noise"),
@@ -203,51 +241,57 @@ class JointFile(StudyFile):
     offset_rate: bool = key(False, "the spring's rate at the start is unknown")
     weighting_decay: Number | None = key(None, "of early weights, s")
     profiles: bool = key(False, "profile likelihoods")
-    sensor: list[SensorTable] = key([], "encoders and cameras; noise as of typical ones where left out")
-    law: LawTable = LawTable()
+    sensor: list[SensorTable] = key([], "encoders and cameras; noise as of typical ones if omitted")
+    law: JointLawTable = JointLawTable()
     nuisances: NuisanceTable = NuisanceTable()
-    bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]; from robot and data where left out")
+    nominal: NominalJointTable = NominalJointTable()
+    bounds: dict[str, Pair] = key({}, "parameter = [lower, upper]; from robot and data if omitted")
     guess: dict[str, Number] = key({}, "parameter = where the search starts")
     fixed: dict[str, Number] = key({}, "parameter = its known value")
     select: SelectTable | None = None
     test: list[TestTable] = key(min_length=1)
 
     @solvable("joint identification")
-    def solve(self, session: Session) -> Identified:
+    def solve(self, session: Session) -> JointFindings:
         robot = session.robot(self.robot)
-        with at("frame"):
+        with error_context("frame"):
             robot.frame(self.frame)
-        chain = Chain(robot, self.frame, [*sensors_of(self.sensor).values()])
-        session.tell(0.05, "reading the tests")
+        # Sensors state how readings are weighted, in measured and in simulated tests alike.
+        chain = MeasurementChain(robot, self.frame, [*sensors_of(self.sensor).values()])
+        session.report_progress(0.05, "reading the tests")
         tests: dict[bool, list[JointTest]] = {False: [], True: []}
         for index, entry in enumerate(self.test):
-            with at(f"test[{index}]"):
-                tests[entry.hold_out].append(entry.of(chain, self, session.folder))
+            with error_context(f"test[{index}]"):
+                tests[entry.hold_out].append(entry.build(chain, self, session.folder))
         used, kept = tests.values()
         if not used:
             raise InputError("every test is held out", place="test", hint="leave hold_out away in one or more")
         bounds = {name: (low, high) for name, (low, high) in self.bounds.items()}
         options = {**self.options("drive", "guess", "fixed", "offset_rate"), "bounds": bounds}
-        session.tell(0.2, "fitting")
-        weighting = None if self.weighting_decay is None else early(self.weighting_decay)
+        session.report_progress(0.2, "fitting")
+        weighting = None if self.weighting_decay is None else weight_early_samples(self.weighting_decay)
+        # Caught and raised again afterwards with their own place, so that the fit is not interrupted where warnings are
+        # errors.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             how = {**self.options("law", "method", "cost"), "nuisances": self.nuisances.model_dump()}
+            how["consider"] = self.nominal.deviations(robot)
             fit = identify_joints(robot, used, weighting=weighting, **how, **options)
         for one in caught:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        session.tell(0.5, "what the fit is worth")
+        session.report_progress(0.5, "what the fit is worth")
         profiles = []
         if self.profiles:
+            # A profile spans standard deviations: without a finite one there is nothing to span.
             known = [n for n in fit.model.setup.parameters if n in fit.estimate.names and 0.0 < fit.std(n) < np.inf]
             profiles = [profile_likelihood(fit, name, points=7) for name in known]
         chosen = None
         if self.select is not None:
-            with at("select"):
+            with error_context("select"):
                 chosen = select_law(robot, used, self._laws(), criterion=self.select.criterion, **options)
-        session.tell(0.8, "tests held out, frequency response")
+        session.report_progress(0.8, "tests held out, frequency response")
         any_test = {name: pair for name, pair in bounds.items() if "." not in name}  # not those of a test by its name
-        return Identified(
+        return JointFindings(
             file=self,
             fit=fit,
             profiles=profiles,
@@ -257,7 +301,7 @@ class JointFile(StudyFile):
             cross_check=session.cross_check,
         )
 
-    def _laws(self) -> dict[str, Law]:
+    def _laws(self) -> dict[str, JointLaw]:
         assert self.select is not None
         for name in self.select.candidates:
             if name not in CANDIDATES:
@@ -266,24 +310,24 @@ class JointFile(StudyFile):
         return {name: CANDIDATES[name] for name in self.select.candidates}
 
 
-class Predicted(Findings):
+class JointPrediction(Findings):
     """A test that was not used."""
 
-    held: HoldOut
+    held: HoldOutTest
 
     rms = row("deg", "error of the link's angle", of=lambda p: p.held.rms / DEGREE)
     rigid_rms = row("deg", "with a rigid joint", of=lambda p: p.held.rigid_rms / DEGREE)
     chi2 = row("", "1 is a perfect model", of="held.chi2")
 
 
-class Identified(Findings):
-    """What tests of flexible joints give."""
+class JointFindings(Findings):
+    """Findings of a joint identification."""
 
     file: JointFile
     fit: JointFit
     profiles: list[Profile]
     chosen: Selection | None
-    held: list[HoldOut]
+    held: list[HoldOutTest]
     responses: list[FrequencyResponse]
     cross_check: bool
 
@@ -293,33 +337,41 @@ class Identified(Findings):
     readings = row("", "compared with the model", of=lambda i: i.fit.model.readings)
     outliers = row("", "readings left out", of="fit.outliers")
     suspects = row("", "standard deviations that each would explain", of=lambda i: {
-        one.name: Noted(one.statistic**0.5, one.advice) for one in i.fit.suspects[:5]
+        one.name: NotedValue(one.statistic**0.5, one.advice) for one in i.fit.suspects[:5]
+    })  # fmt: skip
+    fixed = row("", "share of a variance", of=lambda i: {
+        one.number.name: NotedValue(one.share, one.text) for one in i.fit.consider_shares[:5]
     })  # fmt: skip
     correlation = row(of=lambda i: i.correlations())
     intervals = row("", "95 %, profile likelihood", name="", of=lambda i: {
         f"{one.name}.interval": list(one.interval) for one in i.profiles
     })  # fmt: skip
     law = row(of=lambda i: i.laws())
-    hold_out = row(of=lambda i: {one.test: Predicted(held=one) for one in i.held})
-    resonances = row("rad/s", name="", of=lambda i: {
-        f"{one.joint}.resonance": Noted(one.resonance, f"motor held; sd {one.resonance_sd:.2g}") for one in i.responses
-    })  # fmt: skip
+    hold_out = row(of=lambda i: {one.test: JointPrediction(held=one) for one in i.held})
+    resonances = row(
+        "rad/s",
+        name="",
+        of=lambda i: {
+            f"{one.joint}.resonance": NotedValue(one.resonance, f"motor held; sd {one.resonance_sd:.2g}")
+            for one in i.responses
+        },
+    )
 
-    def values(self) -> dict[str, Noted]:
+    def values(self) -> dict[str, NotedValue]:
         """Each parameter with its standard deviation, angles in degrees."""
-        truths = [entry.twin.truth for entry in self.file.test if entry.twin is not None]
+        truths = [entry.simulation.truth for entry in self.file.test if entry.simulation is not None]
         found = {}
         for one in self.fit.summary():
             name, unit, scale = one["name"], one["unit"], 1.0
             if unit.startswith("rad"):
                 unit, scale = unit.replace("rad", "deg"), 1.0 / DEGREE
             joint, word = name.split(".")[0], name.rsplit(".", 1)[1]
-            notes = ["on a bound"] if name in self.fit.at_bounds else []
+            notes = ["on a bound"] if name in self.fit.parameters_at_bounds else []
             known = {own[joint][word] for own in truths if word in own.get(joint, {})}
             if len(known) == 1 and word != "offset":
-                notes.append(f"twin: {known.pop() * scale:g}")
-            found[name] = Noted(one["value"] * scale, ", ".join(notes), unit)
-            found[f"{name}.sd"] = Noted(one["sd"] * scale, "", unit)
+                notes.append(f"simulated with: {known.pop() * scale:g}")
+            found[name] = NotedValue(one["value"] * scale, ", ".join(notes), unit)
+            found[f"{name}.sd"] = NotedValue(one["sd"] * scale, "", unit)
         return found
 
     def correlations(self) -> dict[str, float]:
@@ -335,7 +387,7 @@ class Identified(Findings):
         criterion = self.file.select.criterion
         value = "prediction" if criterion == "cross_validation" else criterion
         scores = {f"{one.name}.{criterion}": getattr(one, value) for one in self.chosen.candidates}
-        return {"": Noted(self.chosen.chosen.name, "; ".join(self.chosen.reasons)), **scores}
+        return {"": NotedValue(self.chosen.chosen.name, "; ".join(self.chosen.reasons)), **scores}
 
     def title(self) -> str:
         return f"Flexible joints of {self.fit.model.robot.name}"
@@ -346,14 +398,17 @@ class Identified(Findings):
         for f in fit.model.setup.flexible[:2]:
             own = {word: f"{f.name}.{name}" for name, word in words.items() if f"{f.name}.{name}" in fit.estimate.names}
             units = dict(zip(fit.estimate.names, fit.estimate.units, strict=True))
-            told = [f"{word} {uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()]
+            told = [f"{word} {format_uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()]
             found += [f"{f.name} has " + ", ".join(told)] if told else []
         worst = [one for one in fit.suspects if not fit.certificate[f"suspect.{one.name}"].sound]
         doubt = f" Do not rely on it: {worst[0].what}." if worst else "" if fit.sound else " Do not rely on it."
         return "; ".join(found) + "." + doubt if found else ""
 
     def summary(self) -> str:
-        return "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
+        told = "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
+        if not self.fit.consider_shares:
+            return f"{told}\n\nAll that is not estimated is taken as exact."
+        return f"{told}\n\nOf all that is not estimated one number matters most: {self.fit.consider_shares[0].text}."
 
     def certificate(self) -> Mapping[str, Checks]:
         found: dict[str, Checks] = dict(self.fit.certificate)
@@ -383,6 +438,6 @@ class Identified(Findings):
         plot = response_figure(self.responses)
         return [*found, Figure("response", plot, "Link angle for a sinus of the motor angle.")]
 
-    def robot_file(self) -> RobotFile:
+    def robot_file(self) -> IdentifiedRobotFile:
         comments = ("joint values identified from measured motion",)
-        return RobotFile("identified.toml", lambda: robot_text(self.fit.robot(), "toml", comments))
+        return IdentifiedRobotFile("identified.toml", lambda: robot_text(self.fit.robot(), "toml", comments))

@@ -1,4 +1,10 @@
-"""Which law do the data support? Information criteria and cross-validation that refuse what they do not."""
+"""Choice of the joint law that the data support, by information criteria or cross-validation.
+
+Each candidate is fitted to the same tests. The deviance is the sum of squared whitened residuals plus the log
+determinant of the noise covariance (which depends on the fitted values through the inputs' errors); AIC adds 2 p, BIC p
+log n. Cross-validation predicts blocks of time that a fit did not use. A richer law must win by a margin, since the
+maximum over several candidates is biased towards rich ones.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ import numpy as np
 
 from spacearm.checks import one_of
 from spacearm.identify.joint.identify import JointFit, identify_joints
-from spacearm.identify.joint.laws import Law
+from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot
@@ -22,13 +28,13 @@ Criterion = Literal["aic", "bic", "cross_validation"]
 MARGIN = 6.0
 
 #: The models that are tried when none are named, simple ones first.
-CANDIDATES: dict[str, Law] = {
-    "linear": Law(),
-    "cubic": Law(cubic=True),
-    "play": Law(play=True),
-    "coulomb": Law(spring="coulomb"),
-    "stribeck": Law(spring="stribeck"),
-    "lugre": Law(spring="lugre"),
+CANDIDATES: dict[str, JointLaw] = {
+    "linear": JointLaw(),
+    "cubic": JointLaw(cubic=True),
+    "play": JointLaw(play=True),
+    "coulomb": JointLaw(spring="coulomb"),
+    "stribeck": JointLaw(spring="stribeck"),
+    "lugre": JointLaw(spring="lugre"),
 }
 _STARTS: dict[str, tuple[float, ...]] = {
     "cubic_stiffness": (50.0,),
@@ -43,7 +49,7 @@ class Candidate:
     """A fitted model and its scores; less is better in each."""
 
     name: str
-    law: Law
+    law: JointLaw
     fit: JointFit
     parameters: int
     deviance: float
@@ -66,7 +72,7 @@ class Selection:
 def select_law(
     robot: Robot,
     tests: Sequence[JointTest],
-    candidates: Mapping[str, Law] | None = None,
+    candidates: Mapping[str, JointLaw] | None = None,
     *,
     criterion: Criterion = "bic",
     margin: float = MARGIN,
@@ -92,10 +98,11 @@ def select_law(
     for name, law in laws:
         base = found[0].fit if found else None
         fit = _fit(robot, tests, law, base, options)
-        residual = np.concatenate([rows.ravel() for rows in fit.model.unweighted(fit.estimate.values)])
+        residual = np.concatenate([rows.ravel() for rows in fit.model.compute_residuals(fit.estimate.values)])
         n, p = residual.size, fit.estimate.values.size + (0 if fit.model.noise_known else 1)
         total = float(residual @ residual)
         deviance = total if fit.model.noise_known else n * float(np.log(total / n))
+        # Whitening scales residuals: without the determinant, a law with larger input errors would seem better.
         deviance += sum(errors.log_determinant for errors in fit.model.path_errors if errors is not None)
         prediction, error = float("nan"), float("nan")
         if criterion == "cross_validation":
@@ -103,6 +110,7 @@ def select_law(
             squares.append(square)
             prediction = float(square.mean())
             difference = square - squares[0]
+            # Of paired differences: blocks that are hard to predict for one law are hard for the others.
             error = float(difference.std(ddof=1) / np.sqrt(difference.size)) if len(squares) > 1 else 0.0
         found.append(
             Candidate(name, law, fit, p, deviance, deviance + 2 * p, deviance + p * float(np.log(n)), prediction, error)
@@ -127,7 +135,7 @@ def select_law(
 
 
 def _fit(
-    robot: Robot, tests: Sequence[JointTest], law: Law, simple: JointFit | None, options: Mapping[str, Any]
+    robot: Robot, tests: Sequence[JointTest], law: JointLaw, simple: JointFit | None, options: Mapping[str, Any]
 ) -> JointFit:
     """The best fit from the options' own start, and from the simplest model's values with the new terms opened."""
     fits = []
@@ -135,8 +143,9 @@ def _fit(
     rest = {key: value for key, value in options.items() if key != "guess"}
     if simple is None:
         return identify_joints(robot, tests, law=law, guess=guess, **rest)
-    start = _inside(simple, 1e-3)
+    start = _move_inside_bounds(simple, 1e-3)
     new = [name for name in law.parameters if name not in simple.model.setup.law.parameters]
+    # At zero, play and dry friction have no gradient worth following: start with the new term clearly open, twice.
     for scale in (1.0, 4.0):
         opened = {name: scale * value for name in new for value in _STARTS.get(name, ()) if name in _STARTS}
         fits.append(identify_joints(robot, tests, law=law, guess={**start, **opened, **guess}, **rest))
@@ -145,29 +154,32 @@ def _fit(
     return min(fits, key=lambda fit: fit.estimate.cost)
 
 
-def _inside(fit: JointFit, share: float) -> dict[str, float]:
+def _move_inside_bounds(fit: JointFit, share: float) -> dict[str, float]:
     """Found values, off their bounds by a share of their sizes: a search may start there."""
     pairs = zip(fit.model.parameters, fit.estimate.values, strict=True)
     return {p.name: float(np.clip(v, p.lower + share * p.size, p.upper - share * p.size)) for p, v in pairs}
 
 
 def _predictions(
-    robot: Robot, tests: Sequence[JointTest], law: Law, fit: JointFit, folds: int, options: Mapping[str, Any]
+    robot: Robot, tests: Sequence[JointTest], law: JointLaw, fit: JointFit, folds: int, options: Mapping[str, Any]
 ) -> Array:
     """Squared errors of samples that the fit did not see, block by block (means over blocks of a fold)."""
-    guess = _inside(fit, 1e-4)
+    guess = _move_inside_bounds(fit, 1e-4)
     rest = {key: value for key, value in options.items() if key not in ("guess", "weighting")}
     span = max(test.duration for test in tests)
     result = []
     for fold in range(folds):
 
-        def kept(time: Array, fold: int = fold) -> Array:
+        def fold_weights(time: Array, fold: int = fold) -> Array:
+            # Blocks, not single samples: neighbours of a left-out sample would give it away.
             block = np.minimum((time / span * 4 * folds).astype(int), 4 * folds - 1)
             return np.where(block % folds == fold, 0.0, 1.0)
 
-        part = identify_joints(robot, tests, law=law, guess=guess, weighting=kept, **rest)
+        part = identify_joints(robot, tests, law=law, guess=guess, weighting=fold_weights, **rest)
         for k, test in enumerate(tests):
-            white = part.model.white(k, part.model.raw(part.estimate.values, k)[0], weighted=False)
+            white = part.model.whiten_rows(
+                k, part.model.compute_raw_residuals(part.estimate.values, k)[0], weighted=False
+            )
             local = test.time - test.time[0]
             block = np.minimum((local / span * 4 * folds).astype(int), 4 * folds - 1)
             for b in np.unique(block[block % folds == fold]):

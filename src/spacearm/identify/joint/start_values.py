@@ -1,4 +1,9 @@
-"""Where a search begins when it is not told: the robot's own values, the oscillation's period, the first samples."""
+"""Start values of a search where none are given: the robot's own, the oscillation's period, the first samples.
+
+Stiffness is the critical one: off by a factor of ten, the model's oscillation loses phase with the data within a period
+and the cost has many local minima. The period of the strongest spectral line and the linearised robot give it closely
+enough for a single flexible joint: frequency^2 is proportional to stiffness.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +61,12 @@ def _stiffness_from_period(model: JointProblem) -> float | None:
             continue
         there = np.isfinite(deflection)
         t, deflection = forward.times[there], deflection[there]
+        # A drift or an offset would be the strongest line of the spectrum.
         left = deflection - np.polynomial.Polynomial.fit(t, deflection, 1)(t)
         even = np.linspace(0.0, t[-1], 512)  # a guess only: interpolation does for irregular times
         power = np.abs(np.fft.rfft(np.interp(even, t, left), 4096)) ** 2
         grid = 2.0 * np.pi * np.fft.rfftfreq(4096, even[1])
+        # Less than one period in the data is a trend, not an oscillation.
         power[grid < 2.0 * np.pi / t[-1]] = 0.0
         k = int(np.argmax(power))
         if best is None or power[k] > best[1]:
@@ -72,27 +79,28 @@ def _stiffness_from_period(model: JointProblem) -> float | None:
 
 
 def check_start(model: JointProblem, given: Mapping[str, Mapping[str, object]]) -> None:
-    """The start values can be followed through every test; what the caller gave and keeps them from it is told.
+    """Raise an error if the motion with the start values cannot be integrated through every test; it names the cause.
 
     A search would not get away from such a start, but take long over it.
     """
     start = model.complete(model.guess)
     _check_motors(model, given)
 
-    def followed(full: Array, test: int) -> bool:
+    def can_simulate(full: Array, test: int) -> bool:
         return bool(np.all(np.isfinite(model.forwards[test](*model.split(full, test)).states[-1])))
 
     for k, test in enumerate(model.tests):
-        if followed(start, k):
+        if can_simulate(start, k):
             continue
         what = f"the model cannot be followed to the end of test {test.name!r}"
         why = f"too stiff for samples every {np.median(np.diff(test.time)):.3g} s, or unstable"
+        # Each given value is exchanged in turn for the usual one: the first that helps is the one to blame.
         for table, values in given.items():
             for name, value in values.items():
                 short = name.rsplit(".", 1)[-1]
                 unit, usual = SPECIFICATION[short][0], SPECIFICATION[short][3]
                 mine = [n == name or (name == short and n.endswith(f".{short}")) for n in model.all_names]
-                if followed(np.where(mine, usual, start), k):
+                if can_simulate(np.where(mine, usual, start), k):
                     raise InputError(f"is {value}, and {what}: {why}", place=f"{table}.{name}",
                                      hint=f"{usual:g} {unit} can be followed")  # fmt: skip
         raise InputError(f"{what} with the start values: {why}", place="guess",
@@ -102,6 +110,7 @@ def check_start(model: JointProblem, given: Mapping[str, Mapping[str, object]]) 
 def _check_motors(model: JointProblem, given: Mapping[str, Mapping[str, object]]) -> None:
     """No motor that the caller states has far more inertia than the whole robot could have about any axis."""
     robot = model.robot
+    # A generous upper bound: all bodies at the full length of the chain.
     reach = sum(float(np.linalg.norm(joint.placement.translation)) for joint in robot.joints)
     whole = 0.0
     for own in (body.inertia for body in robot.bodies):

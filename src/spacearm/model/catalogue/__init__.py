@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from spacearm import checks
-from spacearm.errors import ModelError, at
+from spacearm.errors import ModelError, error_context
 from spacearm.model.robot import Robot
 
 __all__ = ["load", "names", "text"]
@@ -21,7 +21,7 @@ def names() -> tuple[str, ...]:
 
 def text(name: str) -> str:
     """The robot file of this catalogue entry, with its comments on sources and corrections."""
-    checks.known(name, names(), "robot", of="the catalogue", error=ModelError)
+    checks.check_name(name, names(), "robot", of="the catalogue", error=ModelError)
     return resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -31,5 +31,5 @@ def load(name: str) -> Robot:
     from spacearm.model.toml_read import robot_from_toml
 
     found = text(name)
-    with at(file=f"{name}.toml"):
+    with error_context(file=f"{name}.toml"):
         return robot_from_toml(found)

@@ -18,7 +18,7 @@ from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings
 from spacearm.papers.cai2023.claims import findings
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME
-from spacearm.papers.cai2023.runs import DECK, MARGIN, Study, compute
+from spacearm.papers.cai2023.runs import DECK, MARGIN, Cai2023Study, compute
 from spacearm.result import Certificate, Check, Result
 
 __all__ = ["reproduce"]
@@ -48,13 +48,13 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     return Result(NAME, rows, certificate, settings(NAME, **computed), dataset(study), **shown)
 
 
-def _certificate(study: Study) -> Certificate:
+def _certificate(study: Cai2023Study) -> Certificate:
     found = {}
     for number, run in study.full.items():
         for name in ("ledger", "momentum"):
             found[f"attitude{number}.{name}"] = run.certificate[name]
         found[f"attitude{number}.friction"] = friction_check(run)
-        found[f"attitude{number}.run"] = Check.that(run.sound, "all residuals within tolerance")
+        found[f"attitude{number}.run"] = Check.from_condition(run.sound, "all residuals within tolerance")
     rig = study.rig
     locked = study.locked[1]
     winner = eject(rig, study.best["fastest"].joints, keep_out=[DECK])
@@ -79,7 +79,7 @@ def _recoil_momentum(run: Ejection) -> float:
     return float(np.linalg.norm((arm + carrier)[[0, 2]]) / np.linalg.norm(arm))
 
 
-def _cross_checks(study: Study) -> dict[str, Check]:
+def _cross_checks(study: Cai2023Study) -> dict[str, Check]:
     """The recorded sticks and slips as locks and constant torques, and runs without friction, in MuJoCo."""
     viscous = study.rig.with_joints(friction=None)
     cases = {"replayed": study.rig, "viscous": viscous, "frictionless": viscous.with_joints(damping=0.0)}

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.ejection.batch import eject_batch
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.segmented import segmented
-from spacearm.errors import InputError, at
+from spacearm.ejection.segmented import run_segmented
+from spacearm.errors import InputError, error_context
 from spacearm.typing import Array
 
 #: Joints coast for less; only what happens on the rail is measured here.
@@ -27,7 +27,7 @@ _FLIGHT = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Tests:
+class EjectionTests:
     """Ejection tests from several configurations, each repeated."""
 
     __test__ = False  # not a class of tests to pytest
@@ -43,7 +43,7 @@ class Tests:
         return int(self.velocity.shape[1])
 
 
-def predict(
+def predict_tests(
     rig: Rig, joints: Array, damping: npt.ArrayLike, coulomb: npt.ArrayLike | None = None, threads: int | None = None
 ) -> tuple[Array, Array]:
     """Velocity (P, A) and joint variations (P, A, n) of the full run for P dampings (and Coulomb torques), all joints.
@@ -75,18 +75,18 @@ def synthetic_tests(
     velocity_noise: float = 0.003,
     angle_noise: float = float(np.radians(0.1)),
     seed: int = 0,
-) -> Tests:
+) -> EjectionTests:
     """Tests whose truth is known: the full run with this damping in every joint, plus Gaussian noise."""
-    with at("synthetic tests"):
-        checks.whole(repeats, "repeats", least=1)
-        checks.some(configurations, "configuration")
+    with error_context("synthetic tests"):
+        checks.integer(repeats, "repeats", least=1)
+        checks.check_not_empty(configurations, "configuration")
         checks.non_negative(velocity_noise, "velocity_noise", unit="m/s")
         checks.non_negative(angle_noise, "angle_noise", unit="rad")
     joints = np.array([rig.configuration(configuration) for configuration in configurations])
-    velocity, variation = predict(rig, joints, damping)
+    velocity, variation = predict_tests(rig, joints, damping)
     draw = np.random.default_rng(seed)
     shape = (len(joints), repeats)
-    return Tests(
+    return EjectionTests(
         joints,
         velocity[0][:, None] + velocity_noise * draw.standard_normal(shape),
         variation[0][:, None] + angle_noise * draw.standard_normal((*shape, rig.arm.n)),
@@ -106,7 +106,7 @@ class GridFit:
 
 def grid_search(
     rig: Rig,
-    tests: Tests,
+    tests: EjectionTests,
     *,
     first: float = 4.8,
     increment: float = 0.2,
@@ -118,19 +118,19 @@ def grid_search(
     Args:
         model: what computes the velocity: the paper's segmented algorithm, or the full run.
     """
-    checks.whole(steps, "steps", least=1, place="grid search")
+    checks.integer(steps, "steps", least=1, place="grid search")
     checks.positive(increment, "increment", place="grid search")
     grid = np.asarray(first + increment * np.arange(1, steps + 1), dtype=np.float64)
     if model == "segmented":
-        velocity = np.array([[segmented(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
+        velocity = np.array([[run_segmented(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
     else:
-        velocity = predict(rig, tests.joints, grid)[0]
+        velocity = predict_tests(rig, tests.joints, grid)[0]
     cost = ((velocity - tests.velocity.mean(axis=1)) ** 2).sum(axis=1)
     return GridFit(float(grid[cost.argmin()]), grid, np.asarray(cost, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class DampingFit:
     """Least squares: estimates with their standard deviations; ``names`` in the order of the arrays."""
 
     names: tuple[str, ...]
@@ -149,12 +149,12 @@ class Fit:
 
 def fit_damping(
     rig: Rig,
-    tests: Tests,
+    tests: EjectionTests,
     *,
     start: float = 4.8,
     with_coulomb: bool = False,
     use: Literal["all", "velocity"] = "all",
-) -> Fit:
+) -> DampingFit:
     """Damping (N m s/rad, the same in all joints), and on demand Coulomb friction (N m), from all tests at once.
 
     Args:
@@ -178,7 +178,7 @@ def fit_damping(
     def model(points: Array) -> Array:
         nonlocal runs
         runs += len(points) * len(tests.joints)
-        velocity, variation = predict(rig, tests.joints, points[:, 0], points[:, 1] if with_coulomb else None)
+        velocity, variation = predict_tests(rig, tests.joints, points[:, 0], points[:, 1] if with_coulomb else None)
         parts = [(velocity[..., None] - tests.velocity).reshape(len(points), -1) / tests.velocity_noise]
         if use == "all":
             gap = variation[:, :, None, :] - tests.variation
@@ -206,13 +206,13 @@ def fit_damping(
     deviation = np.sqrt(np.diag(covariance))
     reach = float(student.ppf(0.975, freedom)) * deviation
     interval = np.stack([found.x - reach, found.x + reach], axis=1)
-    return Fit(names, found.x, deviation, covariance, interval, misfit, runs)
+    return DampingFit(names, found.x, deviation, covariance, interval, misfit, runs)
 
 
-def coverage(
+def interval_coverage(
     rig: Rig,
     configurations: Sequence[npt.ArrayLike | str],
-    fit: Callable[[Tests], Fit],
+    fit: Callable[[EjectionTests], DampingFit],
     *,
     damping: float,
     trials: int = 20,

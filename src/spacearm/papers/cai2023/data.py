@@ -1,4 +1,4 @@
-"""The rig of Cai et al. (2023) and its tables, from ``printed.toml``; in the paper's units and signs."""
+"""The rig of Cai et al. (2023) and its tables, from ``read_printed.toml``; in the paper's units and signs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.ejection import Device, Ejection, Rig, Segmented, planar
+from spacearm.ejection import Ejection, Rig, SegmentedEjection, SeparationDevice, reduce_to_plane
 from spacearm.model import catalogue
-from spacearm.papers.agreement import printed
+from spacearm.papers.agreement import read_printed
 
 NAME = "cai2023"
-PRINTED = printed(NAME)
+PRINTED = read_printed(NAME)
 #: Joints that the air table holds, and the freedoms that it leaves.
 FROZEN = ("joint1", "joint3", "joint5", "joint7")
 DAMPING: float = PRINTED["damping"]  # N m s/rad
@@ -22,7 +22,7 @@ ELSEWHERE = {1: (42.0, -144.0, 0.0), 5: (-2.5, -0.5, 0.0)}
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedRow:
     """A row of Table III (theory and ADAMS simulation) with its companions in Table IV (test)."""
 
     space: float  # kg
@@ -42,16 +42,16 @@ class Printed:
         return float(getattr(self, f"test_{key}"))
 
 
-TABLE = {number: Printed(**row) for number, row in enumerate(PRINTED["attitudes"], 1)}
+TABLE = {number: PrintedRow(**row) for number, row in enumerate(PRINTED["attitudes"], 1)}
 ATTITUDES = tuple(TABLE)
 
 
 def rig_of(name: str) -> Rig:
     """The arm of this catalogue entry on the air table: joints 1, 3, 5, 7 frozen, motion in the x-z plane."""
-    return Rig(planar(catalogue.load(name), FROZEN), Device(**PRINTED["device"]), table="y")
+    return Rig(reduce_to_plane(catalogue.load(name), FROZEN), SeparationDevice(**PRINTED["device"]), table="y")
 
 
-def in_paper_signs(run: Ejection | Segmented) -> dict[str, float]:
+def convert_to_paper_signs(run: Ejection | SegmentedEjection) -> dict[str, float]:
     """The five quantities of Table III in the paper's units and signs."""
     joints = run.rig.arm.joint_names
     variation = run.variation * DEGREE
@@ -64,12 +64,12 @@ def in_paper_signs(run: Ejection | Segmented) -> dict[str, float]:
     }
 
 
-def measured(number: int, key: str) -> float:
+def measured_value(number: int, key: str) -> float:
     """Table IV, joint 4 of attitude 4 with the sign of Table III."""
     value = TABLE[number].test(key)
     return -value if (number, key) == (4, "joint4") else value
 
 
-def each(values: dict[int, float], style: str, unit: str) -> str:
+def list_by_attitude(values: dict[int, float], style: str, unit: str) -> str:
     """Values by attitude, in words."""
     return ", ".join(f"{number}: {value:{style}} {unit}" for number, value in values.items())

@@ -9,15 +9,15 @@ import numpy as np
 from spacearm.ejection import equivalent_mass
 from spacearm.ejection.figures import METHODS, energy_areas, histograms, map_panels, velocity_curves
 from spacearm.ejection.mass import joint_free_bound
-from spacearm.figures import COLOURS, curve, key_to_lines, new_figure, panels, same_scale
+from spacearm.figures import COLOURS, add_curve, add_line_key, new_figure, panels, share_y_range
 from spacearm.papers.agreement import figure
-from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, in_paper_signs
-from spacearm.papers.cai2023.runs import GOALS, Study
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME, TABLE, UNITS, convert_to_paper_signs
+from spacearm.papers.cai2023.runs import GOALS, Cai2023Study
 from spacearm.result import Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import State
-from spacearm.simulate.bodies import move
-from spacearm.simulate.run.dataset import labelled
+from spacearm.simulate.bodies import evaluate_bodies
+from spacearm.simulate.run.dataset import label_dataset
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -31,12 +31,12 @@ FULL, SEGMENTED, BOUND = 5, 6, 7
 STYLES = ("solid", "dash", "dot")
 
 
-def scene(study: Study) -> Scene:
+def scene(study: Cai2023Study) -> Scene:
     """The five ejections, one at a time."""
     return scene_of({f"attitude {number}": run for number, run in study.full.items()}, frames=150)
 
 
-def figures(study: Study) -> list[Figure]:
+def figures(study: Cai2023Study) -> list[Figure]:
     """In the order of the paper, then what goes beyond it."""
     plots = {
         "masses": masses(study),
@@ -58,7 +58,7 @@ def figures(study: Study) -> list[Figure]:
     return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
-def methods(study: Study) -> go.Figure:
+def methods(study: Cai2023Study) -> go.Figure:
     """Both methods beside both columns of Table III."""
     names = {key: f"{key.replace('_', ' ')} [{unit}]" for key, unit in UNITS.items()}
     plot = panels(list(names.values()), columns=3, height=640, spacing=0.08)
@@ -67,32 +67,34 @@ def methods(study: Study) -> go.Figure:
         at: dict[str, Any] = {"row": k // 3 + 1, "col": k % 3 + 1, "mode": "markers", "showlegend": k == 0}
         said = [getattr(TABLE[n], key) for n in ATTITUDES]
         theory, simulation = zip(*(one if isinstance(one, list) else (None, one) for one in said), strict=True)
-        full, parts = ([in_paper_signs(runs[n])[key] for n in ATTITUDES] for runs in (study.full, study.segmented))
-        curve(plot, ATTITUDES, simulation, "paper: ADAMS", colour=FULL, **ring, **at)
-        curve(plot, ATTITUDES, full, "full run", colour=FULL, size=7, **at)
-        curve(plot, ATTITUDES, theory, "paper: theory", colour=SEGMENTED, **ring, **at)
-        curve(plot, ATTITUDES, parts, "segmented algorithm", colour=SEGMENTED, size=7, **at)
+        full, parts = (
+            [convert_to_paper_signs(runs[n])[key] for n in ATTITUDES] for runs in (study.full, study.segmented)
+        )
+        add_curve(plot, ATTITUDES, simulation, "paper: ADAMS", colour=FULL, **ring, **at)
+        add_curve(plot, ATTITUDES, full, "full run", colour=FULL, size=7, **at)
+        add_curve(plot, ATTITUDES, theory, "paper: theory", colour=SEGMENTED, **ring, **at)
+        add_curve(plot, ATTITUDES, parts, "segmented algorithm", colour=SEGMENTED, size=7, **at)
     plot.update_xaxes(title_text="attitude", dtick=1, range=[0.5, 5.5])
     return plot
 
 
-def configurations(study: Study) -> go.Figure:
+def configurations(study: Cai2023Study) -> go.Figure:
     """The arm on the rail in the five attitudes, side by side, in the plane of the table."""
     plot = new_figure(x="across the rail", x_unit="m", y="along the rail", y_unit="m")
     right = 0.0
     for k, number in enumerate(ATTITUDES):
         arm, start = study.rig.arm, study.full[number].start
-        places = move(arm, State.at_rest(arm, start).vector[None]).origin[0]
+        places = evaluate_bodies(arm, State.at_rest(arm, start).vector[None]).origin[0]
         shift = right - places[:, 0].min()
         across, along = places[:, 0] + shift, places[:, 2]
-        curve(plot, across, along, f"attitude {number}", colour=k, mode="lines+markers", size=7, line={"width": 4})
-        curve(plot, across[:1], along[:1], colour=k, mode="markers", symbol="square", size=16, showlegend=False)
+        add_curve(plot, across, along, f"attitude {number}", colour=k, mode="lines+markers", size=7, line={"width": 4})
+        add_curve(plot, across[:1], along[:1], colour=k, mode="markers", symbol="square", size=16, showlegend=False)
         right = float(across.max()) + 0.35
     plot.update_yaxes(scaleanchor="x", scaleratio=1)
     return plot
 
 
-def masses(study: Study) -> go.Figure:
+def masses(study: Cai2023Study) -> go.Figure:
     """Equivalent masses of Table III, of the surrogate, and the least that Tables I and II allow."""
     plot = new_figure(x="attitude", y="equivalent mass", y_unit="kg")
     numbers = list(ATTITUDES)
@@ -100,31 +102,31 @@ def masses(study: Study) -> go.Figure:
         ours = [float(equivalent_mass(study.rig, study.full[n].start, free)) for n in numbers]
         said = [getattr(TABLE[n], key) for n in numbers]
         ring: dict[str, Any] = {"mode": "markers", "symbol": "circle-open", "size": 15, "marker_line_width": 2}
-        curve(plot, numbers, said, f"{name}: Table III", colour=5 + k, **ring)
-        curve(plot, numbers, ours, f"{name}: surrogate", colour=5 + k, mode="markers", size=7)
+        add_curve(plot, numbers, said, f"{name}: Table III", colour=5 + k, **ring)
+        add_curve(plot, numbers, ours, f"{name}: surrogate", colour=5 + k, mode="markers", size=7)
     bound = joint_free_bound(study.printed, "joint4")
     least = f"joint 4 free: least of Tables I, II ({bound:.1f} kg)"
-    curve(plot, [0.6, 5.4], [bound, bound], least, colour=BOUND, dash="dash")
+    add_curve(plot, [0.6, 5.4], [bound, bound], least, colour=BOUND, dash="dash")
     plot.update_xaxes(dtick=1, range=[0.6, 5.4])
     plot.update_yaxes(rangemode="tozero")
     return plot
 
 
-def spin(study: Study) -> go.Figure:
+def spin(study: Cai2023Study) -> go.Figure:
     plot = new_figure(x="time", x_unit="s", y="angular velocity of the base", y_unit="deg/s")
     for k, number in enumerate(ATTITUDES):
         run, name = study.full[number], f"attitude {number}"
         data = run.data.sel(time=slice(0.0, 4.0))
-        curve(plot, data["time"], -data["angular_velocity"].sel(axis="y") * DEGREE, name, colour=k)
+        add_curve(plot, data["time"], -data["angular_velocity"].sel(axis="y") * DEGREE, name, colour=k)
         dot: dict[str, Any] = {"mode": "markers", "size": 8, "showlegend": False}
         end = -float(run.angular_velocity[1]) * DEGREE
-        curve(plot, [run.stable_time], [end], f"{name} stable", colour=k, **dot)
-        curve(plot, [4.05], [TABLE[number].angular_velocity], f"{name}, Table III", colour=k, symbol="x", **dot)
+        add_curve(plot, [run.stable_time], [end], f"{name} stable", colour=k, **dot)
+        add_curve(plot, [4.05], [TABLE[number].angular_velocity], f"{name}, Table III", colour=k, symbol="x", **dot)
     plot.update_xaxes(range=[-0.05, 4.2])
     return plot
 
 
-def variation(study: Study) -> go.Figure:
+def variation(study: Cai2023Study) -> go.Figure:
     plot = panels(("joint 2", "joint 4"))
     for k, number in enumerate(ATTITUDES):
         run, parts, name = study.full[number], study.segmented[number], f"attitude {number}"
@@ -134,34 +136,34 @@ def variation(study: Study) -> go.Figure:
             index, scale = run.rig.arm.joint_index(joint), sign * DEGREE
             quiet: dict[str, Any] = {"legendgroup": name, "showlegend": False}
             full = scale * data["variation"].sel(joint=joint)
-            curve(plot, data["time"], full, name, colour=k, legendgroup=name, showlegend=column == 1, **at)
+            add_curve(plot, data["time"], full, name, colour=k, legendgroup=name, showlegend=column == 1, **at)
             short = scale * parts.curve_variation[:, index]
-            curve(plot, parts.curve_time, short, name, colour=k, dash="dash", **quiet, **at)
+            add_curve(plot, parts.curve_time, short, name, colour=k, dash="dash", **quiet, **at)
             end = scale * run.variation[index]
-            curve(plot, [run.time], [end], name, colour=k, mode="markers", size=7, **quiet, **at)
-    same_scale(plot, [(1, 1), (1, 2)])
-    key_to_lines(plot, METHODS, row=1, col=1)
+            add_curve(plot, [run.time], [end], name, colour=k, mode="markers", size=7, **quiet, **at)
+    share_y_range(plot, [(1, 1), (1, 2)])
+    add_line_key(plot, METHODS, row=1, col=1)
     plot.update_xaxes(title_text="time [s]", range=[0.0, 3.5])
     plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
     return plot
 
 
-def damping_velocity(study: Study) -> go.Figure:
+def damping_velocity(study: Cai2023Study) -> go.Figure:
     plot = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
     dashes = dict(zip(_dampings(study), STYLES, strict=True))
     for (number, value), run in sorted(study.damped.items()):
         data = run.data.sel(time=slice(0.0, run.time))
         style: dict[str, Any] = {"colour": number - 1, "dash": dashes[value], "showlegend": dashes[value] == "solid"}
-        curve(plot, data["time"], 1e3 * data["velocity"], f"attitude {number}", **style)
-    key_to_lines(plot, {f"damping {value:g} N m s/rad": dash for value, dash in dashes.items()})
+        add_curve(plot, data["time"], 1e3 * data["velocity"], f"attitude {number}", **style)
+    add_line_key(plot, {f"damping {value:g} N m s/rad": dash for value, dash in dashes.items()})
     return plot
 
 
-def _dampings(study: Study) -> list[float]:
+def _dampings(study: Cai2023Study) -> list[float]:
     return sorted({value for _, value in study.damped})
 
 
-def damping_joints(study: Study) -> go.Figure:
+def damping_joints(study: Cai2023Study) -> go.Figure:
     plot = panels(("joint 2", "joint 4"))
     for k, value in enumerate(_dampings(study)):
         run = study.damped[3, value]
@@ -169,19 +171,19 @@ def damping_joints(study: Study) -> go.Figure:
         for column, (joint, sign) in enumerate(JOINTS, start=1):
             y = sign * DEGREE * data["variation"].sel(joint=joint)
             once: dict[str, Any] = {"legendgroup": str(value), "showlegend": column == 1, "dash": STYLES[k]}
-            curve(plot, data["time"], y, f"B = {value:g} N m s/rad", colour=2, **once, row=1, col=column)
-    same_scale(plot, [(1, 1), (1, 2)])
+            add_curve(plot, data["time"], y, f"B = {value:g} N m s/rad", colour=2, **once, row=1, col=column)
+    share_y_range(plot, [(1, 1), (1, 2)])
     plot.update_xaxes(title_text="time [s]")
     plot.update_yaxes(title_text="joint variation [deg]", row=1, col=1)
     return plot
 
 
-def identification(study: Study) -> go.Figure:
+def identification(study: Cai2023Study) -> go.Figure:
     plot = new_figure(x="joint damping B", x_unit="N m s/rad", y="root mean square velocity error", y_unit="mm/s")
     for k, (model, name) in enumerate((("segmented", "Eq. 43, segmented algorithm"), ("full", "Eq. 43, full run"))):
         grid = study.grid[model]
         rms = 1e3 * np.sqrt(grid.cost / len(study.tests.joints))
-        curve(plot, grid.grid, rms, name, colour=(SEGMENTED, FULL)[k], mode="lines+markers")
+        add_curve(plot, grid.grid, rms, name, colour=(SEGMENTED, FULL)[k], mode="lines+markers")
     (low, high), value = study.fit.interval[0], float(study.fit.values[0])
     plot.add_vrect(x0=low, x1=high, fillcolor=COLOURS[FULL], opacity=0.2, line_width=0)
     plot.add_vline(x=value, line_color=COLOURS[FULL], annotation_text=f"least squares {value:.2f}")
@@ -190,7 +192,7 @@ def identification(study: Study) -> go.Figure:
     return plot
 
 
-def maps(study: Study) -> go.Figure:
+def maps(study: Cai2023Study) -> go.Figure:
     """Velocity and angular velocity over joints 2 and 4, with the paper's attitudes and the best ones."""
     marks = {str(number): run.start for number, run in study.full.items()}
     marks |= {name: study.best[name].joints for name in GOALS}
@@ -200,7 +202,7 @@ def maps(study: Study) -> go.Figure:
     return plot
 
 
-def dataset(study: Study) -> xr.Dataset:
+def dataset(study: Cai2023Study) -> xr.Dataset:
     """Curves of both methods and of other dampings on one time grid (paper's units and signs), rail loads, the map."""
     import xarray as xr
 
@@ -223,7 +225,7 @@ def dataset(study: Study) -> xr.Dataset:
         ),
     }  # fmt: skip
 
-    def on_grid(curves: Any, name: str, right: float | None = None) -> Any:
+    def interpolate_curves(curves: Any, name: str, right: float | None = None) -> Any:
         variable, factor, place, *_ = series[name]
         found = [(c["time"].values, factor * c[variable].sel(place).values) for c in curves]
         return np.array([np.interp(grid, x, y, right=right) for x, y in found])
@@ -234,7 +236,7 @@ def dataset(study: Study) -> xr.Dataset:
     other = [study.damped[number, value].data for number in (3, 4) for value in dampings]
     data: dict[str, Any] = {}
     for name, (*_, unit, text) in series.items():
-        values, damped = on_grid(full, name), on_grid(other, name)
+        values, damped = interpolate_curves(full, name), interpolate_curves(other, name)
         if name.startswith("rail"):  # nothing of the rail between separation and the next sample
             for rows, curves in ((values, full), (damped, other)):
                 rows[grid > np.array([[curve.attrs["separation_time"]] for curve in curves])] = 0.0
@@ -242,7 +244,7 @@ def dataset(study: Study) -> xr.Dataset:
         damped = damped.reshape(2, len(dampings), grid.size)
         data[f"damped_{name}"] = ("damped_attitude damping time", damped, unit, f"{text}, other dampings")
         if name in ("velocity", "joint2", "joint4"):  # after its last joint has stopped the algorithm says no more
-            values = on_grid(parts, name, right=np.nan)
+            values = interpolate_curves(parts, name, right=np.nan)
             said = f"{text}, segmented algorithm; NaN after the last stop"
             data[f"segmented_{name}"] = ("attitude time", values, unit, said)
     chart = study.map.rename({"joint2": "map_joint2", "joint4": "map_joint4"})
@@ -253,4 +255,4 @@ def dataset(study: Study) -> xr.Dataset:
         "damping": ("damping", dampings, "N m s/rad"),
         "time": ("time", grid, "s", "time since release"),
     }
-    return xr.merge([labelled(coords, data), chart])
+    return xr.merge([label_dataset(coords, data), chart])

@@ -10,62 +10,70 @@ import numpy as np
 
 from spacearm.ejection import (
     BestConfiguration,
-    Constraints,
     Ejection,
-    Goal,
-    Plane,
+    EjectionConstraints,
+    EjectionGoal,
+    PlaneRegion,
     Rig,
-    Segmented,
+    SegmentedEjection,
     best_configuration,
     configuration_map,
     eject,
     eject_batch,
     equivalent_mass,
     monte_carlo,
-    segmented,
+    run_segmented,
 )
-from spacearm.ejection.montecarlo import Sensitivity
+from spacearm.ejection.montecarlo import EjectionSensitivity
 from spacearm.model import Inertia, catalogue
 from spacearm.model.parts import Friction
 from spacearm.papers import Progress
-from spacearm.papers.cai2023.damping import Fit, GridFit, Tests, fit_damping, grid_search, predict, synthetic_tests
-from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, measured, rig_of
+from spacearm.papers.cai2023.damping import (
+    DampingFit,
+    EjectionTests,
+    GridFit,
+    fit_damping,
+    grid_search,
+    predict_tests,
+    synthetic_tests,
+)
+from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, measured_value, rig_of
 from spacearm.typing import Array
 
 #: The satellite's deck, which the arm must not touch while it leaves, and the satellite that recoils, for the search.
-DECK = Plane(np.array([0.0, 0.0, -0.1]), np.array([0.0, 0.0, 1.0]), "deck")
+DECK = PlaneRegion(np.array([0.0, 0.0, -0.1]), np.array([0.0, 0.0, 1.0]), "deck")
 MARGIN = 0.05  # m, from the deck
 SATELLITE = Inertia(500.0, np.array([0.0, 0.0, -0.5]), np.diag([80.0, 80.0, 80.0]))
 RAIL_FRICTION = 40.0  # N, the highest that is looked at
-GOALS = {"fastest": Goal(1.0, 0.0), "balanced": Goal(1.0, 1.0), "calmest": Goal(0.02, 1.0)}
+GOALS = {"fastest": EjectionGoal(1.0, 0.0), "balanced": EjectionGoal(1.0, 1.0), "calmest": EjectionGoal(0.02, 1.0)}
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Cai2023Study:
     """Everything that was computed, for rows and figures."""
 
     rig: Rig
     printed: Rig
     full: dict[int, Ejection]
-    segmented: dict[int, Segmented]
+    segmented: dict[int, SegmentedEjection]
     locked: dict[int, Ejection]  # no joint can move
     damped: dict[tuple[int, float], Ejection]
-    tests: Tests
+    tests: EjectionTests
     grid: dict[str, GridFit]
-    fit: Fit
+    fit: DampingFit
     printed_grid: dict[str, GridFit]  # Eqs. 43, 44 with the tests of Table IV
     more_damping: Array  # (5,) velocity lost when the damping doubles, m/s
     space: Rig  # all seven joints, no table
     map: Any
     best: dict[str, BestConfiguration]
-    spread: Sensitivity
+    spread: EjectionSensitivity
     recoil: Ejection
     elsewhere: dict[int, Ejection]  # other attitudes that meet Table III as well
-    rough: Rough  # with friction of the rail, for Table IV
+    rough: RoughRail  # with friction of the rail, for Table IV
     printed_least: float  # kg, least joint-4-free mass of the printed arm over all attitudes
 
 
-def compute(tell: Progress) -> Study:
+def compute(tell: Progress) -> Cai2023Study:
     """Run everything."""
     rig, printed = rig_of("cai2023"), rig_of("cai2023_printed")
     tell(0.0, "compiling")
@@ -73,7 +81,7 @@ def compute(tell: Progress) -> Study:
     for number in ATTITUDES:
         tell(0.02 * number, f"attitude {number}")
         full[number] = eject(rig, f"attitude{number}", keep_out=[DECK])
-        parts[number] = segmented(rig, f"attitude{number}")
+        parts[number] = run_segmented(rig, f"attitude{number}")
         locked[number] = eject(rig, f"attitude{number}", locked=rig.arm.joint_names, flight=0.1)
     tell(0.15, "other dampings")
     damped = {
@@ -84,8 +92,8 @@ def compute(tell: Progress) -> Study:
     configurations = np.array([rig.arm.configuration(f"attitude{number}") for number in ATTITUDES])
     tell(0.2, "damping identification")
     tests, grid, printed_grid = _damping(rig, configurations)
-    velocities, _ = predict(rig, configurations, [DAMPING, 2.0 * DAMPING])
-    allowed = Constraints((DECK,), margin=MARGIN, limit_margin=float(np.radians(5.0)))
+    velocities, _ = predict_tests(rig, configurations, [DAMPING, 2.0 * DAMPING])
+    allowed = EjectionConstraints((DECK,), margin=MARGIN, limit_margin=float(np.radians(5.0)))
     tell(0.3, "map of two joints")
     chart = configuration_map(
         rig, "joint2", "joint4", resolution=(61, 61), constraints=allowed, progress=_part(tell, 0.3, 0.45)
@@ -98,7 +106,7 @@ def compute(tell: Progress) -> Study:
     joints = np.random.default_rng(0).uniform(
         printed.arm.lower_limits, printed.arm.upper_limits, (200_000, printed.arm.n)
     )
-    return Study(
+    return Cai2023Study(
         rig=rig,
         printed=printed,
         full=full,
@@ -121,11 +129,11 @@ def compute(tell: Progress) -> Study:
     )
 
 
-def _damping(rig: Rig, configurations: Array) -> tuple[Tests, dict[str, GridFit], dict[str, GridFit]]:
+def _damping(rig: Rig, configurations: Array) -> tuple[EjectionTests, dict[str, GridFit], dict[str, GridFit]]:
     """Eqs. 43, 44 with synthetic tests of attitudes 2 and 3, and with those of Table IV."""
     tests = synthetic_tests(rig, ["attitude2", "attitude3"], damping=DAMPING, repeats=5, seed=2023)
     velocities = np.array([[TABLE[n].test_velocity / 1e3] for n in (2, 3)])
-    measured = Tests(configurations[1:3], velocities, np.zeros((2, 1, 3)), 1, 1)
+    measured = EjectionTests(configurations[1:3], velocities, np.zeros((2, 1, 3)), 1, 1)
     grid, printed = {}, {}
     for model, steps in (("segmented", 20), ("full", 100)):
         grid[model] = grid_search(rig, tests, first=3.8, increment=0.2, steps=16, model=model)  # type: ignore[arg-type]
@@ -133,7 +141,7 @@ def _damping(rig: Rig, configurations: Array) -> tuple[Tests, dict[str, GridFit]
     return tests, grid, printed
 
 
-def _best(rig: Rig, space: Rig, allowed: Constraints, tell: Progress) -> dict[str, BestConfiguration]:
+def _best(rig: Rig, space: Rig, allowed: EjectionConstraints, tell: Progress) -> dict[str, BestConfiguration]:
     """By goal, on the table; and with all seven joints in space."""
     tell(0.45, "best attitude")
     best = {}
@@ -159,14 +167,14 @@ def _part(tell: Progress, low: float, high: float) -> Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Rough:
+class RoughRail:
     """The five attitudes on a rail with the Coulomb friction that fits the measured velocities best."""
 
     friction: float  # N
     values: dict[int, dict[str, float]]  # attitude, quantity; in the paper's units and signs
 
 
-def _on_a_rough_rail(rig: Rig, friction: float) -> dict[int, dict[str, float]]:
+def _run_on_rough_rail(rig: Rig, friction: float) -> dict[int, dict[str, float]]:
     rough = Rig(rig.arm, replace(rig.device, friction=Friction(friction, friction)), rig.table)
     runs = eject_batch(rough, [rig.arm.configuration(f"attitude{n}") for n in ATTITUDES], flight=0.01)
     joints = [rig.arm.joint_index(name) for name in ("joint2", "joint4")]
@@ -181,18 +189,18 @@ def _on_a_rough_rail(rig: Rig, friction: float) -> dict[int, dict[str, float]]:
     }
 
 
-def rough_rail(rig: Rig) -> Rough:
+def rough_rail(rig: Rig) -> RoughRail:
     """Fit the friction of the rail to the measured velocities."""
     from scipy.optimize import minimize_scalar
 
     def misfit(friction: float) -> float:
-        return spread(_on_a_rough_rail(rig, friction), ("velocity",))
+        return spread(_run_on_rough_rail(rig, friction), ("velocity",))
 
     best = float(minimize_scalar(misfit, bounds=(0.0, RAIL_FRICTION), method="bounded", options={"xatol": 0.01}).x)
-    return Rough(best, _on_a_rough_rail(rig, best))
+    return RoughRail(best, _run_on_rough_rail(rig, best))
 
 
 def spread(values: Mapping[int, Mapping[str, float]], keys: tuple[str, ...]) -> float:
     """Root mean square of what lies between these values and the tests."""
-    gaps = [values[number][key] - measured(number, key) for number in ATTITUDES for key in keys]
+    gaps = [values[number][key] - measured_value(number, key) for number in ATTITUDES for key in keys]
     return float(np.sqrt(np.mean(np.square(gaps))))

@@ -1,7 +1,8 @@
 """Wojtunik, Basmadji, Granosik, Seweryn (2023): parameters of a space manipulator's flexible joint.
 
-The paper prints neither its raw data nor its noise nor the commanded accelerations, so the experiments here are twins:
-a robot with the joint of Table 2 is simulated, its sensors read with noise, and the joint identified from them.
+The paper prints neither its raw data nor its noise nor the commanded accelerations, so the experiments here are
+simulated: a robot with the joint of Table 2 moves, its sensors are read with noise, and the joint is identified from
+them.
 """
 
 from __future__ import annotations
@@ -34,8 +35,15 @@ from spacearm.papers.wojtunik2023.data import (
     paths,
     times,
 )
-from spacearm.papers.wojtunik2023.figures import dataset, drawn
-from spacearm.papers.wojtunik2023.runs import Campaign, Study, compute, energy_drift, hessian, noise_free
+from spacearm.papers.wojtunik2023.figures import build_figures, dataset
+from spacearm.papers.wojtunik2023.runs import (
+    ReferenceTests,
+    Wojtunik2023Study,
+    compute,
+    energy_drift,
+    hessian,
+    noise_free,
+)
 from spacearm.result import Certificate, Check, Result
 from spacearm.scene import scene_of
 from spacearm.simulate import Phase, Run, State, simulate
@@ -51,21 +59,21 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     certificate = _certificate(study)
     if cross_check:
         certificate |= {"mujoco": _mujoco()}
-    identified = robot_text(study.campaign.fits[1].robot(), "toml", ("joint1 as identified from twin test 2",))
+    identified = robot_text(study.campaign.fits[1].robot(), "toml", ("joint1 as identified from simulated test 2",))
     return Result(
         NAME,
         agreement(NAME, findings(study)),
         certificate,
         _settings(),
         dataset(study),
-        drawn(study),
+        build_figures(study),
         scene=scene_of(_plain_run(), title="test 2"),
         files={"identified.toml": identified, "tables.csv": _tables(study.campaign)},
         **page(NAME),
     )
 
 
-def _tables(campaign: Campaign) -> str:
+def _tables(campaign: ReferenceTests) -> str:
     """Tables 2 and 3 for a spreadsheet: printed, identified, standard deviation."""
     lines = ["test,parameter,unit,printed,identified,standard deviation"]
     for k, fit in enumerate(campaign.fits, 1):
@@ -88,14 +96,14 @@ def _settings() -> dict[str, Any]:
     )
 
 
-def _certificate(study: Study) -> Certificate:
+def _certificate(study: Wojtunik2023Study) -> Certificate:
     robot = study.campaign.robot
     residuals = {
         "energy_drift": energy_drift(robot),
         "noise_free_recovery": noise_free(robot),
         "errors_in_sd": _largest_error(study.campaign),
         "hessian_J": hessian(robot),
-        "forward_model": _against_engine(study.campaign),
+        "forward_model": _difference_to_engine(study.campaign),
     }
     found = checks(NAME, residuals)
     for name, share in zip(UNITS, study.covered, strict=True):
@@ -104,7 +112,7 @@ def _certificate(study: Study) -> Certificate:
     return Certificate(found)
 
 
-def _largest_error(campaign: Campaign) -> float:
+def _largest_error(campaign: ReferenceTests) -> float:
     worst = 0.0
     for fit, row, offset in zip(campaign.fits, TABLE2, OFFSETS, strict=True):
         right = np.array([*row.values(), offset * DEGREE])
@@ -121,7 +129,7 @@ def _plain_run() -> Run:
     return simulate(robot, State.at_rest(robot, joints), Phase(DURATION, driven=given), sample=times())
 
 
-def _against_engine(campaign: Campaign) -> float:
+def _difference_to_engine(campaign: ReferenceTests) -> float:
     run, link = _plain_run(), campaign.robot.joint_index("joint1")
     own = run.states[:, Layout(campaign.robot.n).joint(link)]
     return float(np.max(np.abs(own - campaign.truths[1].joints[: len(own), link])))
@@ -136,7 +144,7 @@ def _mujoco() -> Check:
         raise InputError(
             "MuJoCo is not installed", place="--cross-check", hint="pip install spacearm[verify]"
         ) from error
-    if not found.expressed:
+    if not found.was_run:
         warnings.warn(f"not cross-checked: {found.reason}", stacklevel=2)
         return Check.not_applicable(found.reason)
     return Check(found.largest, 1e-6, "", "largest relative difference of test 2 to MuJoCo")

@@ -20,13 +20,14 @@ import numpy as np
 
 from spacearm.engine import Mechanics
 from spacearm.identify.joint import (
-    Chain,
     FrequencyResponse,
     JointFit,
+    JointLaw,
     JointTest,
-    Law,
+    MeasurementChain,
+    ReferenceReadings,
     Selection,
-    Truth,
+    change_gear,
     frequency_response,
     hold_out,
     identify_joints,
@@ -34,16 +35,15 @@ from spacearm.identify.joint import (
     profile_likelihood,
     sample_posterior,
     select_law,
-    twin,
-    with_gear,
+    simulate_reference,
 )
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.paths import smooth_path
-from spacearm.identify.joint.prediction import HoldOut
+from spacearm.identify.joint.prediction import HoldOutTest
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot, catalogue
-from spacearm.model.edit import flexible
+from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Rotor
 from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
 from spacearm.optimise.information import covariance_at
@@ -72,11 +72,11 @@ TORQUE_SIGMA = 0.01  # N m, of a torque reading where one is compared
 
 
 @dataclass(frozen=True, eq=False)
-class Campaign:
-    """Five twin tests, their truths and their fits."""
+class ReferenceTests:
+    """Five simulated tests, their truths and their fits."""
 
     robot: Robot
-    truths: list[Truth]
+    truths: list[ReferenceReadings]
     tests: list[JointTest]
     fits: list[JointFit]
 
@@ -89,32 +89,34 @@ def truth_of(
     robot: Robot,
     values: dict[str, float],
     offset_deg: float,
-    law: Law | None = None,
+    law: JointLaw | None = None,
     given: dict[str, Signal] | None = None,
-) -> Truth:
-    """A twin with this joint, led along these paths (default: with the accelerations that were assumed)."""
+) -> ReferenceReadings:
+    """A simulated test with this joint, led along these paths (default: with the accelerations that were assumed)."""
     along = paths() if given is None else given
-    return twin(robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, along, times(), law=law)
+    return simulate_reference(
+        robot, FRAME, {"joint1": {**values, "offset": offset_deg * DEGREE}}, along, times(), law=law
+    )
 
 
 def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
     return identify_joints(robot, [test], warn=False, bounds=BOUNDS, nuisances=OFF, **options)
 
 
-def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> Campaign:
+def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> ReferenceTests:
     """Twin tests with these joint values, one after the other, and one fit for each."""
-    chain = Chain(robot, FRAME, SENSORS)
+    chain = MeasurementChain(robot, FRAME, SENSORS)
     truths = [truth_of(robot, row, offset) for row, offset in zip(rows, OFFSETS, strict=True)]
     tests = [
         _observe(truth, FRAME, SENSORS, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
         for k, truth in enumerate(truths)
     ]
-    return Campaign(robot, truths, tests, [_fit(robot, test) for test in tests])
+    return ReferenceTests(robot, truths, tests, [_fit(robot, test) for test in tests])
 
 
 @dataclass(frozen=True)
-class Setups:
-    """One twin test fitted with three ways to move the model's motor.
+class DriveSetups:
+    """One simulated test fitted with three ways to move the model's motor.
 
     ``rigid_torque``: the rigid reference carries the candidate's motor inertia; ``rigid_torque_bare``: it has none.
     """
@@ -123,10 +125,10 @@ class Setups:
     fits: dict[str, JointFit]
 
 
-def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
+def setups(robot: Robot, truth: ReferenceReadings, test: JointTest) -> DriveSetups:
     """Test 2 with the torque known, with the motor's angle prescribed, with the torque of a rigid robot."""
     # The paper reads the joint's angle alone; the base's attitude is an addition.
-    angle = test.channels(("joint1",))
+    angle = test.select_channels(("joint1",))
     fits = {
         "motor_angle": _fit(robot, angle),
         "motor_angle_and_attitude": _fit(robot, test),
@@ -134,9 +136,9 @@ def setups(robot: Robot, truth: Truth, test: JointTest) -> Setups:
         "rigid_torque_bare": _fit(robot, angle, drive="rigid_torque", reference_inertia=0.0),
         "rigid_torque_and_attitude": _fit(robot, test, drive="rigid_torque"),
     }
-    known = _with_torque(angle, test.encoders["joint1.motor"], truth)
+    known = _add_torque_input(angle, test.encoders["joint1.motor"], truth)
     fits["torque"] = _fit(robot, known, drive="torque")
-    return Setups(dict(TABLE2[1]), fits)
+    return DriveSetups(dict(TABLE2[1]), fits)
 
 
 @dataclass(frozen=True)
@@ -148,29 +150,29 @@ class PaperFit:
     rigid_rms: float
 
 
-def paper_fits(campaign: Campaign) -> dict[str, list[PaperFit]]:
+def paper_fits(campaign: ReferenceTests) -> dict[str, list[PaperFit]]:
     """Every test with the torque of a rigid robot, by reading: with the candidate's motor inertia in it, or none."""
     found: dict[str, list[PaperFit]] = {}
     for reading, inertia in (("candidate", None), ("bare", 0.0)):
         found[reading] = []
         for test in campaign.tests:
-            angle = test.channels(("joint1",))
+            angle = test.select_channels(("joint1",))
             fit = _fit(campaign.robot, angle, drive="rigid_torque", reference_inertia=inertia)
-            error, _ = fit.model.raw(fit.estimate.values, 0)
+            error, _ = fit.model.compute_raw_residuals(fit.estimate.values, 0)
             rigid = fit.model.deflection(0, "joint1")
             assert rigid is not None
             found[reading].append(PaperFit(fit, *(float(np.sqrt(np.mean(one**2))) for one in (error, rigid))))
     return found
 
 
-def _with_torque(test: JointTest, motor: Array, truth: Truth) -> JointTest:
+def _add_torque_input(test: JointTest, motor: Array, truth: ReferenceReadings) -> JointTest:
     """A test whose motor angle is read, moved by the torque that held the motor on its path, as a smooth signal."""
     torque = smooth_path(truth.time, truth.torque[:, 0], pieces=128)
     return replace(test.with_channel("joint1.motor", motor, NOISE["encoder"]), torques={"joint1": torque})
 
 
 @dataclass(frozen=True)
-class Searches:
+class SimplexSearches:
     """Nelder-Mead and Levenberg-Marquardt on Eq. 24 with the same start; and from many starts, on test 5."""
 
     nelder_mead: list[JointFit]
@@ -184,10 +186,10 @@ class Searches:
 SIMPLEX = NelderMead(tolerance=1e-7, spread=0.3, uncertainty=False)
 
 
-def searches(campaign: Campaign) -> Searches:
+def searches(campaign: ReferenceTests) -> SimplexSearches:
     """Show where the simplex stalls at zero damping, and what cures it."""
     robot = campaign.robot
-    angles = [test.channels(("joint1",)) for test in campaign.tests]
+    angles = [test.select_channels(("joint1",)) for test in campaign.tests]
     simplex = NelderMead(tolerance=1e-7, spread=1.0, uncertainty=False)
     nelder = [_fit(robot, t, method=simplex, cost="paper", guess=NEUTRAL) for t in angles]
     marquardt = [_fit(robot, t, method=LeastSquares(), guess=NEUTRAL) for t in angles]
@@ -204,16 +206,16 @@ def searches(campaign: Campaign) -> Searches:
     # Without a given stiffness the fit estimates its start from the period of the oscillation.
     blind = [{name: value for name, value in start.items() if name != "stiffness"} for start in starts]
     cured = [_fit(robot, fifth, method=SIMPLEX, cost="paper", guess=s) for s in blind]
-    return Searches(nelder, marquardt, starts, stalled, restarted, cured)
+    return SimplexSearches(nelder, marquardt, starts, stalled, restarted, cured)
 
 
 def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     """Standard deviations, as shares of the values, over the start offset; from the angle alone and with attitude."""
-    chain = Chain(robot, FRAME, SENSORS)
+    chain = MeasurementChain(robot, FRAME, SENSORS)
     result: dict[str, list[float]] = {}
     for offset in degrees:
         test = _observe(truth_of(robot, AVERAGE, float(offset)), FRAME, SENSORS, None, chain=chain)
-        for label, chosen in (("angle", test.channels(("joint1",))), ("both", test)):
+        for label, chosen in (("angle", test.select_channels(("joint1",))), ("both", test)):
             for name, share in _deviations(robot, chosen, float(offset)).items():
                 result.setdefault(f"{label}.{name}", []).append(share)
     return {name: np.array(values) for name, values in result.items()}
@@ -233,16 +235,16 @@ SIZES = (0.3, 0.6, 1.2)
 
 def offset_ratios(robot: Robot) -> dict[str, Array]:
     """Standard deviation at test 3's offset over that at test 2's, by parameter: one for each set of accelerations."""
-    chain, found = Chain(robot, FRAME, SENSORS), []
+    chain, found = MeasurementChain(robot, FRAME, SENSORS), []
     # The paper prints no accelerations: all signs, three sizes.
     for size, signs in product(SIZES, product((1.0, -1.0), repeat=len(ACCELERATION))):
         given = paths({joint: size * sign for joint, sign in zip(ACCELERATION, signs, strict=True)})
         high, low = (
             _deviations(
                 robot,
-                _observe(truth_of(robot, AVERAGE, offset, given=given), FRAME, SENSORS, None, chain=chain).channels(
-                    ("joint1",)
-                ),
+                _observe(
+                    truth_of(robot, AVERAGE, offset, given=given), FRAME, SENSORS, None, chain=chain
+                ).select_channels(("joint1",)),
                 offset,
             )
             for offset in (STATED_OFFSETS[2], STATED_OFFSETS[3])
@@ -255,15 +257,15 @@ def identifiability() -> dict[str, float]:
     """Standard deviation of the motor inertia as a share of it, test 2: by motor, set-up and channels."""
     printed = catalogue.load("wojtunik2023_printed")
     found = {}
-    for form, robot in (("printed", printed), ("geared", with_gear(printed, 100.0))):
+    for form, robot in (("printed", printed), ("geared", change_gear(printed, 100.0))):
         truth = truth_of(robot, TABLE2[1], OFFSETS[1])
         test = _observe(truth, FRAME, SENSORS, None, torque_sigma=TORQUE_SIGMA)
-        known = _with_torque(test.channels(("joint1",)), truth.joints[:, 1], truth)
+        known = _add_torque_input(test.select_channels(("joint1",)), truth.joints[:, 1], truth)
         x = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
         for name, drive, one in (
-            ("motor_angle.angle", "motor_angle", test.channels(("joint1",))),
-            ("motor_angle.angle_attitude", "motor_angle", test.channels(("joint1", "attitude.z"))),
-            ("motor_angle.angle_torque", "motor_angle", test.channels(("joint1", "joint1.torque"))),
+            ("motor_angle.angle", "motor_angle", test.select_channels(("joint1",))),
+            ("motor_angle.angle_attitude", "motor_angle", test.select_channels(("joint1", "attitude.z"))),
+            ("motor_angle.angle_torque", "motor_angle", test.select_channels(("joint1", "joint1.torque"))),
             ("torque.angle_motor", "torque", known),
         ):
             model = JointProblem(robot, [one], drive=drive, bounds=BOUNDS).with_path_errors(x)  # type: ignore[arg-type]
@@ -273,7 +275,7 @@ def identifiability() -> dict[str, float]:
 
 def coverage(robot: Robot, repetitions: int) -> Array:
     """Share of the 95 % intervals that hold the truth of test 2 with fresh noise, by parameter."""
-    chain = Chain(robot, FRAME, SENSORS)
+    chain = MeasurementChain(robot, FRAME, SENSORS)
     truth = truth_of(robot, TABLE2[1], OFFSETS[1])
     # The four parameters in the order of the estimate.
     right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
@@ -288,7 +290,7 @@ def coverage(robot: Robot, repetitions: int) -> Array:
 def noise_free(robot: Robot) -> float:
     """Largest relative error of the four values without noise, tests 1, 2, 3 and 5 (test 4 has no damping)."""
     worst = 0.0
-    chain = Chain(robot, FRAME, SENSORS)
+    chain = MeasurementChain(robot, FRAME, SENSORS)
     for k in (0, 1, 2, 4):
         test = _observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, SENSORS, None, chain=chain)
         fit = _fit(robot, test, accuracy=Accuracy(1e-10, 1e-12))
@@ -301,7 +303,7 @@ def energy_drift(robot: Robot) -> float:
     """Relative drift of kinetic and elastic energy, joints held, b = 0, offset of test 2, over the test."""
     held = paths(dict.fromkeys(paths(), 0.0))
     values = {"joint1": {**TABLE2[1], "damping": 0.0, "offset": OFFSETS[1] * DEGREE}}
-    truth = twin(robot, FRAME, values, held, times(), accuracy=Accuracy(1e-8, 1e-10))
+    truth = simulate_reference(robot, FRAME, values, held, times(), accuracy=Accuracy(1e-8, 1e-10))
     return float(np.ptp(truth.energy) / truth.energy[0])
 
 
@@ -309,7 +311,7 @@ def hessian(robot: Robot) -> float:
     """Largest difference between Eq. 17 and the Hessian of the motors' energy of a robot with three flexible joints."""
     inertias = np.array([3.3, 1.7, 0.9])
     for joint, inertia in (("joint2", inertias[1]), ("joint3", inertias[2])):
-        robot = flexible(robot, joint, 5.0, 0.1, Rotor(float(inertia), 1.0))
+        robot = make_flexible(robot, joint, 5.0, 0.1, Rotor(float(inertia), 1.0))
     mechanics = Mechanics(robot)
     kernel = mechanics.kernel("mass_matrix")
     joints = np.random.default_rng(SEED).uniform(-2.0, 2.0, (20, robot.n))
@@ -322,7 +324,7 @@ def hessian(robot: Robot) -> float:
 
 
 @dataclass(frozen=True)
-class Common:
+class CommonFit:
     """Five tests of one joint fitted at once, with everything that says how sure the values are."""
 
     fit: JointFit
@@ -331,9 +333,9 @@ class Common:
     seconds: float
 
 
-def common(robot: Robot) -> Common:
+def common(robot: Robot) -> CommonFit:
     """Table 2's averages as the truth of all five tests."""
-    chain = Chain(robot, FRAME, SENSORS)
+    chain = MeasurementChain(robot, FRAME, SENSORS)
     tests = [
         _observe(truth_of(robot, AVERAGE, offset), FRAME, SENSORS, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
                 chain=chain)
@@ -344,21 +346,21 @@ def common(robot: Robot) -> Common:
     profiles = [profile_likelihood(fit, f"joint1.{name}", points=7) for name in AVERAGE]
     seconds = time.perf_counter() - began
     single = _fit(robot, tests[1])
-    return Common(fit, profiles, sample_posterior(single, steps=300, burn=50, seed=SEED), seconds)
+    return CommonFit(fit, profiles, sample_posterior(single, steps=300, burn=50, seed=SEED), seconds)
 
 
-#: Laws of twins, N m: linear, and with Stribeck friction in the spring.
-FRICTION_LAWS: tuple[tuple[str, Law, dict[str, float]], ...] = (
-    ("linear", Law(), {}),
-    ("stribeck", Law(spring="stribeck"), {"spring_coulomb": 0.02, "spring_static": 0.05}),
+#: Laws of simulated joints, N m: linear, and with Stribeck friction in the spring.
+FRICTION_LAWS: tuple[tuple[str, JointLaw, dict[str, float]], ...] = (
+    ("linear", JointLaw(), {}),
+    ("stribeck", JointLaw(spring="stribeck"), {"spring_coulomb": 0.02, "spring_static": 0.05}),
 )
 
 
 def selections(robot: Robot) -> dict[str, Selection]:
     """Which law the data support when the truth is linear, and when it has Stribeck friction in the spring."""
-    chain = Chain(robot, FRAME, SENSORS)
-    laws = {"linear": Law(), "cubic": Law(cubic=True), "coulomb": Law(spring="coulomb"),
-            "stribeck": Law(spring="stribeck")}  # fmt: skip
+    chain = MeasurementChain(robot, FRAME, SENSORS)
+    laws = {"linear": JointLaw(), "cubic": JointLaw(cubic=True), "coulomb": JointLaw(spring="coulomb"),
+            "stribeck": JointLaw(spring="stribeck")}  # fmt: skip
     found = {}
     for name, law, extra in FRICTION_LAWS:
         truth = truth_of(robot, {**TABLE2[1], **extra}, OFFSETS[1], law)
@@ -372,38 +374,38 @@ def damping_scatter(robot: Robot) -> dict[str, float]:
 
     The joint has Table 2's averages and, with the law ``stribeck``, dry friction in its spring, which the fit ignores.
     """
-    chain, found = Chain(robot, FRAME, SENSORS), {}
+    chain, found = MeasurementChain(robot, FRAME, SENSORS), {}
     for name, law, extra in FRICTION_LAWS:
         values = []
         for k, offset in enumerate(OFFSETS):
             truth = truth_of(robot, {**AVERAGE, **extra}, offset, law)
             test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 5, k]), chain=chain)
-            values.append(_fit(robot, test.channels(("joint1",)), drive="rigid_torque")["damping"])
+            values.append(_fit(robot, test.select_channels(("joint1",)), drive="rigid_torque")["damping"])
         found[name] = float(np.std(values, ddof=1) / np.mean(values))
     return found
 
 
 @dataclass(frozen=True)
-class Use:
+class JointPredictions:
     """What the identified joint of test 2 predicts."""
 
     response: FrequencyResponse
-    hold_out: HoldOut
+    hold_out: HoldOutTest
     test: JointTest
 
 
-def use(robot: Robot, fit: JointFit) -> Use:
+def use(robot: Robot, fit: JointFit) -> JointPredictions:
     """Frequency response of test 2's joint, and another motion: faster, other directions, another offset."""
     response = frequency_response(fit, np.geomspace(0.2, 20.0, 240), draws=100)[0]
-    chain = Chain(robot, FRAME, SENSORS)
+    chain = MeasurementChain(robot, FRAME, SENSORS)
     other = paths({"joint1.motor": -1.0, "joint2": 0.8, "joint3": 0.4})
-    truth = twin(robot, FRAME, {"joint1": {**TABLE2[1], "offset": -1.5 * DEGREE}}, other, times())
+    truth = simulate_reference(robot, FRAME, {"joint1": {**TABLE2[1], "offset": -1.5 * DEGREE}}, other, times())
     test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
-    return Use(response, hold_out(fit, [test], bounds=BOUNDS)[0], test)
+    return JointPredictions(response, hold_out(fit, [test], bounds=BOUNDS)[0], test)
 
 
 @dataclass(frozen=True)
-class Gear:
+class GearEffect:
     """Base attitude at the end of test 2, deg: printed slow motor, and the same motor behind its gear.
 
     ``ratios``: of the two, for each choice of the signs of joint 2's and joint 3's accelerations. ``shares``: entries
@@ -416,23 +418,23 @@ class Gear:
     shares: dict[str, float]
 
 
-def gear() -> Gear:
+def gear() -> GearEffect:
     """What the printed motor does to the base, against the geared one."""
     printed = catalogue.load("wojtunik2023_printed")
     values = {"joint1": {**TABLE2[1], "offset": OFFSETS[1] * DEGREE}}
 
     def attitude(robot: Robot, given: dict[str, Signal]) -> float:
-        base = twin(robot, FRAME, values, given, times()).base[-1]
+        base = simulate_reference(robot, FRAME, values, given, times()).base[-1]
         return float(np.degrees(2.0 * np.arctan2(base[6], base[3])))
 
-    both = (printed, with_gear(printed, 100.0))
+    both = (printed, change_gear(printed, 100.0))
     ratios = {}
     size = {joint: abs(value) for joint, value in ACCELERATION.items()}
     for second, third in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
         motion = paths({**size, "joint2": second * size["joint2"], "joint3": third * size["joint3"]})
         slow, fast = (attitude(robot, motion) for robot in both)
         ratios[second, third] = slow / fast
-    return Gear(attitude(both[0], paths()), attitude(both[1], paths()), ratios, _shares(both[1]))
+    return GearEffect(attitude(both[0], paths()), attitude(both[1], paths()), ratios, _shares(both[1]))
 
 
 def _shares(geared: Robot) -> dict[str, float]:
@@ -450,20 +452,20 @@ def _shares(geared: Robot) -> dict[str, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Wojtunik2023Study:
     """Everything that was computed; ``offsets`` (deg) and ``curve`` as :func:`offset_curve` has them."""
 
-    campaign: Campaign
-    setups: Setups
+    campaign: ReferenceTests
+    setups: DriveSetups
     as_printed: dict[str, list[PaperFit]]
-    searches: Searches
+    searches: SimplexSearches
     offsets: Array
     curve: dict[str, Array]
     ratios: dict[str, Array]  # as offset_ratios has them
     scatter: dict[str, float]  # as damping_scatter has them
-    common: Common
+    common: CommonFit
     selections: dict[str, Selection]
-    use: Use
+    use: JointPredictions
     covered: Array  # share of the 95 % intervals that hold the truth, by parameter
 
     def deviation_at(self, name: str, offset: float) -> float:
@@ -471,9 +473,9 @@ class Study:
         return float(np.interp(offset, self.offsets, self.curve[f"angle.{name}"]))
 
 
-def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
+def compute(robot: Robot, tell: Callable[[float, str], None]) -> Wojtunik2023Study:
     """Run everything."""
-    tell(0.0, "five twin tests")
+    tell(0.0, "five simulated tests")
     done = campaign(robot, TABLE2)
     tell(0.1, "known torque, motor angle, rigid torque")
     compared, as_printed = setups(robot, done.truths[1], done.tests[1]), paper_fits(done)
@@ -489,6 +491,6 @@ def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
     selected, scatter, used = selections(robot), damping_scatter(robot), use(robot, done.fits[1])
     tell(0.65, f"coverage over {REPETITIONS} repetitions")
     covered = coverage(robot, REPETITIONS)
-    return Study(
+    return Wojtunik2023Study(
         done, compared, as_printed, searched, degrees, curve, ratios, scatter, together, selected, used, covered
     )

@@ -19,8 +19,8 @@ from spacearm.papers.agreement import agreement, checks, page, settings
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017.claims import findings
 from spacearm.papers.xu2017.data import NAME
-from spacearm.papers.xu2017.figures import dataset, drawn
-from spacearm.papers.xu2017.runs import Exact, Study, compute
+from spacearm.papers.xu2017.figures import build_figures, dataset
+from spacearm.papers.xu2017.runs import NoiseFreeRuns, Xu2017Study, compute
 from spacearm.result import Certificate, Check, Result
 from spacearm.scene import scene_of
 from spacearm.simulate import Run
@@ -43,13 +43,13 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
         certificate,
         settings(NAME, sensor_mount=[float(x) for x in paper.MOUNT], noise=dict(TYPICAL_NOISE)),
         dataset(study),
-        drawn(study),
-        scene=scene_of(dict(_shown(study.exact.robot)), frames=300),
+        build_figures(study),
+        scene=scene_of(dict(_example_runs(study.exact.robot)), frames=300),
         **page(NAME, **_summary(study)),
     )
 
 
-def _certificate(study: Study) -> Certificate:
+def _certificate(study: Xu2017Study) -> Certificate:
     case, noise = study.exact, study.noisy
     residuals = {
         f"experiments.{name}": [record.certificate[name].value for record in case.records]
@@ -63,32 +63,32 @@ def _certificate(study: Study) -> Certificate:
         "noise_errors": [np.abs(noise.errors).max()],
         "coverage": [noise.monte_carlo.coverage - 0.94],
     }
-    sound = Check.that(all(record.sound for record in case.records), "every run keeps its laws")
+    sound = Check.from_condition(all(record.sound for record in case.records), "every run keeps its laws")
     return Certificate({**checks(NAME, residuals), "experiments.all_sound": sound})
 
 
-def _cross_check(case: Exact) -> dict[str, Check]:
+def _cross_check(case: NoiseFreeRuns) -> dict[str, Check]:
     """The paper's experiments once more with MuJoCo's dynamics."""
     from spacearm.simulate.check.crosscheck import cross_check
 
     found: dict[str, Check] = {}
-    for name, run in _shown(case.robot):
+    for name, run in _example_runs(case.robot):
         result = cross_check(run)
         found[name] = (
             Check(result.largest, 1e-8, "", "largest relative difference to MuJoCo")
-            if result.expressed
+            if result.was_run
             else Check.not_applicable(result.reason)
         )
     return found
 
 
-def _shown(robot: Robot) -> Iterator[tuple[str, Run]]:
+def _example_runs(robot: Robot) -> Iterator[tuple[str, Run]]:
     """The first two of the paper's experiments as runs."""
     for experiment in paper.experiments(robot)[:2]:
         yield experiment.name, experiment.run(robot, np.arange(0.0, 60.1, 1.0))
 
 
-def _summary(study: Study) -> dict[str, Any]:
+def _summary(study: Xu2017Study) -> dict[str, Any]:
     """What the summary tells in numbers."""
     case, swarm, carlo = study.exact, study.swarms, study.noisy.monte_carlo
     return {

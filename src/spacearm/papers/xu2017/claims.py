@@ -13,11 +13,20 @@ from statistics import NormalDist
 import numpy as np
 
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
-from spacearm.identify.inertia.standard_parameters import Source
+from spacearm.identify.inertia.standard_parameters import ParameterSource
 from spacearm.model.rotations import rotation_matrices
-from spacearm.papers.agreement import Finding, find, printed
+from spacearm.papers.agreement import Finding, build_finding, read_printed
 from spacearm.papers.xu2017.data import IDENTIFIED, NAME, PRINTED, SYMBOLS, THEORETIC, VALIDATION
-from spacearm.papers.xu2017.runs import Beyond, Case, Exact, Noisy, StartConfigurations, Study, Swarms, Validation
+from spacearm.papers.xu2017.runs import (
+    ConclusionCase,
+    ExtensionRuns,
+    NoiseFreeRuns,
+    NoisyRuns,
+    StartConfigurations,
+    Swarms,
+    Validation,
+    Xu2017Study,
+)
 from spacearm.typing import Array
 
 #: Tolerances (mass, length, inertia; kg, m, kg m2) against Table 4, which is rounded to three decimals (Table 1's own
@@ -28,7 +37,7 @@ TABLE_LIMITS = (0.1, *[0.01] * 3, *[0.02] * 6)
 ERROR_UNITS = {"base_position": "m", "base_attitude": "rad", "joint_angle": "rad"}
 
 
-def findings(study: Study) -> Iterator[Finding]:
+def findings(study: Xu2017Study) -> Iterator[Finding]:
     """All of them, in the order of the table."""
     case = study.exact
     yield from _single_body(case)
@@ -40,46 +49,46 @@ def findings(study: Study) -> Iterator[Finding]:
     yield from _sensitivity(case)
     yield from arithmetic()
     gaps = np.abs(case.recursion.values - case.backwards.values) / np.maximum(np.abs(case.truth), case.sizes)
-    yield find("claim.order", float(gaps.max()))
+    yield build_finding("claim.order", float(gaps.max()))
     yield from _conclusions(study.beyond.cases, case.base_parameters.rank)
     yield from _noise(study.noisy)
-    yield from _beyond(study.beyond)
+    yield from _extension_findings(study.beyond)
 
 
-def _single_body(case: Exact) -> Iterator[Finding]:
+def _single_body(case: NoiseFreeRuns) -> Iterator[Finding]:
     """Table 4 from the recursion's first stage (thruster firings with all joints locked)."""
     values = plain_of(case.recursion.extra["stages"][0].values)
     names = ("mass", "rx", "ry", "rz", *PLAIN[4:])
     columns = zip(names, values, PRINTED["table4"], PLAIN_UNITS, TABLE4_LIMITS, strict=True)
     for name, value, said, unit, limit in columns:
         claim = "single_body.mass" if name == "mass" else "single_body.{name}"
-        yield find(claim, float(value), name=name, printed=said, unit=unit, tolerance=limit)
+        yield build_finding(claim, float(value), name=name, printed=said, unit=unit, tolerance=limit)
 
 
-def _ranks(case: Exact) -> Iterator[Finding]:
+def _ranks(case: NoiseFreeRuns) -> Iterator[Finding]:
     first, *joints = case.identifiability.stages
-    yield find("rank.after.thrusters", first.rank)
+    yield build_finding("rank.after.thrusters", first.rank)
     for k, stage in enumerate(joints, 2):
-        yield find("rank.after.{experiment}", stage.rank, printed=10 * k, experiment=stage.experiment)
+        yield build_finding("rank.after.{experiment}", stage.rank, printed=10 * k, experiment=stage.experiment)
     size = 10 * len(case.robot.bodies)
-    yield find("rank.total", case.identifiability.rank, printed=size, rank=case.base_parameters.rank)
-    yield find("null.dimension", case.identifiability.null_dimension)
-    yield find("rank.condition", joints[-1].condition)
+    yield build_finding("rank.total", case.identifiability.rank, printed=size, rank=case.base_parameters.rank)
+    yield build_finding("null.dimension", case.identifiability.null_dimension)
+    yield build_finding("rank.condition", joints[-1].condition)
 
 
-def _tables(case: Exact) -> Iterator[Finding]:
+def _tables(case: NoiseFreeRuns) -> Iterator[Finding]:
     """Tables 6 to 12: a number only where the data determine it."""
     for b, body in enumerate(case.robot.bodies):
         for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
             number, prior = (known.number(body.name, symbol) for known in (case.known, case.with_prior))
             place = {"body": b, "symbol": SYMBOLS[k], "table": 6 + b, "unit": unit, "printed": float(IDENTIFIED[b, k])}
-            if number.source is Source.DATA:
+            if number.source is ParameterSource.DATA:
                 limits = {"tolerance": TABLE_LIMITS[k], "also": ["determined"]}
-                yield find("B{body}.{symbol}", number.value, std=number.std, **limits, **place)
+                yield build_finding("B{body}.{symbol}", number.value, std=number.std, **limits, **place)
             else:
                 facts = {"true": float(THEORETIC[b, k]), "prior": prior.value, "std": prior.std}
                 lost = {"verdict": "not recoverable", "also": ["undetermined"]}
-                yield find("B{body}.{symbol}", **lost, **facts, **place)
+                yield build_finding("B{body}.{symbol}", **lost, **facts, **place)
 
 
 def start_configurations(found: StartConfigurations) -> Iterator[Finding]:
@@ -89,9 +98,9 @@ def start_configurations(found: StartConfigurations) -> Iterator[Finding]:
         values, kept = found.tables[name], found.kept[name]
         reached = int(np.sum(values >= said))
         facts = {"printed": said, "count": values.size, "reached": reached, "also": ["start"] if reached else []}
-        yield find("validation.paper_tables.{name}", float(values.max()), holds=reached > 0, **place, **facts)
+        yield build_finding("validation.paper_tables.{name}", float(values.max()), holds=reached > 0, **place, **facts)
         facts = {"reached": int(np.sum(kept >= said)), "count": kept.size, "median": float(np.median(kept))}
-        yield find("validation.paper_tables.b_kept.{name}", float(kept.max()), **place, **facts)
+        yield build_finding("validation.paper_tables.b_kept.{name}", float(kept.max()), **place, **facts)
 
 
 def _validation(check: Validation) -> Iterator[Finding]:
@@ -100,52 +109,52 @@ def _validation(check: Validation) -> Iterator[Finding]:
     ours, tables, twin, wrong = (one.largest() for one in (check.identified, check.paper, check.twin, check.wrong))
     for name, said in VALIDATION.items():
         place = {"name": name, "unit": ERROR_UNITS[name]}
-        yield find("validation.{name}", ours[name], printed=said, tables=tables[name], **place)
-        yield find("validation.null_twin.{name}", twin[name], other=other, **place)
-        yield find("validation.wrong.{name}", wrong[name], **place)
+        yield build_finding("validation.{name}", ours[name], printed=said, tables=tables[name], **place)
+        yield build_finding("validation.null_twin.{name}", twin[name], other=other, **place)
+        yield build_finding("validation.wrong.{name}", wrong[name], **place)
     held, blind = check.hold_out
-    yield find("hold_out.base_rate", held.base_rate)
-    yield find("hold_out.base_velocity", held.base_velocity)
-    yield find("hold_out.null_twin.base_rate", blind.base_rate)
+    yield build_finding("hold_out.base_rate", held.base_rate)
+    yield build_finding("hold_out.base_velocity", held.base_velocity)
+    yield build_finding("hold_out.null_twin.base_rate", blind.base_rate)
     for b, mass in enumerate(masses):
-        yield find("validation.null_twin.mass{body}", float(mass), body=b, true=float(THEORETIC[b, 0]))
+        yield build_finding("validation.null_twin.mass{body}", float(mass), body=b, true=float(THEORETIC[b, 0]))
 
 
-def _methods(case: Exact, swarm: Swarms) -> Iterator[Finding]:
-    yield find("noise_free.error.least_squares", case.error(case.linear.estimate.values))
-    yield find("noise_free.error.recursion", case.error(case.recursion.values))
-    yield find("noise_free.error.recursion_back", case.error(case.backwards.values))
-    yield find("noise_free.error.swarm_single_body", float(np.abs(swarm.single_error).max()))
-    yield find("noise_free.error.combinations", max(swarm.combination_error.values()))
-    yield find("noise_free.error.swarm_mass", max(swarm.combination_value.values()))
+def _methods(case: NoiseFreeRuns, swarm: Swarms) -> Iterator[Finding]:
+    yield build_finding("noise_free.error.least_squares", case.error(case.linear.estimate.values))
+    yield build_finding("noise_free.error.recursion", case.error(case.recursion.values))
+    yield build_finding("noise_free.error.recursion_back", case.error(case.backwards.values))
+    yield build_finding("noise_free.error.swarm_single_body", float(np.abs(swarm.single_error).max()))
+    yield build_finding("noise_free.error.combinations", max(swarm.combination_error.values()))
+    yield build_finding("noise_free.error.swarm_mass", max(swarm.combination_value.values()))
     facts = {"count": len(swarm.seeds), "flat": max(one.cost for one in swarm.seeds), "alike": max(swarm.seed_error)}
     for name, value in (("lowest", min(swarm.masses)), ("highest", max(swarm.masses))):
-        yield find("swarm.mass.{name}", value, name=name, printed=float(IDENTIFIED[0, 0]), **facts)
+        yield build_finding("swarm.mass.{name}", value, name=name, printed=float(IDENTIFIED[0, 0]), **facts)
     searches = [swarm.single, *swarm.two.values()]
     rise = max(0.0, *(float(np.diff(one.history).max()) for one in searches))
-    yield find("swarm.best_cost.increase", rise, count=len(searches))
-    yield find("time.simulate", case.simulate_seconds)
-    yield find("time.least_squares", case.identify_seconds)
-    yield find("time.recursion", case.recursion.seconds)
-    yield find("time.swarm", sum(one.seconds for one in searches))
-    yield find("evaluations.swarm", sum(one.evaluations for one in searches))
+    yield build_finding("swarm.best_cost.increase", rise, count=len(searches))
+    yield build_finding("time.simulate", case.simulate_seconds)
+    yield build_finding("time.least_squares", case.identify_seconds)
+    yield build_finding("time.recursion", case.recursion.seconds)
+    yield build_finding("time.swarm", sum(one.seconds for one in searches))
+    yield build_finding("evaluations.swarm", sum(one.evaluations for one in searches))
 
 
-def _sensitivity(case: Exact) -> Iterator[Finding]:
+def _sensitivity(case: NoiseFreeRuns) -> Iterator[Finding]:
     """Sec. 5.6: how strongly angular momentum depends on the base's tensor while joint 1 moves as printed."""
     record, bound = case.records[1], PRINTED["base_rate"]
     rotation = rotation_matrices(record.channel("attitude"))
     spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
     rate = float(np.linalg.norm(spin, axis=1).max())
     found = np.abs(tensor_coefficients(rotation, spin)).max(axis=0)
-    yield find("sensitivity.base_rate", rate, printed=bound, holds=rate <= bound)
-    yield find("sensitivity.K_moments", float(found[:, [0, 3, 5]].max()), printed=bound)
-    yield find("sensitivity.K_products", float(found[:, [1, 2, 4]].max()), printed=2 * bound)
+    yield build_finding("sensitivity.base_rate", rate, printed=bound, holds=rate <= bound)
+    yield build_finding("sensitivity.K_moments", float(found[:, [0, 3, 5]].max()), printed=bound)
+    yield build_finding("sensitivity.K_products", float(found[:, [1, 2, 4]].max()), printed=2 * bound)
     # the sharp bound: the largest coefficient of any attitude and any angular velocity of this size
     half = np.sqrt(0.5)
     turned = np.array([[half, half, 0.0], [-half, half, 0.0], [0.0, 0.0, 1.0]])
     reached = float(np.abs(tensor_coefficients(turned, np.array([bound, 0.0, 0.0]))[:, [1, 2, 4]]).max())
-    yield find("sensitivity.K_products.bound", reached, printed=2 * bound)
+    yield build_finding("sensitivity.K_products.bound", reached, printed=2 * bound)
 
 
 def arithmetic() -> Iterator[Finding]:
@@ -166,9 +175,11 @@ def arithmetic() -> Iterator[Finding]:
                 continue
             facts = {"table": 6 + b, "size": size, "true": true, "error": error}
             wrong.append(
-                find("percent.B{body}.{symbol}", percent, holds=False, body=b, symbol=symbol, printed=said, **facts)
+                build_finding(
+                    "percent.B{body}.{symbol}", percent, holds=False, body=b, symbol=symbol, printed=said, **facts
+                )
             )
-    yield find("percent.fitting", count - len(wrong), printed=count)
+    yield build_finding("percent.fitting", count - len(wrong), printed=count)
     yield from wrong
 
 
@@ -179,57 +190,59 @@ def _half_unit(text: str) -> float:
     return 0.5 * 10.0**exponent
 
 
-def _conclusions(cases: dict[str, Case], rank: int) -> Iterator[Finding]:
+def _conclusions(cases: dict[str, ConclusionCase], rank: int) -> Iterator[Finding]:
     """Conclusions 1 to 5 of Sec. 6, from what the data determine in each case."""
     turning, whole, joints = (cases[name] for name in ("attitude_only", "all_unknown", "joints_only"))
     base, arm, target = (cases[name].undetermined for name in ("base_known", "arm_known", "target_only"))
     fired = sum(cases[f"{name}_fired"].undetermined for name in ("base_known", "arm_known", "target_only"))
-    yield find(
+    yield build_finding(
         "conclusion1.rank_without_orbital_manoeuvres",
         turning.rank,
         printed=joints.rank,
         holds=turning.rank < whole.rank,
         rank=rank,
     )
-    yield find("conclusion1.determined_numbers", whole.data, undetermined=whole.undetermined)
-    yield find("conclusion2.tensor_entries", cases["single_body_turned"].data)
-    yield find("conclusion3.base_known.undetermined", base, null=cases["base_known"].null)
-    yield find("conclusion3.arm_known.undetermined", arm)
-    yield find("conclusion4.target.undetermined", target)
-    yield find("conclusion5.gained_by_firings", base + arm + target - fired)
+    yield build_finding("conclusion1.determined_numbers", whole.data, undetermined=whole.undetermined)
+    yield build_finding("conclusion2.tensor_entries", cases["single_body_turned"].data)
+    yield build_finding("conclusion3.base_known.undetermined", base, null=cases["base_known"].null)
+    yield build_finding("conclusion3.arm_known.undetermined", arm)
+    yield build_finding("conclusion4.target.undetermined", target)
+    yield build_finding("conclusion5.gained_by_firings", base + arm + target - fired)
 
 
-def _noise(noise: Noisy) -> Iterator[Finding]:
+def _noise(noise: NoisyRuns) -> Iterator[Finding]:
     carlo, counts = noise.monte_carlo, noise.identification.known.counts()
     many = {"count": len(carlo.values), "parameters": carlo.errors.shape[1]}
     usual = NormalDist().inv_cdf(0.5 + 0.5 * 0.5 ** (1.0 / carlo.errors.size))
-    yield find("noise.largest_error", float(np.abs(noise.errors).max()))
-    yield find("noise.coverage", carlo.coverage, **many)
-    yield find("noise.coverage.lowest", float(carlo.coverage_each.min()))
-    yield find("noise.largest_error.all", carlo.largest, usual=usual, **many)
-    yield find("noise.scatter_ratio.{end}", float(carlo.ratio.min()), end="lowest")
-    yield find("noise.scatter_ratio.{end}", float(carlo.ratio.max()), end="highest")
-    yield find("noise.chi_square", float(carlo.chi_square.mean()))
-    yield find("noise.numbers.data", counts["data"])
-    yield find("noise.numbers.prior", counts["prior"])
+    yield build_finding("noise.largest_error", float(np.abs(noise.errors).max()))
+    yield build_finding("noise.coverage", carlo.coverage, **many)
+    yield build_finding("noise.coverage.lowest", float(carlo.coverage_each.min()))
+    yield build_finding("noise.largest_error.all", carlo.largest, usual=usual, **many)
+    yield build_finding("noise.scatter_ratio.{end}", float(carlo.ratio.min()), end="lowest")
+    yield build_finding("noise.scatter_ratio.{end}", float(carlo.ratio.max()), end="highest")
+    yield build_finding("noise.chi_square", float(carlo.chi_square.mean()))
+    yield build_finding("noise.numbers.data", counts["data"])
+    yield build_finding("noise.numbers.prior", counts["prior"])
     weakest = noise.identification.weakest[0]
-    yield find("noise.weakest", weakest.deviation, words=weakest.words)
-    yield find("time.monte_carlo", carlo.seconds)
+    yield build_finding("noise.weakest", weakest.deviation, words=weakest.words)
+    yield build_finding("time.monte_carlo", carlo.seconds)
 
 
-def _beyond(more: Beyond) -> Iterator[Finding]:
-    yield find("design.gain", 10 ** (more.paper.score - more.designed.score))
-    yield find("design.worst_gain", float(more.paper.deviations.max() / more.designed.deviations.max()))
+def _extension_findings(more: ExtensionRuns) -> Iterator[Finding]:
+    yield build_finding("design.gain", 10 ** (more.paper.score - more.designed.score))
+    yield build_finding("design.worst_gain", float(more.paper.deviations.max() / more.designed.deviations.max()))
     units = {"time": "s", "impulse": "N s", "attitude": "rad", "angle": "rad", "rate": "rad/s"}
     for name, unit in units.items():
-        yield find("design.{name}", more.designed.usage[name], name=name, unit=unit, old=more.paper.usage[name])
+        yield build_finding(
+            "design.{name}", more.designed.usage[name], name=name, unit=unit, old=more.paper.usage[name]
+        )
     first, last, truth = more.target[0], more.target[-1], more.target_truth
-    yield find("online.mass", float(last.values[0]), true=truth[0])
-    yield find("online.mass.deviation", float(last.std[0]), first=first.std[0])
-    yield find("online.largest_error", float(np.abs((last.values - truth) / last.std).max()))
-    for name, text in printed(NAME, "page")["cases"].items():
+    yield build_finding("online.mass", float(last.values[0]), true=truth[0])
+    yield build_finding("online.mass.deviation", float(last.std[0]), first=first.std[0])
+    yield build_finding("online.largest_error", float(np.abs((last.values - truth) / last.std).max()))
+    for name, text in read_printed(NAME, "page")["cases"].items():
         case = more.cases[name]
-        yield find("case.{name}.rank", case.rank, name=name, text=text, case=case)
+        yield build_finding("case.{name}.rank", case.rank, name=name, text=text, case=case)
 
 
 def tensor_coefficients(rotation: Array, spin: Array) -> Array:

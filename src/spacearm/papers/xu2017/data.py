@@ -1,4 +1,4 @@
-"""Experiments of Xu et al. (2017), Secs. 5.3 to 5.5, from what ``printed.toml`` has of them.
+"""Experiments of Xu et al. (2017), Secs. 5.3 to 5.5, from what ``read_printed.toml`` has of them.
 
 Where nothing is printed: every joint is given Table 5's motion about the normal configuration, the sensor sits at
 MOUNT, and Sec. 5.5 starts at rest.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.inertia import Experiment, Firing, Nodes, one_joint
-from spacearm.identify.inertia.validate import Torque
+from spacearm.identify.inertia import Experiment, SplineNodes, ThrusterFiring, one_joint
+from spacearm.identify.inertia.validate import SineTorque
 from spacearm.measure import make_sensors
 from spacearm.measure.channels import CHANNELS
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
-from spacearm.papers.agreement import printed
+from spacearm.papers.agreement import read_printed
 from spacearm.typing import Array
 
 NAME = "xu2017"
-PRINTED = printed(NAME)
+PRINTED = read_printed(NAME)
 POSTURE = "normal"
 NODE_TIMES = np.arange(9) * PRINTED["node_interval"]  # s
 NODE_ANGLES = np.deg2rad(PRINTED["node_angles"])
@@ -43,16 +43,16 @@ def sensors(interval: float = 0.1) -> tuple[Sensor, ...]:
 def experiments(robot: Robot) -> tuple[Experiment, ...]:
     """Table 3's firings with all joints locked, then one joint after the other with Table 5's motion."""
     order, each = PRINTED["firing_order"], PRINTED["firing_time"]
-    firings = [Firing(f"thruster{number}", k * each, (k + 1) * each) for k, number in enumerate(order)]
-    nodes = Nodes(NODE_TIMES, NODE_ANGLES)
+    firings = [ThrusterFiring(f"thruster{number}", k * each, (k + 1) * each) for k, number in enumerate(order)]
+    nodes = SplineNodes(NODE_TIMES, NODE_ANGLES)
     return (
         Experiment("thrusters", each * len(order), POSTURE, firings=firings),
         *(one_joint(robot, name, POSTURE, nodes) for name in robot.joint_names),
     )
 
 
-def torques(robot: Robot) -> list[Torque]:
+def torques(robot: Robot) -> list[SineTorque]:
     """Table 13."""
     table = PRINTED["torques"]
     rows = zip(robot.joint_names, table["amplitude"], table["frequency"], table["phase"], strict=True)
-    return [Torque(name, size, np.pi * frequency, np.pi * phase) for name, size, frequency, phase in rows]
+    return [SineTorque(name, size, np.pi * frequency, np.pi * phase) for name, size, frequency, phase in rows]

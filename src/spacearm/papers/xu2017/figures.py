@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.figures import COLOURS, curve, new_figure, panels
+from spacearm.figures import COLOURS, add_curve, new_figure, panels
 from spacearm.identify.inertia.figures import origins
 from spacearm.identify.inertia.inertia_parameters import PLAIN
 from spacearm.papers.agreement import figure
 from spacearm.papers.xu2017.data import NAME, SYMBOLS
-from spacearm.papers.xu2017.runs import Beyond, Exact, Noisy, Study, Swarms, Validation
+from spacearm.papers.xu2017.runs import ExtensionRuns, NoiseFreeRuns, NoisyRuns, Swarms, Validation, Xu2017Study
 from spacearm.result import Figure
-from spacearm.simulate.run.dataset import labelled
+from spacearm.simulate.run.dataset import label_dataset
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -25,7 +25,7 @@ WHOLE = 7
 FLOOR, COST_FLOOR = 1e-12, 1e-18
 
 
-def drawn(study: Study) -> list[Figure]:
+def build_figures(study: Xu2017Study) -> list[Figure]:
     """All figures: what carries the message first."""
     check = study.validation
     plots = {
@@ -48,7 +48,7 @@ def _convergence(swarm: Swarms) -> go.Figure:
     for column, histories in enumerate(({"single body": swarm.single}, swarm.two), 1):
         for k, (name, found) in enumerate(histories.items()):
             x, y = np.arange(found.history.size), np.maximum(found.history, COST_FLOOR)
-            curve(plot, x, y, name, colour=WHOLE if column == 1 else k, row=1, col=column)
+            add_curve(plot, x, y, name, colour=WHOLE if column == 1 else k, row=1, col=column)
     plot.update_xaxes(title_text="iteration")
     plot.update_yaxes(title_text="global best cost", row=1, col=1)
     plot.update_yaxes(range=[np.log10(COST_FLOOR) - 0.5, _highest(plot)])
@@ -65,7 +65,7 @@ def _logarithmic(plot: go.Figure, decades: int) -> go.Figure:
     return plot
 
 
-def _ranks(case: Exact) -> go.Figure:
+def _ranks(case: NoiseFreeRuns) -> go.Figure:
     stages = case.identifiability.stages
     names, ranks = [stage.experiment for stage in stages], [stage.rank for stage in stages]
     plot = new_figure(x="after experiment", y="number of parameters")
@@ -77,16 +77,16 @@ def _ranks(case: Exact) -> go.Figure:
     return plot
 
 
-def _singular(case: Exact) -> go.Figure:
+def _singular(case: NoiseFreeRuns) -> go.Figure:
     plot = new_figure(x="number", y="singular value / largest")
     for k, stage in enumerate(case.identifiability.stages):
         values = np.maximum(stage.singular / stage.singular[0], FLOOR)
         style: dict[str, Any] = {"colour": k - 1 if k else WHOLE, "mode": "lines+markers", "size": 4}
-        curve(plot, np.arange(1, values.size + 1), values, stage.experiment, **style)
+        add_curve(plot, np.arange(1, values.size + 1), values, stage.experiment, **style)
     return _logarithmic(plot, 3)
 
 
-def _status(case: Exact, noise: Noisy) -> go.Figure:
+def _status(case: NoiseFreeRuns, noise: NoisyRuns) -> go.Figure:
     """A map of all 70 numbers: grey undetermined, blue by the data."""
     known, noisy = case.known, noise.identification.known
     hover = [
@@ -105,7 +105,7 @@ def _seeds(swarm: Swarms) -> go.Figure:
     plot.add_bar(
         x=np.arange(1, len(swarm.seeds) + 1), y=swarm.masses, name="found by the swarm", marker_color=COLOURS[1]
     )
-    curve(plot, [0.5, len(swarm.seeds) + 0.5], [400.0, 400.0], "true: 400 kg", colour=0, dash="dash")
+    add_curve(plot, [0.5, len(swarm.seeds) + 0.5], [400.0, 400.0], "true: 400 kg", colour=0, dash="dash")
     plot.update_xaxes(dtick=1)
     return plot
 
@@ -121,7 +121,7 @@ def _errors(check: Validation, joints: tuple[str, ...]) -> go.Figure:
     for column, (values, names) in enumerate(parts.values(), 1):
         for k, name in enumerate(names):
             style: dict[str, Any] = {"colour": k} if column == 3 else {"colour": WHOLE, "dash": k}
-            curve(plot, found.times, values[:, k], name, showlegend=column != 2, row=1, col=column, **style)
+            add_curve(plot, found.times, values[:, k], name, showlegend=column != 2, row=1, col=column, **style)
     plot.update_xaxes(title_text="time [s]")
     return plot
 
@@ -135,45 +135,45 @@ def _blind(check: Validation) -> go.Figure:
         ("identified without noise", check.exact),
         ("null twin: other masses, same motion", check.twin),
     ):
-        curve(plot, run.times[1:], np.maximum(np.abs(run.joints).max(axis=1), FLOOR)[1:], name)
+        add_curve(plot, run.times[1:], np.maximum(np.abs(run.joints).max(axis=1), FLOOR)[1:], name)
     return _logarithmic(plot, 3)
 
 
-def _coverage(noise: Noisy) -> go.Figure:
+def _coverage(noise: NoisyRuns) -> go.Figure:
     errors = noise.monte_carlo.errors
     plot = new_figure(x="error / claimed standard deviation", y="density", height=400)
     bins = {"histnorm": "probability density", "xbins": {"start": -5, "end": 5, "size": 0.2}}
     plot.add_histogram(x=errors.ravel(), name=f"{errors.size} errors", marker_color=COLOURS[5], opacity=0.7, **bins)
     x = np.linspace(-5, 5, 201)
-    curve(plot, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal", colour=3)
+    add_curve(plot, x, np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), "normal", colour=3)
     return plot
 
 
-def _design(more: Beyond) -> go.Figure:
+def _design(more: ExtensionRuns) -> go.Figure:
     plot = new_figure(x="base parameter, best known first", y="standard deviation / typical size")
     number = np.arange(1, more.paper.deviations.size + 1)
     for name, plan in (("the paper's motions", more.paper), ("designed", more.designed)):
         label = f"{name}: {plan.usage['time']:.0f} s, {plan.usage['impulse']:.0f} N s"
-        curve(plot, number, np.sort(plan.deviations), label, mode="lines+markers", size=4)
+        add_curve(plot, number, np.sort(plan.deviations), label, mode="lines+markers", size=4)
     return _logarithmic(plot, 1)
 
 
-def _online(more: Beyond) -> go.Figure:
+def _online(more: ExtensionRuns) -> go.Figure:
     """Error and claimed interval of the mass, logarithmic, before and after every update."""
     times = np.array([state.time for state in more.target])
     error = np.array([abs(state.values[0] - more.target_truth[0]) for state in more.target])
     band = np.array([1.959964 * state.std[0] for state in more.target])
     plot = new_figure(x="time", x_unit="s", y="target mass", y_unit="kg", height=400)
-    curve(plot, times, band, "95 % interval, half width", colour=0, line={"width": 3})
-    curve(plot, times, error, "error of the estimate", colour=3)
+    add_curve(plot, times, band, "95 % interval, half width", colour=0, line={"width": 3})
+    add_curve(plot, times, error, "error of the estimate", colour=3)
     return _logarithmic(plot, 1)
 
 
-def dataset(study: Study) -> xarray.Dataset:
+def dataset(study: Xu2017Study) -> xarray.Dataset:
     """The curves behind the figures."""
     case, swarm, noise, check, more = study.exact, study.swarms, study.noisy, study.validation, study.beyond
     estimate, found, target = noise.identification.estimate, check.identified, more.target
-    return labelled(
+    return label_dataset(
         {
             "parameter": list(case.base_parameters.names),
             "time": ("time", found.times, "s"),

@@ -18,39 +18,44 @@ import numpy as np
 from spacearm.identify.inertia import (
     BaseParameters,
     Experiment,
-    Firing,
     Identifiability,
     Identification,
     InertiaProblem,
-    Nodes,
+    MotionRecord,
     Prior,
-    Record,
+    SplineNodes,
+    ThrusterFiring,
     base_parameters,
     compare_models,
     design,
-    follow,
-    hold_out,
     identifiability,
     identify,
     measure,
     monte_carlo,
+    predict_held_out,
     standard_parameters,
+    track_target,
 )
-from spacearm.identify.inertia.design import Limits, Plan, evaluate
+from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate
 from spacearm.identify.inertia.equivalent import (
     equivalent_robot,
-    lumped,
-    recursion,
+    identify_recursively,
+    lump_inertias,
     single_body_problem,
-    to_plain,
+    to_table_order,
     two_body_problem,
 )
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.standard_parameters import Source, StandardParameters
-from spacearm.identify.inertia.validate import Comparison, HoldOut, largest_differences, null_twin
+from spacearm.identify.inertia.standard_parameters import ParameterSource, StandardParameters
+from spacearm.identify.inertia.validate import (
+    HoldOutError,
+    ModelComparison,
+    indistinguishable_robot,
+    largest_differences,
+)
 from spacearm.measure import make_sensors
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Pose, Robot
@@ -65,7 +70,7 @@ SWARM_SEEDS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
+class NoiseFreeRuns:
     """Noise-free identification from a drawing that is 15 % wrong."""
 
     robot: Robot
@@ -73,7 +78,7 @@ class Exact:
     base_parameters: BaseParameters
     truth: Array  # base parameters
     sizes: Array
-    records: tuple[Record, ...]
+    records: tuple[MotionRecord, ...]
     identifiability: Identifiability
     linear: Identification
     recursion: Estimate
@@ -88,7 +93,7 @@ class Exact:
         return float(np.max(np.abs(values - self.truth) / np.maximum(np.abs(self.truth), self.sizes)))
 
 
-def exact(robot: Robot) -> Exact:
+def run_noise_free(robot: Robot) -> NoiseFreeRuns:
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * paper.WRONG)
     whole = base_parameters(robot)
     sensors = paper.sensors()
@@ -104,10 +109,10 @@ def exact(robot: Robot) -> Exact:
     configuration = robot.configuration(paper.POSTURE)
     joints = {record.name: record for record in records[1:]}
     chains = [
-        recursion(wrong, records[0], joints, configuration, single_kinds=("dynamics",), order=order)
+        identify_recursively(wrong, records[0], joints, configuration, single_kinds=("dynamics",), order=order)
         for order in (robot.joint_names, robot.joint_names[::-1])
     ]
-    return Exact(
+    return NoiseFreeRuns(
         robot,
         wrong,
         whole,
@@ -119,7 +124,7 @@ def exact(robot: Robot) -> Exact:
         chains[0],
         chains[1],
         linear.known,
-        standard_parameters(linear.information, wrong, Prior.from_robot(wrong, 0.15)),
+        standard_parameters(linear.information, wrong, Prior.from_nominal(wrong, 0.15)),
         middle - begin,
         end - middle,
     )
@@ -143,15 +148,15 @@ class Swarms:
         return [float(one.values[0]) for one in self.seeds]
 
 
-def swarms(case: Exact) -> Swarms:
+def run_swarms(case: NoiseFreeRuns) -> Swarms:
     robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
     # Swarms evaluate a record tens of thousands of times; without noise fewer samples lose nothing.
-    quick = [record.thinned(5) for record in case.records]
-    true_single = plain_of(lumped(robot, configuration) @ robot.inertia_parameters.ravel())
+    quick = [record.thin(5) for record in case.records]
+    true_single = plain_of(lump_inertias(robot, configuration) @ robot.inertia_parameters.ravel())
     single = ParticleSwarm(40, 1500, seed=1, uncertainty=False).solve(
         single_body_problem(case.wrong, quick[0], configuration)
     )
-    found = to_plain(single.values)
+    found = to_table_order(single.values)
     body = linear_of(found)
     two, combination, number = {}, {}, {}
     for name, record in zip(robot.joint_names, quick[1:], strict=True):
@@ -165,25 +170,25 @@ def swarms(case: Exact) -> Swarms:
     return Swarms(single, found - true_single, two, combination, number, seeds, errors)
 
 
-def _two_body_error(case: Exact, joint: str, values: Array, body: Array) -> tuple[float, float]:
+def _two_body_error(case: NoiseFreeRuns, joint: str, values: Array, body: Array) -> tuple[float, float]:
     """Relative error of the two-body robot's base parameters, and of its first body's mass."""
     robot, configuration = case.robot, case.robot.configuration(paper.POSTURE)
     pair = equivalent_robot(robot, configuration, joint)
     small = base_parameters(pair)
-    first = linear_of(to_plain(values))
+    first = linear_of(to_table_order(values))
     at = float(configuration[robot.joint_index(joint)])
     to_child = transport(placements(pair, [at])[1].inverse())
     # The second body is the whole less the first, moved into its own frame: parameters are additive in one frame.
     both = np.concatenate([first, to_child @ (body - first)])
     true = pair.inertia_parameters.ravel()
-    sizes = InertiaProblem(pair, (case.records[0].for_joints([0]),)).base_sizes
+    sizes = InertiaProblem(pair, (case.records[0].keep_joints([0]),)).base_sizes
     # Compared by identifiable combinations: single numbers may differ without any effect on the motion.
     gap = np.abs(small.combine @ (both - true)) / np.maximum(np.abs(small.combine @ true), sizes)
     return float(gap.max()), float(abs(first[0] - true[0]) / true[0])
 
 
 @dataclass(frozen=True, eq=False)
-class Noisy:
+class NoisyRuns:
     """One noisy identification, and the Monte Carlo that confirms its covariance."""
 
     identification: Identification
@@ -191,17 +196,17 @@ class Noisy:
     monte_carlo: MonteCarlo
 
 
-def noisy(case: Exact, repetitions: int = REPETITIONS) -> Noisy:
+def run_noisy(case: NoiseFreeRuns, repetitions: int = REPETITIONS) -> NoisyRuns:
     every = round(NOISY_INTERVAL / 0.1)
     momentum = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
-    clean = [_only(record.thinned(every), momentum) for record in case.records]
-    drawn = [record.noisy([2017, k]) for k, record in enumerate(clean)]
-    total = identify(case.wrong, drawn, method="total", prior=Prior.from_robot(case.wrong, 0.15))
+    clean = [_only(record.thin(every), momentum) for record in case.records]
+    drawn = [record.add_noise([2017, k]) for k, record in enumerate(clean)]
+    total = identify(case.wrong, drawn, method="total", prior=Prior.from_nominal(case.wrong, 0.15))
     found = monte_carlo(InertiaProblem(case.wrong, clean), case.truth, repetitions, seed=2017)
-    return Noisy(total, (total.estimate.values - case.truth) / total.estimate.std, found)
+    return NoisyRuns(total, (total.estimate.values - case.truth) / total.estimate.std, found)
 
 
-def _only(record: Record, channels: tuple[str, ...]) -> Record:
+def _only(record: MotionRecord, channels: tuple[str, ...]) -> MotionRecord:
     return replace(
         record,
         readings={name: record.readings[name] for name in channels},
@@ -244,23 +249,23 @@ def start_configurations(robot: Robot, count: int | None = None) -> StartConfigu
 class Validation:
     """Sec. 5.5 with four models, and two hold-out experiments."""
 
-    identified: Comparison  # with noise and prior
-    exact: Comparison
-    paper: Comparison  # the paper's Tables 6 to 12 in this engine
-    twin: Comparison
-    wrong: Comparison
+    identified: ModelComparison  # with noise and prior
+    exact: ModelComparison
+    paper: ModelComparison  # the paper's Tables 6 to 12 in this engine
+    twin: ModelComparison
+    wrong: ModelComparison
     twin_inertia: Array
-    hold_out: tuple[HoldOut, HoldOut]
+    hold_out: tuple[HoldOutError, HoldOutError]
     starts: StartConfigurations
 
 
-def validation(case: Exact, noise: Noisy) -> Validation:
+def validation(case: NoiseFreeRuns, noise: NoisyRuns) -> Validation:
     robot, torques = case.robot, paper.torques(case.robot)
 
-    def compare(inertia: Array) -> Comparison:
+    def compare(inertia: Array) -> ModelComparison:
         return compare_models(robot, inertia, torques, paper.VALIDATION_TIME, paper.POSTURE)
 
-    twin = null_twin(robot, 0.5, seed=0)
+    twin = indistinguishable_robot(robot, 0.5, seed=0)
     printed = linear_of(paper.IDENTIFIED).ravel()
     nodes = paper.NODE_ANGLES
     unseen = Experiment(
@@ -268,7 +273,7 @@ def validation(case: Exact, noise: Noisy) -> Validation:
         60.0,
         paper.POSTURE,
         {
-            name: Nodes(paper.NODE_TIMES, nodes * np.cos(0.7 * k + 0.4 * np.arange(9)))
+            name: SplineNodes(paper.NODE_TIMES, nodes * np.cos(0.7 * k + 0.4 * np.arange(9)))
             for k, name in enumerate(robot.joint_names)
         },
     )
@@ -281,13 +286,13 @@ def validation(case: Exact, noise: Noisy) -> Validation:
         compare(twin),
         compare(case.wrong.inertia_parameters.ravel()),
         twin,
-        (hold_out(robot, identified, unseen, sensors), hold_out(robot, twin, unseen, sensors)),
+        (predict_held_out(robot, identified, unseen, sensors), predict_held_out(robot, twin, unseen, sensors)),
         start_configurations(robot),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ConclusionCase:
     """A case of the paper's conclusion: rank of the data, how many numbers come from where, hidden directions."""
 
     rank: int
@@ -298,96 +303,103 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Beyond:
+class ExtensionRuns:
     """The designed experiment beside the paper's, and a grasped target followed online."""
 
-    paper: Plan
-    designed: Plan
+    paper: ExperimentPlan
+    designed: ExperimentPlan
     target: list[TargetState]
     target_truth: Array
-    cases: dict[str, Case]
+    cases: dict[str, ConclusionCase]
 
 
-def beyond(case: Exact, noise: Noisy) -> Beyond:
+def run_extensions(case: NoiseFreeRuns, noise: NoisyRuns) -> ExtensionRuns:
     robot = case.robot
     sensors = make_sensors(period=1.0, mount=paper.MOUNT)
     plan = evaluate(robot, paper.experiments(robot), sensors)
-    limits = Limits(angle=np.deg2rad(30.0), rate=np.deg2rad(6.0), attitude=np.deg2rad(60.0), impulse=60.0, time=240.0)
+    limits = ExperimentLimits(
+        angle=np.deg2rad(30.0), rate=np.deg2rad(6.0), attitude=np.deg2rad(60.0), impulse=60.0, time=240.0
+    )
     better = design(robot, paper.POSTURE, sensors, limits, motions=4, pulses=6, candidates=6, refinements=24, seed=3)
     motion = better.experiments[-1]
-    record = measure(robot, motion, make_sensors(period=0.1, mount=paper.MOUNT)).noisy([2017, 99])
+    record = measure(robot, motion, make_sensors(period=0.1, mount=paper.MOUNT)).add_noise([2017, 99])
     guess = robot.inertia_parameters.copy()
     # The target's parameters start 50 % too large; all others are known.
     guess[-1] *= 1.5
-    states = follow(robot.with_inertia_parameters(guess), robot.body_names[-1], record, chunk=5)
-    return Beyond(plan, better, states, robot.inertia_parameters[-1], conclusion_cases(case))
+    states = track_target(robot.with_inertia_parameters(guess), robot.body_names[-1], record, chunk=5)
+    return ExtensionRuns(plan, better, states, robot.inertia_parameters[-1], conclusion_cases(case))
 
 
 def attitude_only() -> Experiment:
     """Opposing thrusters fire together: moments without force."""
     pairs = ((1, 7), (3, 11), (4, 12), (2, 8), (5, 9), (6, 10))
-    firings = [Firing(f"thruster{number}", 5.0 * k, 5.0 * k + 5.0) for k, pair in enumerate(pairs) for number in pair]
+    firings = [
+        ThrusterFiring(f"thruster{number}", 5.0 * k, 5.0 * k + 5.0) for k, pair in enumerate(pairs) for number in pair
+    ]
     return Experiment("attitude", 5.0 * len(pairs), paper.POSTURE, firings=firings)
 
 
-def conclusion_cases(case: Exact) -> dict[str, Case]:
+def conclusion_cases(case: NoiseFreeRuns) -> dict[str, ConclusionCase]:
     """The cases of the paper's conclusion: what is determined when something is known or no fuel is spent.
 
-    Names with ``_fired`` have thruster firings beside the joint motions.
+    Names with ``_law_thrusters`` have thruster firings beside the joint motions.
     """
     robot, names = case.robot, case.robot.body_names
     turned = measure(robot, attitude_only(), paper.sensors())
     joints = case.records[1:]
     known = {
-        "base_known": Prior.known_bodies(robot, names[:1]),
-        "arm_known": Prior.known_bodies(robot, names[1:]),
-        "target_only": Prior.known_bodies(robot, names[:-1]),
+        "base_known": Prior.from_known_bodies(robot, names[:1]),
+        "arm_known": Prior.from_known_bodies(robot, names[1:]),
+        "target_only": Prior.from_known_bodies(robot, names[:-1]),
     }
-    sets: tuple[tuple[tuple[Record, ...], dict[str, Prior | None]], ...] = (
+    sets: tuple[tuple[tuple[MotionRecord, ...], dict[str, Prior | None]], ...] = (
         (case.records, {"all_unknown": None, **{f"{name}_fired": prior for name, prior in known.items()}}),
         (joints, {"joints_only": None, "base_known": known["base_known"], "arm_known": known["arm_known"]}),
         (joints[-1:], {"target_only": known["target_only"]}),
-        ((turned, *joints), {"attitude_only": None, "base_centre_known": Prior.known_mass_centre(robot, names[0])}),
+        (
+            (turned, *joints),
+            {"attitude_only": None, "base_centre_known": Prior.from_known_mass_centre(robot, names[0])},
+        ),
     )
     found = {}
     for records, priors in sets:
         rank = identifiability(InertiaProblem(robot, records)).rank
-        information = fit_total(InertiaProblem(robot, tuple(r.thinned(5) for r in records)), iterations=1).information
+        information = fit_total(InertiaProblem(robot, tuple(r.thin(5) for r in records)), iterations=1).information
         for name, prior in priors.items():
             found[name] = _case(rank, standard_parameters(information, robot, prior))
     single = equivalent_robot(robot, robot.configuration(paper.POSTURE))
-    task = InertiaProblem(single, (turned.for_joints([]).thinned(5),))
+    task = InertiaProblem(single, (turned.keep_joints([]).thin(5),))
     only = standard_parameters(fit_total(task, iterations=1).information, single)
-    tensor = sum(number.source is Source.DATA and number.symbol.startswith("I") for number in only.numbers)
-    found["single_body_turned"] = Case(identifiability(task).rank, tensor, 0, 6 - tensor, only.null.shape[1])
+    tensor = sum(number.source is ParameterSource.DATA and number.symbol.startswith("I") for number in only.numbers)
+    found["single_body_turned"] = ConclusionCase(identifiability(task).rank, tensor, 0, 6 - tensor, only.null.shape[1])
     return found
 
 
-def _case(rank: int, known: StandardParameters) -> Case:
+def _case(rank: int, known: StandardParameters) -> ConclusionCase:
     counts = known.counts()
-    return Case(rank, counts["data"], counts["prior"], counts["undetermined"], known.null.shape[1])
+    return ConclusionCase(rank, counts["data"], counts["prior"], counts["undetermined"], known.null.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Xu2017Study:
     """Everything that was computed."""
 
-    exact: Exact
+    exact: NoiseFreeRuns
     swarms: Swarms
-    noisy: Noisy
+    noisy: NoisyRuns
     validation: Validation
-    beyond: Beyond
+    beyond: ExtensionRuns
 
 
-def compute(robot: Robot, tell: Callable[[float, str], None]) -> Study:
+def compute(robot: Robot, tell: Callable[[float, str], None]) -> Xu2017Study:
     """Run everything."""
     tell(0.0, "simulating and identifying, without noise")
-    case = exact(robot)
+    case = run_noise_free(robot)
     tell(0.2, "particle swarms on the paper's costs")
-    swarm = swarms(case)
+    swarm = run_swarms(case)
     tell(0.4, "noise and Monte Carlo")
-    noise = noisy(case)
+    noise = run_noisy(case)
     tell(0.7, "validation")
     check = validation(case, noise)
     tell(0.8, "design of experiments, online estimation")
-    return Study(case, swarm, noise, check, beyond(case, noise))
+    return Xu2017Study(case, swarm, noise, check, run_extensions(case, noise))

@@ -17,9 +17,9 @@ from spacearm.papers.yoshida1992.claims import findings
 from spacearm.papers.yoshida1992.configurations import (
     COUNT,
     SEED,
-    fitting_configurations,
-    fitting_facts,
+    find_configurations,
     random_configurations,
+    summarise_fits,
     survey,
 )
 from spacearm.papers.yoshida1992.data import (
@@ -33,8 +33,8 @@ from spacearm.papers.yoshida1992.data import (
     STRIKER_MASS,
     STRIKER_SPEED,
 )
-from spacearm.papers.yoshida1992.figures import dataset, drawn
-from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_contacts, run_grasps, shown
+from spacearm.papers.yoshida1992.figures import build_figures, dataset
+from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_contacts, run_grasps, simulate_hits
 from spacearm.result import Certificate, Result
 from spacearm.scene import scene_of
 
@@ -55,7 +55,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     contacts = run_contacts(point)
     say(0.75, "which claims can fail")
     configurations = survey(point, random_configurations())
-    fitting = fitting_facts(fitting_configurations(point), configurations)
+    fitting = summarise_fits(find_configurations(point), configurations)
     say(0.8, "checks")
     certificate = certify(point, cases, grasps, contacts)
     if cross_check:
@@ -82,7 +82,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
             "grid_of_configurations_deg": fitting["step"],
         },
         data=dataset(angles, cases, contacts),
-        figures=drawn(point, angles, cases, contacts),
-        scene=scene_of(shown(point)),
+        figures=build_figures(point, angles, cases, contacts),
+        scene=scene_of(simulate_hits(point)),
         **page(NAME, **fitting),
     )

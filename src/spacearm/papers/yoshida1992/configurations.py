@@ -24,7 +24,7 @@ DIRECTIONS = 361
 #: Step (deg) of the grid of joint angles on which configurations that fit Sec. 6 are counted.
 STEP = 2.0
 ROD = 90.0  # deg
-DEGREE = claims(NAME)["virtual_mass.free.peak_direction"].allowed()
+DEGREE = claims(NAME)["virtual_mass.free.peak_direction"].allowed_difference()
 MASS_CENTRE: float = claims(NAME)["mass_centre.direction"].printed  # deg
 
 
@@ -84,23 +84,23 @@ def survey(point: ImpactPoint, joints: Array) -> Configurations:
     free, fixed, half = (peak[name] for name in ("free", "fixed", "half"))
     whole, zero = claims(NAME)["virtual_mass.fixed.peak"], claims(NAME)["psi.{case}.at_peak"]
     holds = {
-        "virtual_mass.fixed.peak": np.abs(fixed - whole.printed) <= whole.allowed(),
-        "virtual_mass.fixed.peak_direction": apart(direction["fixed"], centre) <= DEGREE,
+        "virtual_mass.fixed.peak": np.abs(fixed - whole.printed) <= whole.allowed_difference(),
+        "virtual_mass.fixed.peak_direction": line_angle(direction["fixed"], centre) <= DEGREE,
         "virtual_mass.free.peak": free < 0.5 * whole.printed,
-        "virtual_mass.free.peak_direction": apart(direction["free"], ROD) <= DEGREE,
+        "virtual_mass.free.peak_direction": line_angle(direction["free"], ROD) <= DEGREE,
         "virtual_mass.half.peak": (free < half) & (half < fixed),
-        "virtual_mass.half.peak_direction": _between(direction["half"], direction["fixed"], direction["free"]),
+        "virtual_mass.half.peak_direction": _is_between(direction["half"], direction["fixed"], direction["free"]),
         "virtual_mass.half.between_everywhere": np.all(
             (maps["free"] < maps["half"]) & (maps["half"] < maps["fixed"]), axis=1
         ),
     }
     for name in CASES:
         holds[f"psi.{name}.at_peak"] = psi[name] <= zero.tolerance
-        holds[f"impulse.{name}.peak_direction"] = apart(struck[name], direction[name]) <= DEGREE
+        holds[f"impulse.{name}.peak_direction"] = line_angle(struck[name], direction[name]) <= DEGREE
     return Configurations(peak, direction, centre, holds)
 
 
-def fitting_facts(fitting: Array, found: Configurations) -> dict[str, Any]:
+def summarise_fits(fitting: Array, found: Configurations) -> dict[str, Any]:
     """How many configurations fit (N, 2), and how often the sentences hold that can fail, for notes and the page."""
     q1 = fitting[:, 0]
     shares = {"light": "virtual_mass.free.peak", "between": "virtual_mass.half.between_everywhere"}
@@ -124,17 +124,17 @@ def _centre(point: ImpactPoint, joints: Array) -> Array:
     return np.asarray(np.degrees(np.arctan2(arm[:, 1], arm[:, 0])))
 
 
-def apart(one: Array | float, two: Array | float) -> Array:
+def line_angle(one: Array | float, two: Array | float) -> Array:
     """Angle between two lines (deg): a line and its opposite are the same."""
     return np.asarray(np.abs((np.asarray(one) - two + 90.0) % 180.0 - 90.0))
 
 
-def _between(line: Array, one: Array, two: Array) -> Array:
+def _is_between(line: Array, one: Array, two: Array) -> Array:
     """Whether a line lies in the smaller angle between two others."""
-    return np.asarray(np.abs(apart(line, one) + apart(line, two) - apart(one, two)) <= 1e-9)
+    return np.asarray(np.abs(line_angle(line, one) + line_angle(line, two) - line_angle(one, two)) <= 1e-9)
 
 
-def fitting_configurations(point: ImpactPoint) -> Array:
+def find_configurations(point: ImpactPoint) -> Array:
     """Joint angles (N, 2), deg, of a grid of :data:`STEP` that satisfy every sentence of Sec. 6, 51 deg among them."""
     axis = np.arange(-180.0, 180.0, STEP)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)

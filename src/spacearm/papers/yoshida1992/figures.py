@@ -12,7 +12,7 @@ from spacearm.impact.contact import Convergence
 from spacearm.impact.figures import convergence_curves, direction_curves, ellipses_on_configuration
 from spacearm.papers.agreement import figure
 from spacearm.papers.yoshida1992.data import NAME
-from spacearm.papers.yoshida1992.runs import Case, impulse_size
+from spacearm.papers.yoshida1992.runs import JointCondition, impulse_size
 from spacearm.result import Figure
 from spacearm.typing import Array
 
@@ -20,23 +20,27 @@ NAMES = {"free": "free joints (μ = 0)", "fixed": "fixed joints (μ = 1)", "half
 THETA = "impulse direction θ"
 
 
-def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]) -> Any:
+def dataset(angles: Array, cases: dict[str, JointCondition], contacts: dict[str, Convergence]) -> Any:
     """The curves of Fig. 6, the hits over all directions, the contacts: an xarray Dataset."""
     import xarray
 
-    def stacked(pick: Callable[[Case], Array], unit: str, name: str) -> tuple[list[str], Array, dict[str, str]]:
+    def stack_cases(
+        pick: Callable[[JointCondition], Array], unit: str, name: str
+    ) -> tuple[list[str], Array, dict[str, str]]:
         return ["case", "theta"], np.stack([pick(case) for case in cases.values()]), {"units": unit, "long_name": name}
 
     errors = np.stack([case.error for case in contacts.values()])
     frequency = next(iter(contacts.values())).frequency
     return xarray.Dataset(
         {
-            "absolute_mass": stacked(lambda case: case.map.absolute, "kg", "absolute virtual mass"),
-            "projected_mass": stacked(lambda case: case.map.projected, "kg", "projected virtual mass"),
-            "psi": stacked(lambda case: np.degrees(case.psi), "deg", "angle from force to acceleration"),
-            "impulse_plastic": stacked(lambda case: impulse_size(case.plastic), "N s", "impulse of a plastic hit"),
-            "impulse_elastic": stacked(lambda case: impulse_size(case.elastic), "N s", "impulse of an elastic hit"),
-            "energy_lost_plastic": stacked(lambda case: case.plastic.energy_lost, "J", "energy lost in a plastic hit"),
+            "absolute_mass": stack_cases(lambda case: case.map.absolute, "kg", "absolute virtual mass"),
+            "projected_mass": stack_cases(lambda case: case.map.projected, "kg", "projected virtual mass"),
+            "psi": stack_cases(lambda case: np.degrees(case.psi), "deg", "angle from force to acceleration"),
+            "impulse_plastic": stack_cases(lambda case: impulse_size(case.plastic), "N s", "impulse of a plastic hit"),
+            "impulse_elastic": stack_cases(lambda case: impulse_size(case.elastic), "N s", "impulse of an elastic hit"),
+            "energy_lost_plastic": stack_cases(
+                lambda case: case.plastic.energy_lost, "J", "energy lost in a plastic hit"
+            ),
             "contact_error": (["contact", "frequency"], errors, {"units": "1", "long_name": "error of the velocities"}),
         },
         coords={
@@ -48,7 +52,9 @@ def dataset(angles: Array, cases: dict[str, Case], contacts: dict[str, Convergen
     )
 
 
-def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: dict[str, Convergence]) -> list[Figure]:
+def build_figures(
+    point: ImpactPoint, angles: Array, cases: dict[str, JointCondition], contacts: dict[str, Convergence]
+) -> list[Figure]:
     """Fig. 6 (a) and (b), the mass ellipses on the configuration, the impulses, the contacts."""
     named = {NAMES[name]: case for name, case in cases.items()}
     peaks = {name: (case.peak_direction, float(case.ellipse.masses[0])) for name, case in named.items()}
@@ -65,7 +71,7 @@ def drawn(point: ImpactPoint, angles: Array, cases: dict[str, Case], contacts: d
     return [figure(NAME, name, plot) for name, plot in plots.items()]
 
 
-def _configuration(point: ImpactPoint, named: dict[str, Case]) -> Any:
+def _configuration(point: ImpactPoint, named: dict[str, JointCondition]) -> Any:
     joints = point.configuration("L")
     origins, turns = point.mechanics.body_poses(joints)
     # A rod's frame: the base's at its middle, the others' at their joint; each rod lies along -x.

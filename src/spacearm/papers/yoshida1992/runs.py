@@ -15,14 +15,14 @@ from spacearm.impact import (
     ImpactPoint,
     MassEllipsoid,
     VirtualMass,
-    ball,
+    build_system,
     collide,
-    flying,
     impact_point,
     mass_ellipsoid,
+    solid_ball,
     virtual_mass,
 )
-from spacearm.impact.aftermath import fly_on
+from spacearm.impact.aftermath import simulate_aftermath
 from spacearm.impact.contact import Convergence, contact_convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.mechanics import LoadFrame
@@ -34,7 +34,7 @@ from spacearm.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class JointCondition:
     """One joint condition: the map over theta, the ellipse, and the hits by the mass point."""
 
     name: str
@@ -65,7 +65,7 @@ def impulse_size(hit: Collision) -> Array:
     return size
 
 
-def run_case(name: str, point: ImpactPoint, directions: Array) -> Case:
+def run_case(name: str, point: ImpactPoint, directions: Array) -> JointCondition:
     """Everything of one joint condition; the mass point hits along every direction."""
     modes = CASES[name]
     tensor = point.tensor(POSTURE, **modes)
@@ -75,18 +75,22 @@ def run_case(name: str, point: ImpactPoint, directions: Array) -> Case:
     heavy = ellipse.axes[:, 0]
     peak = virtual_mass(point.acceleration(heavy, POSTURE, **modes), heavy)
     chain = FloatingSystem(point.robot, HAND, POSTURE, **modes)
-    striker = flying(ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * directions).meeting(chain)
+    striker = build_system(solid_ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * directions).move_to_contact(
+        chain
+    )
     hits = [collide(chain, striker, normal=directions, restitution=e) for e in (0.0, 1.0)]
-    return Case(name, tensor, found, found.signed_angle(PLANE), ellipse, peak, hits[0], hits[1])
+    return JointCondition(name, tensor, found, found.signed_angle(PLANE), ellipse, peak, hits[0], hits[1])
 
 
-def shown(point: ImpactPoint) -> dict[str, Run]:
+def simulate_hits(point: ImpactPoint) -> dict[str, Run]:
     """The seconds after an elastic hit across the struck rod's end, for each joint condition."""
     found, along = {}, np.array([1.0, 0.0, 0.0])
     for name, modes in CASES.items():
         chain = FloatingSystem(point.robot, HAND, POSTURE, **modes)
-        striker = flying(ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * along).meeting(chain)
-        found[name] = fly_on(collide(chain, striker, normal=along, restitution=1.0), chain, striker)
+        striker = build_system(solid_ball(STRIKER_MASS), "contact", velocity=STRIKER_SPEED * along).move_to_contact(
+            chain
+        )
+        found[name] = simulate_aftermath(collide(chain, striker, normal=along, restitution=1.0), chain, striker)
     return found
 
 
@@ -95,9 +99,11 @@ def run_grasps(robot: Any) -> dict[str, Collision]:
     grasps = {}
     for name, modes in CASES.items():
         chain = FloatingSystem(robot, HAND, POSTURE, **modes)
-        target = flying(ball(STRIKER_MASS, 0.1), "contact", velocity=(0.3, -1.0, 0.1), angular_velocity=(0.1, 0.2, 0.5))
+        target = build_system(
+            solid_ball(STRIKER_MASS, 0.1), "contact", velocity=(0.3, -1.0, 0.1), angular_velocity=(0.1, 0.2, 0.5)
+        )
         for kind, e in (("plastic", 0.0), ("elastic", 1.0)):
-            grasps[f"{name}.{kind}"] = collide(chain, target.meeting(chain), kind="grasp", restitution=e)
+            grasps[f"{name}.{kind}"] = collide(chain, target.move_to_contact(chain), kind="grasp", restitution=e)
     return grasps
 
 
@@ -105,12 +111,12 @@ def run_contacts(point: ImpactPoint) -> dict[str, Convergence]:
     """The hit along 30 deg by springs of growing stiffness."""
     direction = (np.cos(np.pi / 6), np.sin(np.pi / 6), 0.0)
     # A large ball: while the contact lasts the force moves off its centre by a little and would spin a small one.
-    striker = flying(ball(STRIKER_MASS, 0.5), "contact", velocity=STRIKER_SPEED * np.array(direction))
+    striker = build_system(solid_ball(STRIKER_MASS, 0.5), "contact", velocity=STRIKER_SPEED * np.array(direction))
     found = {}
     for name, e in (("free", 0.0), ("free", 1.0), ("fixed", 0.5), ("half", 1.0)):
         chain = FloatingSystem(point.robot, HAND, POSTURE, **CASES[name])
         found[f"{name}, e = {e:g}"] = contact_convergence(
-            chain, striker.meeting(chain), FREQUENCIES, normal=direction, restitution=e
+            chain, striker.move_to_contact(chain), FREQUENCIES, normal=direction, restitution=e
         )
     return found
 
@@ -119,7 +125,7 @@ def run_contacts(point: ImpactPoint) -> dict[str, Convergence]:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LimitErrors:
     """Eqs. 13 to 15 beside forward dynamics of the same chain, largest difference relative to the largest entry.
 
     ``free``, ``fixed``: Eqs. 13 and 14. ``ground``: G* of chains whose farthest rod has ``masses`` (kg) against
@@ -132,7 +138,7 @@ class Limits:
     ground: tuple[float, ...]
 
 
-def limits(point: ImpactPoint) -> Limits:
+def limits(point: ImpactPoint) -> LimitErrors:
     """How far the limits of Eqs. 13 to 15 are kept."""
     mechanics, joints = point.mechanics, point.configuration(POSTURE)
     base, coupling, arm = mechanics.mass_blocks(joints)
@@ -140,11 +146,11 @@ def limits(point: ImpactPoint) -> Limits:
     carried = np.linalg.solve(base, coupling)
     own, inertia = jacobian[:, 6:] - jacobian[:, :6] @ carried, arm - coupling.T @ carried  # J*, H*
     # Built from masses and places alone, so that it shares no code with the tensor that it is compared with.
-    united = _united(point, joints)
+    united = _tensor_from_rods(point, joints)
     links = own @ np.linalg.solve(inertia, own.T)
     hold, go = np.ones(6), np.zeros(6)
     free, fixed, ground = (
-        _by_forward_dynamics(point, np.concatenate([held, modes]))
+        _accelerations_by_forward_dynamics(point, np.concatenate([held, modes]))
         for held, modes in ((go, np.zeros(2)), (go, np.ones(2)), (hold, np.zeros(2)))
     )
     masses, errors = (1e4, 1e6), []
@@ -154,14 +160,14 @@ def limits(point: ImpactPoint) -> Limits:
         heavy[0] *= mass / heavy[0, 0]
         tensor = impact_point(point.robot.with_inertia_parameters(heavy), HAND).tensor(POSTURE)
         errors.append(_difference(tensor[planar], ground[planar]))
-    return Limits(_difference(links + united, free), _difference(united, fixed), masses, tuple(errors))
+    return LimitErrors(_difference(links + united, free), _difference(united, fixed), masses, tuple(errors))
 
 
 def _difference(one: Array, two: Array) -> float:
     return float(np.abs(one - two).max() / np.abs(two).max())
 
 
-def _united(point: ImpactPoint, joints: Array) -> Array:
+def _tensor_from_rods(point: ImpactPoint, joints: Array) -> Array:
     """R_h M^-1 R_h^T of Eqs. 2, 4 and 9, from the rods' masses, tensors and places."""
     robot, mechanics = point.robot, point.mechanics
     origins, turns = mechanics.body_poses(joints)
@@ -177,7 +183,7 @@ def _united(point: ImpactPoint, joints: Array) -> Array:
     return np.asarray(reach @ np.linalg.solve(whole, reach.T))
 
 
-def _by_forward_dynamics(point: ImpactPoint, mode: Array) -> Array:
+def _accelerations_by_forward_dynamics(point: ImpactPoint, mode: Array) -> Array:
     """Acceleration of the struck end (6) for unit wrenches there (6), as columns; ``mode`` as in hybrid dynamics."""
     joints, rest = point.configuration(POSTURE), np.zeros(point.robot.dofs)
     mechanics = Mechanics(point.robot)
@@ -203,7 +209,7 @@ def elastic_by_equation_30(point: ImpactPoint) -> tuple[float, float]:
 
 def certify(
     point: ImpactPoint,
-    cases: dict[str, Case],
+    cases: dict[str, JointCondition],
     grasps: dict[str, Collision],
     contacts: dict[str, Convergence],
 ) -> dict[str, Check]:
@@ -216,7 +222,7 @@ def certify(
         "elastic_energy": [np.abs(hit.energy_lost / hit.energy_before) for hit in elastic],
         "energy_account": [hit.energy_residual for hit in hits],
         "grasp_twists": [grasps[f"{name}.plastic"].contact_residual for name in CASES],
-        "hybrid_dynamics": _against_hybrid(point),
+        "hybrid_dynamics": _difference_to_hybrid(point),
         "contact_limit": [case.error[-1] for case in contacts.values()],
         "contact_energy": [run.energy_residual for run in contacted],
         "contact_momentum": [run.momentum_residual for run in contacted],
@@ -225,15 +231,15 @@ def certify(
     return {**checks(NAME, residuals, frequency=FREQUENCIES[-1]), "resistance_energy": resistance}
 
 
-def _against_hybrid(point: ImpactPoint) -> float:
+def _difference_to_hybrid(point: ImpactPoint) -> float:
     patterns = np.array(list(product((0.0, 1.0), repeat=point.robot.n)))
     mode = np.concatenate([np.zeros((len(patterns), 6)), patterns], axis=-1)[:, None]
-    hand = _by_forward_dynamics(point, mode)
+    hand = _accelerations_by_forward_dynamics(point, mode)
     tensors = point.tensor(POSTURE, locked=patterns)
     return float(np.abs(tensors - hand).max() / np.abs(tensors).max())
 
 
-def mujoco(point: ImpactPoint, cases: dict[str, Case]) -> dict[str, Check]:
+def mujoco(point: ImpactPoint, cases: dict[str, JointCondition]) -> dict[str, Check]:
     """The tensors beside those from MuJoCo."""
     joints, residuals = point.configuration(POSTURE), []
     for name, case in cases.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.capture import Settling, SoftAxis, SoftJoint, soften
+from spacearm.capture import SettlingCriterion, SoftAxis, SoftJoint, soften
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
-from spacearm.papers.agreement import printed
+from spacearm.papers.agreement import read_printed
 from spacearm.simulate import Load
 
 NAME = "zhang2020"
-PRINTED = printed(NAME)
+PRINTED = read_printed(NAME)
 BASE_MASS, SEGMENT_MASS = PRINTED["base_mass"], PRINTED["segment_mass"]  # kg
 BASE_IZ, SEGMENT_IZ = PRINTED["base_inertia"][2], PRINTED["segment_inertia"][2]  # kg m2
 STIFFNESS: float = PRINTED["stiffness"]  # N/m and N m/rad
@@ -18,7 +18,7 @@ STIFFNESS: float = PRINTED["stiffness"]  # N/m and N m/rad
 PLACES = ("fx", "fy", "fz", "mx", "my", "mz")
 SINGLE: dict[str, str] = PRINTED["single"]
 DAMPINGS: dict[str, float] = PRINTED["damping"]
-CRITERION = Settling(0.05)
+CRITERION = SettlingCriterion(0.05)
 OTHER_LENGTHS = ((0.3, 0.5), (0.8, 1.0))  # e0, L, m: what the paper could have meant as well
 
 
@@ -57,7 +57,7 @@ def six_hit() -> Load:
     return Load.pulse("hand", (PRINTED["force"],) * 3, (PRINTED["moment"],) * 3, PRINTED["pulse"])
 
 
-def closed_modes() -> dict[str, list[float]]:
+def closed_form_modes() -> dict[str, list[float]]:
     """Slide and twist modes (rad/s) of three masses (or inertias) in a row: no length enters."""
     found = {}
     for name, base, segment in (("z_line", BASE_MASS, SEGMENT_MASS), ("z_angle", BASE_IZ, SEGMENT_IZ)):

@@ -16,7 +16,7 @@ from spacearm.capture.figures import (
 )
 from spacearm.papers.agreement import figure
 from spacearm.papers.zhang2020.data import NAME
-from spacearm.papers.zhang2020.runs import DAMPING_RANGE, SWEEP, Designed
+from spacearm.papers.zhang2020.runs import DAMPING_RANGE, SWEEP, DesignRuns
 from spacearm.result import Figure
 
 _TITLES = {
@@ -33,13 +33,13 @@ _LEGEND = {
 
 #: Colours by case and by axis, the same in all figures; joint 2 is dashed.
 CASES = {name: number for number, name in enumerate(_LEGEND.values())}
-AXES = ("turn_x", "turn_y", "turn_z", "slide_z")
+AXES = ("rotation_x", "rotation_y", "rotation_z", "slide_z")
 OF_AXES = {f"joint{k}.{axis}": 4 + number for number, axis in enumerate(AXES) for k in (1, 2)}
 LAW_COLOURS = {"constant": 7, "on-off, balance": 5, "on-off, skyhook": 6}
 DASHES = {f"joint2.{axis}": "dash" for axis in AXES}
 
 
-def drawn(singles: dict[str, CaptureRun], six: dict[str, CaptureRun], designed: Designed) -> list[Figure]:
+def build_figures(singles: dict[str, CaptureRun], six: dict[str, CaptureRun], designed: DesignRuns) -> list[Figure]:
     """All figures: what carries the message first."""
     named = {_LEGEND[name]: outcome for name, outcome in six.items()}
     soft = {name: outcome for name, outcome in named.items() if name != "rigid"}
@@ -69,7 +69,7 @@ def _single(singles: dict[str, CaptureRun]) -> object:
     return panels(parts, dashes=DASHES, colours=OF_AXES)
 
 
-def _front(designed: Designed) -> object:
+def _front(designed: DesignRuns) -> object:
     marks = {
         "damping 1": designed.reference["damping1"],
         "damping 5": designed.reference["damping5"],
@@ -79,7 +79,7 @@ def _front(designed: Designed) -> object:
     return front_figure({"designs": designed.front}, finite, "settling", "moment", "base_rate", CASES)
 
 
-def _sweep(designed: Designed) -> object:
+def _sweep(designed: DesignRuns) -> object:
     labels = ("peak base rate [rad/s]", "peak moment on the base [N m]", "settling time [s]")
     swept = {name: np.where(np.isfinite(values), values, np.nan) for name, values in designed.sweep.items()}
     parts = [

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from spacearm.capture import CaptureRun, Modes, OnOff, Settling, cushion
-from spacearm.capture.clutch import Mode
-from spacearm.capture.design import Front, design
-from spacearm.capture.evaluate import Case, Evaluator
+from spacearm.capture import CaptureRun, Modes, OnOff, SettlingCriterion, simulate_capture
+from spacearm.capture.clutch import ClutchMode
+from spacearm.capture.design import DesignFront, design
+from spacearm.capture.evaluate import Evaluator, LoadCase
 from spacearm.model import Robot, catalogue
 from spacearm.papers.zhang2020.data import (
     BASE_IZ,
@@ -29,7 +29,7 @@ from spacearm.papers.zhang2020.data import (
     SEGMENT_MASS,
     SINGLE,
     STIFFNESS,
-    closed_modes,
+    closed_form_modes,
     robot,
     single_hit,
     six_hit,
@@ -37,7 +37,7 @@ from spacearm.papers.zhang2020.data import (
 from spacearm.simulate import Load, State
 from spacearm.typing import Array
 
-RIGID = Mode("rigid")
+RIGID = ClutchMode("rigid")
 #: Hits in which no length plays a part.
 AXIAL = ("fz", "mz")
 #: Hits that bend the arm.
@@ -49,13 +49,13 @@ STIFFNESS_RANGE = (4.0, 160.0)  # N/m and N m/rad: a tenth to four times the pap
 DAMPING_RANGE = (0.0, 5.0)  # N s/m and N m s/rad: the paper's damper
 DESIGN_RUNS = 20_480
 #: Settled, in absolute terms, so that designs with different peaks compare: about 1 % of what the hit does.
-SETTLED = Settling(0.0, 2e-4, 2e-4)
+SETTLED = SettlingCriterion(0.0, 2e-4, 2e-4)
 SWEEP = np.geomspace(0.5, 100.0, 40)  # N s/m, N m s/rad
 LAWS = {"constant": "constant", "on-off, balance": "balance", "on-off, skyhook": "skyhook"}
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
+class OtherLengths:
     """The same arm with other lengths: what hangs on them."""
 
     singles: dict[str, CaptureRun]
@@ -64,17 +64,17 @@ class Elsewhere:
     soft: CaptureRun  # damping 5
 
     @cached_property
-    def settling(self) -> float:
+    def settling_time(self) -> float:
         """s, six-dimensional hit, damping 5."""
         return self.soft.settling_time(CRITERION)
 
-    def stretch(self, hit: str) -> float:
+    def slide_ratio(self, hit: str) -> float:
         """Largest forbidden z slide in a hit, relative to that of a hit along the arm."""
         return largest_slide(self.singles[hit]) / largest_slide(self.singles["fz"])
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class Zhang2020Runs:
     """Outcomes by hit and mode.
 
     Attributes:
@@ -95,9 +95,9 @@ class Runs:
     axial: dict[tuple[str, str], CaptureRun]
     ends: dict[str, CaptureRun]
     general: CaptureRun
-    others: dict[str, Elsewhere]
+    others: dict[str, OtherLengths]
 
-    def named(self) -> dict[str, CaptureRun]:
+    def list_outcomes(self) -> dict[str, CaptureRun]:
         """Every outcome by a name, for the certificate."""
         found = {f"single.{name}": outcome for name, outcome in self.singles.items()}
         found |= {f"single.{name}.half": outcome for name, outcome in self.halves.items()}
@@ -111,41 +111,47 @@ class Runs:
         return {**found, "six.six_axes": self.general}
 
 
-def run_all(arm: Robot, tell: Callable[[float, str], None]) -> Runs:
+def run_all(arm: Robot, tell: Callable[[float, str], None]) -> Zhang2020Runs:
     """Everything but the design."""
     start, blow = State.at_rest(arm), [six_hit()]
     tell(0.05, "single hits")
-    singles = {name: cushion(arm, start, [single_hit(name)], duration=60.0, sample=0.05) for name in SINGLE}
-    halves = {name: cushion(arm, start, [single_hit(name, 0.5)], duration=60.0, sample=0.05) for name in BENDING}
+    singles = {name: simulate_capture(arm, start, [single_hit(name)], duration=60.0, sample=0.05) for name in SINGLE}
+    halves = {
+        name: simulate_capture(arm, start, [single_hit(name, 0.5)], duration=60.0, sample=0.05) for name in BENDING
+    }
     tell(0.2, "six-dimensional hit")
-    six = {"rigid": cushion(arm, start, blow, duration=60.0, modes=RIGID, sample=0.05)}
-    six |= {n: cushion(arm, start, blow, duration=60.0, damping=d, sample=0.05) for n, d in DAMPINGS.items()}
+    six = {"rigid": simulate_capture(arm, start, blow, duration=60.0, modes=RIGID, sample=0.05)}
+    six |= {n: simulate_capture(arm, start, blow, duration=60.0, damping=d, sample=0.05) for n, d in DAMPINGS.items()}
     times = {"damping1": 400.0, "damping5": 120.0}  # s
-    long = {n: cushion(arm, start, blow, duration=t, damping=DAMPINGS[n], sample=0.05) for n, t in times.items()}
+    long = {
+        n: simulate_capture(arm, start, blow, duration=t, damping=DAMPINGS[n], sample=0.05) for n, t in times.items()
+    }
     axial = {}
     for hit in AXIAL:
-        axial[hit, "rigid"] = cushion(arm, start, [single_hit(hit)], duration=1.0, modes=RIGID, sample=0.0025)
+        axial[hit, "rigid"] = simulate_capture(arm, start, [single_hit(hit)], duration=1.0, modes=RIGID, sample=0.0025)
         for name, damping in DAMPINGS.items():
-            axial[hit, name] = cushion(arm, start, [single_hit(hit)], duration=60.0, damping=damping, sample=0.005)
-    ends = {hit: cushion(arm, start, [single_hit(hit)], duration=900.0, sample=10.0) for hit in AXIAL}
+            axial[hit, name] = simulate_capture(
+                arm, start, [single_hit(hit)], duration=60.0, damping=damping, sample=0.005
+            )
+    ends = {hit: simulate_capture(arm, start, [single_hit(hit)], duration=900.0, sample=10.0) for hit in AXIAL}
     six_axes = catalogue.load("zhang2020_six_axis")
-    general = cushion(six_axes, State.at_rest(six_axes), blow, duration=60.0, damping=5.0, sample=0.02)
+    general = simulate_capture(six_axes, State.at_rest(six_axes), blow, duration=60.0, damping=5.0, sample=0.02)
     tell(0.4, "other lengths")
     others = {f"e0 = {e0:g} m, L = {length:g} m": _elsewhere(e0, length) for e0, length in OTHER_LENGTHS}
-    return Runs(singles, halves, six, long, axial, ends, general, others)
+    return Zhang2020Runs(singles, halves, six, long, axial, ends, general, others)
 
 
-def _elsewhere(offset: float, length: float) -> Elsewhere:
+def _elsewhere(offset: float, length: float) -> OtherLengths:
     arm = robot(offset, length)
     start, blow = State.at_rest(arm), [six_hit()]
-    return Elsewhere(
+    return OtherLengths(
         {
-            hit: cushion(arm, start, [single_hit(hit)], duration=20.0, sample=0.05)
+            hit: simulate_capture(arm, start, [single_hit(hit)], duration=20.0, sample=0.05)
             for hit in (*BENDING, "fz")
         },
-        cushion(arm, start, blow, duration=60.0, modes=RIGID, sample=0.05),
-        cushion(arm, start, blow, duration=120.0, damping=1.0, sample=0.05),
-        cushion(arm, start, blow, duration=120.0, damping=5.0, sample=0.05),
+        simulate_capture(arm, start, blow, duration=60.0, modes=RIGID, sample=0.05),
+        simulate_capture(arm, start, blow, duration=120.0, damping=1.0, sample=0.05),
+        simulate_capture(arm, start, blow, duration=120.0, damping=5.0, sample=0.05),
     )  # fmt: skip
 
 
@@ -159,7 +165,7 @@ def peak_loads(outcome: CaptureRun) -> Array:
     return np.asarray(np.abs(outcome.base_wrench).max(axis=0))
 
 
-def across(outcome: CaptureRun) -> float:
+def largest_lateral_force(outcome: CaptureRun) -> float:
     """Largest force on the base across the arm, N."""
     return float(np.linalg.norm(outcome.base_wrench[:, :2], axis=1).max())
 
@@ -177,14 +183,14 @@ def base_peak(outcome: CaptureRun) -> tuple[float, float]:
 
 def axial_modes(found: Modes) -> dict[tuple[str, int], tuple[float, float]]:
     """Slide and twist modes (rad/s) by name and number, and their closed forms."""
-    closed, both = closed_modes(), {}
-    for name, axis in (("z_line", "slide_z"), ("z_angle", "turn_z")):
-        for number, pair in enumerate(zip(found.of(axis), closed[name], strict=True), 1):
+    closed, both = closed_form_modes(), {}
+    for name, axis in (("z_line", "slide_z"), ("z_angle", "rotation_z")):
+        for number, pair in enumerate(zip(found.select_frequencies(axis), closed[name], strict=True), 1):
             both[name, number] = pair
     return both
 
 
-def finals(runs: Runs) -> dict[str, tuple[float, float]]:
+def final_velocities(runs: Zhang2020Runs) -> dict[str, tuple[float, float]]:
     """Velocity along (m/s) or rate about (rad/s) the arm at the end, and what momentum gives."""
     whole = {"fz": BASE_MASS + 2 * SEGMENT_MASS, "mz": BASE_IZ + 2 * SEGMENT_IZ}
     size = {"fz": PRINTED["force"] * PRINTED["pulse"], "mz": PRINTED["moment"] * PRINTED["pulse"]}
@@ -192,7 +198,7 @@ def finals(runs: Runs) -> dict[str, tuple[float, float]]:
     return {hit: (float(ends[hit][-1, 2]), size[hit] / whole[hit]) for hit in AXIAL}
 
 
-def rigid_shares(runs: Runs) -> dict[str, tuple[float, float]]:
+def rigid_shares(runs: Zhang2020Runs) -> dict[str, tuple[float, float]]:
     """Largest axial load that a rigid arm passes on to the base, and the base's share of the inertia times 50."""
     parts = {"fz": BASE_MASS / (BASE_MASS + 2 * SEGMENT_MASS), "mz": BASE_IZ / (BASE_IZ + 2 * SEGMENT_IZ)}
     loads = {hit: peak_loads(runs.axial[hit, "rigid"])[PLACES.index(hit)] for hit in AXIAL}
@@ -215,7 +221,7 @@ def load_bound(hit: str, damping: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Designed:
+class DesignRuns:
     """What the design found.
 
     Args:
@@ -226,7 +232,7 @@ class Designed:
         verified: largest relative difference of front members from adaptive runs.
     """
 
-    front: Front
+    front: DesignFront
     reference: dict[str, Array]
     sweep: dict[str, Array]
     switched: CaptureRun
@@ -239,9 +245,9 @@ class Designed:
         ]
 
 
-def study_design(arm: Robot, hit: Load, progress: Callable[[float], None] | None = None) -> Designed:
+def study_design(arm: Robot, hit: Load, progress: Callable[[float], None] | None = None) -> DesignRuns:
     """Front, references and sweeps for one hit."""
-    cases = [Case((hit,), name="six-dimensional")]
+    cases = [LoadCase((hit,), name="six-dimensional")]
     front = design(
         arm, cases, stiffness=STIFFNESS_RANGE, damping=DAMPING_RANGE, objectives=tuple(OBJECTIVES), runs=DESIGN_RUNS,
         settling=SETTLED, progress=progress,
@@ -253,13 +259,13 @@ def study_design(arm: Robot, hit: Load, progress: Callable[[float], None] | None
         evaluator = Evaluator(arm, cases, 200.0, 0.02, SETTLED, law)  # type: ignore[arg-type]
         sizes = np.concatenate([[1.0, 5.0], SWEEP])
         verdicts = evaluator(np.full((sizes.size, count), STIFFNESS), np.repeat(sizes[:, None], count, axis=1))
-        values = np.stack([verdicts.of(objective)[:, 0] for objective in OBJECTIVES], axis=1)
+        values = np.stack([verdicts.select_objective(objective)[:, 0] for objective in OBJECTIVES], axis=1)
         sweep[name] = values[2:]
         if law == "constant":
             reference |= {"damping1": values[0], "damping5": values[1]}
         else:
             reference[law] = values[1]
     start = State.at_rest(arm)
-    switched = cushion(arm, start, [hit], duration=60.0, damping=OnOff(5.0, 0.0), sample=0.05)
+    switched = simulate_capture(arm, start, [hit], duration=60.0, damping=OnOff(5.0, 0.0), sample=0.05)
     chosen = [front.knee(), *(front.best(name) for name in OBJECTIVES)]
-    return Designed(front, reference, sweep, switched, front.verify(chosen))
+    return DesignRuns(front, reference, sweep, switched, front.verify(chosen))

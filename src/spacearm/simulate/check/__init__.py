@@ -1,3 +1,3 @@
-"""Runs beside something else: the same run with the dynamics of MuJoCo, and the difference of two runs."""
+"""Comparisons of runs: the same run with the dynamics of MuJoCo, and the difference of two runs."""
 
 __all__: list[str] = []

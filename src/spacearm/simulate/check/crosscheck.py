@@ -1,18 +1,19 @@
 """Comparison of a run with MuJoCo's dynamics, integrated by SciPy.
 
 MuJoCo gives kinematics, mass matrix, bias and passive forces at each instant
-(:mod:`spacearm.simulate.check.mujoco_twin`); SciPy's DOP853 integrates them, since MuJoCo's own time steps are too
-coarse for a comparison to 1e-9. What is locked or follows a path has its acceleration prescribed: those rows leave the
-linear system that MuJoCo's mass matrix and bias make. Changes are made with MuJoCo's mass matrices, poses and
-Jacobians. Nothing of spacearm's mechanics, kernels or loops takes part. Gravity is MuJoCo's own.
+(:mod:`spacearm.simulate.check.mujoco_model`); SciPy's DOP853 integrates them, since MuJoCo's own time steps are too
+coarse for a comparison to 1e-9. Locked and driven degrees of freedom have prescribed accelerations: their rows are
+removed from the linear system of MuJoCo's mass matrix and bias. Changes use MuJoCo's mass matrices, poses and
+Jacobians. None of spacearm's mechanics, kernels or loops takes part. Gravity is MuJoCo's own, drag that of its frame
+velocities.
 
-MuJoCo only has a dry friction that creeps. But between two events every joint either rests or slips under a constant
-torque, and both can be told to MuJoCo exactly: with ``friction="replay"`` the recorded sequence of events is
-followed, stuck joints locked, slipping ones under their Coulomb torque. What is compared is then the whole motion;
-that the sequence is the right one, friction's own laws must show. What a sampled law commanded is replayed likewise.
+MuJoCo has only a regularised dry friction, which creeps. But between two events every joint either rests or slips under
+a constant torque, and both can be expressed exactly: with ``friction="replay"`` the recorded sequence of events is
+followed, stuck joints locked, slipping ones under their Coulomb torque. The comparison then covers the whole motion;
+that the sequence is correct is shown by the friction laws. Commands of a sampled law are replayed likewise.
 
 States are flat (13 + 2 n): position, quaternion, joints, velocity in base axes; SI units. Force elements other than
-gravity, and continuous laws, are not replayed: the result then says so and claims nothing.
+gravity and drag, and continuous laws, are not replayed: the result then says so and claims nothing.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, ModelError, SimulationError
 from spacearm.model import Robot
+from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.robot import BASE_DOFS
-from spacearm.simulate.check.mujoco_twin import MujocoTwin
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.commands import CommandLog
-from spacearm.simulate.fields import Gravity
-from spacearm.simulate.loads import Load, firing
-from spacearm.simulate.motion import Part, laws_of
+from spacearm.simulate.fields import Drag, Gravity
+from spacearm.simulate.loads import Load, thruster_load
+from spacearm.simulate.motion import SystemPart, laws_of
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.run.run import Run
 from spacearm.simulate.run.segment import Occurrence, Segment
@@ -44,27 +45,27 @@ from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
-#: Tolerance of the reference integration: well below the 1e-9 that a comparison should show.
+#: Tolerance of the reference integration: well below the 1e-9 of a comparison.
 RTOL, ATOL = 1e-12, 1e-13
-#: Progress is reported so often: about every tenth of a second.
+#: Interval of progress reports: about a tenth of a second.
 EVALUATIONS_PER_REPORT = 1000
-#: A number of the state beyond this comes from a step that was far too long.
+#: A number of the state beyond this comes from a step that was far too large.
 BEYOND = 1e9
-#: Events nearer to each other than this are replayed as one, s.
+#: Events closer together than this are replayed as one, s.
 SAME_EVENT = 1e-9
 
 
 @dataclass(frozen=True)
 class CrossCheck:
-    """How far two engines are apart.
+    """Differences between two engines.
 
     Args:
         differences: largest difference at any sample: ``position`` (m), ``attitude`` (rad), ``joints`` (rad or m),
             ``velocity`` (m/s, base axes), ``angular_velocity`` (rad/s), ``rates`` (rad/s or m/s).
-        relative: the same, each relative to the largest size of the quantity in the run, the position to its change;
-            sizes below 1e-3 (SI) count as 1e-3. An attitude stays an angle (rad).
-        reason: why MuJoCo cannot express the case; empty when it was run.
-        evaluations: of MuJoCo's dynamics.
+        relative: the same, each relative to the largest magnitude of the quantity in the run, the position to its
+            change; magnitudes below 1e-3 (SI) count as 1e-3. An attitude stays an angle (rad).
+        reason: why MuJoCo cannot express the case; empty if it was run.
+        evaluations: number of evaluations of MuJoCo's dynamics.
     """
 
     differences: dict[str, float] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class CrossCheck:
     evaluations: int = 0
 
     @property
-    def expressed(self) -> bool:
+    def was_run(self) -> bool:
         """Whether the case was run in MuJoCo."""
         return not self.reason
 
@@ -82,8 +83,8 @@ class CrossCheck:
         """Largest relative difference; NaN when the case was not run."""
         return max(self.relative.values(), default=float("nan"))
 
-    def worst(self, other: CrossCheck) -> CrossCheck:
-        """Of both, what is farther apart."""
+    def merge_worst(self, other: CrossCheck) -> CrossCheck:
+        """The larger differences of both."""
 
         def larger(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
             return {name: max(a.get(name, 0.0), b.get(name, 0.0)) for name in {**a, **b}}
@@ -109,28 +110,31 @@ def cross_check(
     friction: Literal["refuse", "replay", "ignore"] = "refuse",
     progress: Callable[[float, float], None] | None = None,
 ) -> CrossCheck:
-    """Runs the same in MuJoCo, changes included, and compares at the run's samples.
+    """Run the same phases in MuJoCo, changes included, and compare at the run's samples.
 
-    A phase that an event ended ends here at the same time. Where MuJoCo cannot express the case, the result says why.
+    A phase that an event ended ends at the same time. If MuJoCo cannot express the case, the result states why.
 
     Args:
-        world: in place of the run's own, to see what a wrong number would do.
-        friction: whether dry friction is such a case, is replayed (see the module's text), or left out.
-        progress: called now and then with the seconds that MuJoCo has come to and those of the whole run; for each
-            system anew.
+        world: replaces the run's own, to test the effect of a wrong parameter.
+        friction: whether dry friction is such a case, is replayed (see the module's text), or omitted.
+        progress: called occasionally with the simulated seconds and those of the whole run; starts again for each
+            system.
     """
     if not any(isinstance(step, Segment) for step in run.steps):
         raise InputError("the run was loaded or unpickled", place="cross-check", hint="run it again")
-    if run.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
-        return CrossCheck(reason=f"the run did not come to its end: {run.reason.text}")
+    if run.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT):
+        return CrossCheck(reason=f"the run did not finish: {run.reason.text}")
     acting = dict.fromkeys(each for step in run.steps if isinstance(step, Segment) for each in step.world.elements)
-    others = [element.name for element in acting if not isinstance(element, Gravity)]
+    others = [element.name for element in acting if not isinstance(element, Gravity | Drag)]
     if others:
-        return CrossCheck(reason=f"force elements act on the systems, which the reference has not: {', '.join(others)}")
+        return CrossCheck(
+            reason=f"force elements act on the systems, which the reference does not have: {', '.join(others)}"
+        )
     found = CrossCheck()
-    world, theirs = run.world if world is None else World.of(world), dict(run.start)
+    world, theirs = run.world if world is None else World.from_robots(world), dict(run.start)
     for step in run.steps:
         if not isinstance(step, Segment):
+            # MuJoCo's own state goes through the change by MuJoCo's terms: errors are not reset to our state.
             changed = step.change.apply(world, theirs, MujocoTerms())
             world, theirs = changed.world, dict(changed.states)
             continue
@@ -138,22 +142,26 @@ def cross_check(
             try:
                 robot = world.own_robot(part.name)
             except ModelError as error:
-                return CrossCheck(reason=f"the overrides make no robot: {error}")
+                return CrossCheck(reason=f"the overrides are not a valid robot: {error}")
             own = world.parameters[[*world.systems].index(part.name)]
             reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse")
             if reason:
                 return CrossCheck(reason=reason)
-            reference = _Reference(step, part, robot, own["damping"][:6], friction == "replay", _pull(step.world))
+            reference = _MujocoSimulation(
+                step, part, robot, own["damping"][:6], friction == "replay", _gravity(step.world)
+            )
             if progress is not None:
                 reference.report = lambda time: progress(time, run.end_time)
             start = theirs[part.name]
             samples, theirs[part.name] = reference.run(start)
-            ours = step.record.y[step.rows, part.at.whole]
-            found = found.worst(CrossCheck(*compare(robot.n, ours, samples, start.position), "", reference.evaluations))
+            ours = step.record.y[step.rows, part.layout.whole]
+            found = found.merge_worst(
+                CrossCheck(*compare_states(robot.n, ours, samples, start.position), "", reference.evaluations)
+            )
     return found
 
 
-def _pull(world: World) -> Array:
+def _gravity(world: World) -> Array:
     """Gravity, m/s2."""
     found = np.zeros(3)
     for element in world.elements:
@@ -161,17 +169,17 @@ def _pull(world: World) -> Array:
     return found
 
 
-def _obstacle(segment: Segment, part: Part, robot: Robot, base: Array, joints: bool) -> str:
-    """Why MuJoCo cannot express a segment; empty when it can.
+def _obstacle(segment: Segment, part: SystemPart, robot: Robot, base: Array, joints: bool) -> str:
+    """Why MuJoCo cannot express a segment; empty if it can.
 
-    ``base`` is the static friction of the base's own six, which no robot has but by overrides; ``joints`` whether that
-    of joints counts.
+    ``base`` is the static friction of the base's own six degrees of freedom, which only overrides can set; ``joints``:
+    whether that of joints counts.
     """
     own = [joint.name for joint in robot.joints if joints and joint.friction is not None]
     rubbing = [*(BASE_DOFS[i] for i in np.flatnonzero(base)), *own]
     for prepared in segment.prepared:
         if prepared.law is not None and prepared.law.law.period is None:
-            return f"{prepared.place}: a continuous law; only what a sampled law has commanded can be replayed"
+            return f"{prepared.place}: a continuous law; only commands of a sampled law can be replayed"
         held = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
         dry = [name for name in rubbing if name not in held]
         if prepared.phase.friction and dry:
@@ -185,34 +193,34 @@ def _obstacle(segment: Segment, part: Part, robot: Robot, base: Array, joints: b
 class MujocoTerms:
     """Terms of changes (:class:`~spacearm.simulate.changes.Terms`) by MuJoCo."""
 
-    def _at(self, robot: Robot, state: State) -> MujocoTwin:
-        twin = _twin(robot)
+    def _model_in_state(self, robot: Robot, state: State) -> MujocoModel:
+        twin = _mujoco_model(robot)
         twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
         return twin
 
     def mass_matrix(self, robot: Robot, state: State) -> Array:
-        return self._at(robot, state).mass_matrix()
+        return self._model_in_state(robot, state).mass_matrix()
 
     def frame_pose(self, robot: Robot, state: State, frame: str) -> tuple[Array, Array]:
-        pose = self._at(robot, state).frame_pose(frame)
+        pose = self._model_in_state(robot, state).frame_pose(frame)
         return pose.translation, pose.rotation
 
     def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
-        return self._at(robot, state).frame_jacobian(frame)
+        return self._model_in_state(robot, state).frame_jacobian(frame)
 
 
 @lru_cache(maxsize=8)
-def _twin(robot: Robot) -> MujocoTwin:
-    return MujocoTwin(robot)
+def _mujoco_model(robot: Robot) -> MujocoModel:
+    return MujocoModel(robot)
 
 
-def compare(
+def compare_states(
     n: int, ours: Array, theirs: Array, origin: npt.ArrayLike = (0.0, 0.0, 0.0)
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Largest differences of flat states (samples, 13 + 2 n), absolute and relative.
 
-    ``origin`` is the point that the base's way is counted from: a large distance from the world's origin hides nothing,
-    but for the rounding that it brings.
+    ``origin`` is the reference point of the base's displacement: a large distance from the world's origin hides nothing
+    except its rounding.
     """
     parts = {
         "position": slice(0, 3),
@@ -227,6 +235,7 @@ def compare(
             gap = float(np.abs(ours[:, part] - theirs[:, part]).max())
             size = float(np.abs(theirs[:, part]).max())
             if name == "position":
+                # A position far from the origin is known to its rounding only: 1e-9 of the distance.
                 size = max(float(np.abs(theirs[:, part] - np.asarray(origin)).max()), 1e-9 * size)
             differences[name], relative[name] = gap, gap / max(size, 1e-3)
     # The angle between two attitudes from the vector part of the quaternion between them; its sign does not matter.
@@ -238,7 +247,9 @@ def compare(
 
 @dataclass(frozen=True)
 class _Friction:
-    """From a time on (s since the phase's start): which degrees of freedom stick, and what drags those that slip."""
+    """Dry friction from a time on (s since the phase's start): sticking degrees of freedom, and friction forces of
+    slipping ones.
+    """
 
     time: float
     stuck: frozenset[int]
@@ -246,19 +257,20 @@ class _Friction:
 
 
 class _Drive:
-    """What is prescribed and applied to one system in one phase, as signals."""
+    """Prescribed motion and applied forces of one system in one phase, as signals."""
 
     def __init__(self, world: World, system: str, robot: Robot, phase: Phase, logs: Sequence[CommandLog] = ()) -> None:
-        def named(given: Mapping[str, Any]) -> dict[int, Signal]:
+        def signals_by_dof(given: Mapping[str, Any]) -> dict[int, Signal]:
             found = {world.dof(name): as_signal(value, name) for name, value in given.items()}
             return {robot.dof_index(own): signal for (owner, own), signal in found.items() if owner == system}
 
-        self.paths = named(phase.driven)
+        self.paths = signals_by_dof(phase.driven)
         self.rates = {dof: path.derivative() for dof, path in self.paths.items()}
-        self.accelerations = named(phase.accelerations)
+        self.accelerations = signals_by_dof(phase.accelerations)
         self.accelerations |= {dof: rate.derivative() for dof, rate in self.rates.items()}
-        self.accelerations |= named(dict.fromkeys((*phase.locked, *world.locked), 0.0))
-        self.forces = named(phase.forces)
+        # Last: a lock overrides every other prescription.
+        self.accelerations |= signals_by_dof(dict.fromkeys((*phase.locked, *world.locked), 0.0))
+        self.forces = signals_by_dof(phase.forces)
         self.loads: list[Load] = []
         for load in phase.loads:
             owner, own = world.frame(load.frame)
@@ -269,11 +281,11 @@ class _Drive:
         self.friction = [_Friction(0.0, frozenset(), {})]
 
     def _command(self, log: CommandLog, robot: Robot) -> None:
-        """What a sampled law commanded, tick by tick, as signals."""
-        given = () if log.law is None else log.law.driven(robot)
+        """Commands of a sampled law, tick by tick, as signals."""
+        given = () if log.law is None else log.law.acceleration_dofs(robot)
         for name in log.names:
             if name not in robot.dof_names:
-                self.loads.append(firing(robot, name, log.signal(name)))
+                self.loads.append(thruster_load(robot, name, log.signal(name)))
                 continue
             where = self.accelerations if name in given else self.forces
             dof, signal = robot.dof_index(name), log.signal(name)
@@ -287,19 +299,28 @@ class _Drive:
         return np.concatenate([[0.0], inner[(inner > 0.0) & (inner < duration)], [duration]])
 
 
-class _Reference:
-    """Runs a system through a segment with MuJoCo's terms."""
+class _MujocoSimulation:
+    """Simulates a system through a segment with MuJoCo's terms."""
 
     def __init__(
-        self, segment: Segment, part: Part, robot: Robot, base_damping: Array, replay: bool, gravity: npt.ArrayLike
+        self,
+        segment: Segment,
+        part: SystemPart,
+        robot: Robot,
+        base_damping: Array,
+        replay: bool,
+        gravity: npt.ArrayLike,
     ) -> None:
         self.segment, self.part, self.robot, self.replay = segment, part, robot, replay
         self.base_damping = base_damping
-        self.twin = _twin(robot)
+        self.twin = _mujoco_model(robot)
         self.twin.model.opt.gravity[:] = gravity
         self.evaluations = 0
         self.report: Callable[[float], None] = lambda time: None
-        self.begin = 0.0  # of the phase at hand, s
+        world = segment.world
+        acting = [(world.frame(each.frame), each) for each in world.elements if isinstance(each, Drag)]
+        self.drags = [(own, each) for (system, own), each in acting if system == part.name]
+        self.begin = 0.0  # of the current phase, s
         self.slipping: dict[int, int] = {}  # direction of slip of each joint with dry friction; 0: stuck
 
     def run(self, start: State) -> tuple[Array, State]:
@@ -307,6 +328,7 @@ class _Reference:
         from scipy.integrate import solve_ivp
 
         segment = self.segment
+        # The sample at the end may lie behind it by rounding.
         times = np.minimum(segment.record.times[segment.rows], segment.end_time)
         ends = [*segment.starts[1:], segment.end_time]
         y = start.vector.copy()
@@ -322,9 +344,9 @@ class _Reference:
             rows = np.flatnonzero((times >= begin) & (times <= end))
             local = np.clip(times[rows] - begin, 0.0, end - begin)
             for low, high in pairwise(drive.breaks(end - begin)):
-                # Integrated piece by piece between the breaks of all signals: a Runge-Kutta step over a break would
-                # lose its order.
-                pieces = _Pieces(drive, 0.5 * (low + high), self.robot.dofs)
+                # Integrated interval by interval between the breaks of all signals: a Runge-Kutta step across a break
+                # would lose its order.
+                pieces = _DriveInterval(drive, 0.5 * (low + high), self.robot.dofs)
                 inside = (local >= low) & (local <= high)
                 self._place(pieces, low, y)
                 result = solve_ivp(
@@ -334,11 +356,11 @@ class _Reference:
                     method="DOP853",
                     rtol=RTOL,
                     atol=ATOL,
-                    # The end is always asked for; unique, because solve_ivp wants increasing times.
+                    # The end is always included; unique, because solve_ivp requires increasing times.
                     t_eval=np.unique(np.concatenate([local[inside], [high]])),
                 )
                 if not result.success:
-                    raise SimulationError(f"MuJoCo's side of the cross-check stopped: {result.message}")
+                    raise SimulationError(f"MuJoCo's part of the cross-check stopped: {result.message}")
                 for row, t in zip(rows[inside], local[inside], strict=True):
                     samples[row] = result.y[:, np.searchsorted(result.t, t)]
                     self._place(pieces, float(t), samples[row])
@@ -347,46 +369,47 @@ class _Reference:
         return samples, State.from_vector(y)
 
     def _replay(self, drive: _Drive, number: int, begin: float, y: Array) -> None:
-        """The recorded stick-slip of a phase into its drive."""
+        """Add the recorded stick-slip of a phase to its drive."""
         at = Layout(self.robot.n)
         coulomb = {
             6 + i: joint.friction.coulomb
             for i, joint in enumerate(self.robot.joints)
             if joint.friction is not None and 6 + i not in drive.accelerations
         }
-        # Whether a joint rests can only be told from where the run itself has put it to exactly zero.
-        rates = (self.segment.start[self.part.at.whole] if begin == self.segment.time else y)[at.velocity]
+        # Whether a joint rests is known only where the run itself has set it to exactly zero.
+        rates = (self.segment.start[self.part.layout.whole] if begin == self.segment.time else y)[at.velocity]
+        # Carried over from the phase before; at first by the sign of the rate, zero being stuck.
         status = {dof: self.slipping.get(dof, int(np.sign(rates[dof]))) for dof in coulomb}
         names = {self.segment.model.dof_names[self.part.dofs.start + dof]: dof for dof in coulomb}
 
-        def after(time: float) -> _Friction:
+        def friction_from(time: float) -> _Friction:
             stuck = frozenset(dof for dof, way in status.items() if way == 0)
             return _Friction(time, stuck, {dof: -way * coulomb[dof] for dof, way in status.items() if way})
 
-        history = [after(0.0)]
-        for event in _of_friction(self.segment.occurrences(), number):
+        history = [friction_from(0.0)]
+        for event in _friction_events(self.segment.occurrences(), number):
             if event.name not in names:
                 continue
             status[names[event.name]] = 0 if event.kind == "stick" else int(event.value)
             if event.time - begin - history[-1].time > SAME_EVENT:
-                history.append(after(event.time - begin))
+                history.append(friction_from(event.time - begin))
             else:
-                history[-1] = after(history[-1].time)
+                history[-1] = friction_from(history[-1].time)
         drive.friction, self.slipping = history, status
 
-    def _place(self, pieces: _Pieces, t: float, y: Array) -> None:
-        """Puts driven joints on their paths and the quaternion on the unit sphere."""
+    def _place(self, pieces: _DriveInterval, t: float, y: Array) -> None:
+        """Set driven joints to their paths and normalise the quaternion."""
         n = self.robot.n
         y[QUATERNION] /= np.linalg.norm(y[QUATERNION])
         for dof, (position, rate) in pieces.paths(t).items():
             y[Layout(n).joint(dof - 6)], y[Layout(n).speed(dof)] = position, rate
 
-    def _rate(self, pieces: _Pieces, t: float, y: Array) -> Array:
+    def _rate(self, pieces: _DriveInterval, t: float, y: Array) -> Array:
         self.evaluations += 1
         if self.evaluations % EVALUATIONS_PER_REPORT == 0:
             self.report(self.begin + t)
         if not np.all(np.abs(y) < BEYOND):
-            return np.full(y.size, np.nan)  # a step that is too long; the integrator takes a shorter one
+            return np.full(y.size, np.nan)  # a step that is too large; the integrator takes a smaller one
         n, twin, drive = self.robot.n, self.twin, pieces.drive
         y = y.copy()
         self._place(pieces, t, y)
@@ -402,11 +425,14 @@ class _Reference:
                 force += twin.generalized_force(load.frame, (wrench.reshape(2, 3) @ rotation.T).ravel())
             else:
                 force += twin.generalized_force(load.frame, wrench)
+        for frame, drag in self.drags:
+            twist = twin.frame_jacobian(frame) @ velocity
+            force -= twin.generalized_force(frame, np.repeat([drag.linear, drag.angular], 3) * twist)
         acceleration = np.zeros(6 + n)
         for dof, value in pieces.accelerations(t).items():
             acceleration[dof] = value
         mass, free, driven = twin.mass_matrix(), pieces.free, pieces.driven
-        # H_ff a_f = (tau - c)_f - H_fd a_d: rows of driven degrees of freedom leave the system.
+        # H_ff a_f = (tau - c)_f - H_fd a_d: rows of driven degrees of freedom are removed from the system.
         rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
         acceleration[free] = np.linalg.solve(mass[np.ix_(free, free)], rest)
         w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
@@ -421,8 +447,8 @@ class _Reference:
         )
 
 
-class _Pieces:
-    """The signals of a drive on one smooth stretch: each by the polynomial that holds in its middle."""
+class _DriveInterval:
+    """The signals of a drive on one smooth interval: each by the polynomial that applies at its middle."""
 
     def __init__(self, drive: _Drive, middle: float, dofs: int) -> None:
         self.drive = drive
@@ -431,31 +457,31 @@ class _Pieces:
         self.driven = np.array(sorted({*drive.accelerations, *self.friction.stuck}), dtype=int)
         self.free = np.setdiff1d(np.arange(dofs), self.driven)
 
-    # The polynomial is chosen by the middle of the piece, never by t: at a break both neighbours would claim t, and the
-    # last stage of a step must see the one it began with.
+    # The polynomial is chosen by the middle of the interval, never by t: at a break both neighbours contain t, and the
+    # last stage of a step must use the one it began with.
     def _value(self, signal: Signal, t: float) -> float:
         piece = int(np.clip(np.searchsorted(signal.breaks, self._middle, side="right") - 1, 0, signal.breaks.size - 2))
         return float(np.polynomial.polynomial.polyval(t - signal.breaks[piece], signal.coefficients[:, piece]))
 
-    def _all(self, signals: dict[int, Signal], t: float) -> dict[int, float]:
+    def _values(self, signals: dict[int, Signal], t: float) -> dict[int, float]:
         return {dof: self._value(signal, t) for dof, signal in signals.items()}
 
     def forces(self, t: float) -> dict[int, float]:
-        found = self._all(self.drive.forces, t)
+        found = self._values(self.drive.forces, t)
         for dof, drag in self.friction.drag.items():
             found[dof] = found.get(dof, 0.0) + drag
         return found
 
     def accelerations(self, t: float) -> dict[int, float]:
-        return self._all(self.drive.accelerations, t)
+        return self._values(self.drive.accelerations, t)
 
     def paths(self, t: float) -> dict[int, tuple[float, float]]:
-        rates = self._all(self.drive.rates, t)
-        return {dof: (value, rates[dof]) for dof, value in self._all(self.drive.paths, t).items()}
+        rates = self._values(self.drive.rates, t)
+        return {dof: (value, rates[dof]) for dof, value in self._values(self.drive.paths, t).items()}
 
     def wrenches(self, t: float) -> list[Array]:
         return [np.array([self._value(entry, t) for entry in load.wrench]) for load in self.drive.loads]
 
 
-def _of_friction(events: Iterable[Occurrence], phase: int) -> list[Occurrence]:
+def _friction_events(events: Iterable[Occurrence], phase: int) -> list[Occurrence]:
     return [event for event in events if event.phase == phase and event.kind in ("stick", "slip", "reverse")]

@@ -1,4 +1,4 @@
-"""Two runs, or two results, beside each other: where they differ most."""
+"""Comparison of two runs or two results: largest differences."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from spacearm.errors import InputError
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Result
 from spacearm.simulate.run.run import Run, Track
+from spacearm.text_format import format_unit, format_value, html_table, humanise_name
 from spacearm.typing import Array
-from spacearm.words import html_table, in_words, show, unit
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One quantity: of runs, where they are furthest apart.
+class QuantityDifference:
+    """One quantity; for runs, at the time of its largest difference.
 
     Args:
         quantity: its name.
         unit: of the difference.
-        difference: its size; NaN where the two cannot be subtracted and are not the same.
+        difference: its magnitude; NaN if the two cannot be subtracted and are not equal.
         time: s, of runs.
         first, second: the values of results.
     """
@@ -38,16 +38,16 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What :func:`compare` found, largest relative to nothing: each quantity in its own unit."""
+class RunComparison:
+    """Result of :func:`compare`, each quantity in its own unit."""
 
     kind: str
-    entries: tuple[Difference, ...]
+    entries: tuple[QuantityDifference, ...]
 
-    def __iter__(self) -> Iterator[Difference]:
+    def __iter__(self) -> Iterator[QuantityDifference]:
         return iter(self.entries)
 
-    def __getitem__(self, quantity: str) -> Difference:
+    def __getitem__(self, quantity: str) -> QuantityDifference:
         for entry in self.entries:
             if entry.quantity == quantity:
                 return entry
@@ -56,13 +56,15 @@ class Comparison:
     def _rows(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         if self.kind == "runs":
             head: tuple[str, ...] = ("quantity", "largest difference", "unit", "at [s]")
-            return head, [(in_words(e.quantity), e.difference, unit(e.unit), e.time) for e in self.entries]
+            return head, [(humanise_name(e.quantity), e.difference, format_unit(e.unit), e.time) for e in self.entries]
         head = ("quantity", "first", "second", "difference", "unit")
-        return head, [(in_words(e.quantity), e.first, e.second, e.difference, unit(e.unit)) for e in self.entries]
+        return head, [
+            (humanise_name(e.quantity), e.first, e.second, e.difference, format_unit(e.unit)) for e in self.entries
+        ]
 
     def __str__(self) -> str:
         head, rows = self._rows()
-        cells = [head, *([show(cell) for cell in row] for row in rows)]
+        cells = [head, *([format_value(cell) for cell in row] for row in rows)]
         wide = [max(len(row[k]) for row in cells) for k in range(len(head))]
         return "\n".join("  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)) for row in cells)
 
@@ -70,46 +72,47 @@ class Comparison:
         return html_table(*self._rows())
 
 
-def compare(first: Run | Result, second: Run | Result) -> Comparison:
-    """Where two runs of the same systems, or two results with common rows, differ most.
+def compare(first: Run | Result, second: Run | Result) -> RunComparison:
+    """Largest differences between two runs of the same systems, or two results with common rows.
 
-    Runs are compared at the samples of the first, for as long as both go on; the second is interpolated linearly.
+    Runs are compared at the samples of the first, while both last; the second is interpolated linearly.
     """
     if isinstance(first, Run) and isinstance(second, Run):
-        return Comparison("runs", tuple(_runs(first, second)))
+        return RunComparison("runs", tuple(_runs(first, second)))
     if isinstance(first, Result) and isinstance(second, Result):
-        return Comparison("results", tuple(_results(first, second)))
+        return RunComparison("results", tuple(_results(first, second)))
     raise InputError("expected two runs or two results", place="compare")
 
 
-def _results(first: Result, second: Result) -> Iterator[Difference]:
+def _results(first: Result, second: Result) -> Iterator[QuantityDifference]:
     other = {row.quantity: row for row in second.rows}
     for row in first.rows:
         if row.quantity not in other:
             continue
         a, b = row.value, other[row.quantity].value
         numbers = isinstance(a, Real) and isinstance(b, Real)
-        size = float(b) - float(a) if numbers else 0.0 if show(a) == show(b) else np.nan
-        yield Difference(row.quantity, row.unit, float(size), None, a, b)
+        size = float(b) - float(a) if numbers else 0.0 if format_value(a) == format_value(b) else np.nan
+        yield QuantityDifference(row.quantity, row.unit, float(size), None, a, b)
 
 
-def _runs(first: Run, second: Run) -> Iterator[Difference]:
+def _runs(first: Run, second: Run) -> Iterator[QuantityDifference]:
     names = list(dict.fromkeys(track.name for track in first.tracks))
     for name in names:
-        a, b = first.of(name), second.of(name)
+        a, b = first.last_track(name), second.last_track(name)
         if a.robot.joint_names != b.robot.joint_names:
-            raise InputError(f"the joints of {name!r} are others", place="compare", hint="expected the same system")
+            raise InputError(f"the joints of {name!r} differ", place="compare", hint="expected the same system")
+        # No extrapolation: only the interval that both runs cover.
         inside = (a.times >= b.times[0]) & (a.times <= b.times[-1])
         if not inside.any():
-            raise InputError("the runs have no time in common", place="compare")
+            raise InputError("the runs do not overlap in time", place="compare")
         for quantity, sort, values in _tracks(a, b, inside):
             worst = int(np.argmax(values))
             label = quantity if len(names) == 1 else f"{name}.{quantity}"
-            yield Difference(label, sort, float(values[worst]), float(a.times[inside][worst]))
+            yield QuantityDifference(label, sort, float(values[worst]), float(a.times[inside][worst]))
 
 
 def _tracks(a: Track, b: Track, inside: Array) -> Iterator[tuple[str, str, Array]]:
-    """Quantity, unit, and size of the difference at each common sample."""
+    """Quantity, unit, and magnitude of the difference at each common sample."""
     times = a.times[inside]
 
     def pair(name: str) -> tuple[Array, Array]:

@@ -1,3 +1,3 @@
-"""Many runs: the same phases from many starts, roll-outs in vector lanes and on a GPU."""
+"""Ensembles: the same phases from many starts, vectorised roll-outs and roll-outs on a GPU."""
 
 __all__: list[str] = []

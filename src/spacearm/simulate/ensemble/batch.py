@@ -1,4 +1,4 @@
-"""Many event-driven runs over threads: the same phases from many starts, with other parameters for each."""
+"""Many event-driven runs over threads: the same phases from many starts, with different parameters for each."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, known, numbers
+from spacearm.checks import array, check_name, numbers
 from spacearm.engine import NonFiniteWarning
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
-from spacearm.errors import at as located
+from spacearm.errors import error_context as located
 from spacearm.model import Robot
-from spacearm.simulate.checks import flat_states, is_robot
+from spacearm.simulate.checks import check_robot, flat_states
 from spacearm.simulate.ensemble.rollout import split_overrides
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.run.chain import MAX_STEPS, Chain, Item, Phases, Settings, as_items, first_phase
+from spacearm.simulate.run.chain import MAX_STEPS, ChainSettings, Item, PhaseChain, Phases, as_items, first_phase
 from spacearm.simulate.run.ledger import energy_residual
 from spacearm.simulate.run.prepare import check_limits
 from spacearm.simulate.run.run import RunWarning
 from spacearm.simulate.run.segment import Occurrence
-from spacearm.simulate.threads import spread
+from spacearm.simulate.threads import run_chunks
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
@@ -48,8 +48,8 @@ class BatchRun:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @classmethod
-    def room(cls, times: Array, count: int, world: World) -> BatchRun:
-        """For so many samples of a world."""
+    def allocate(cls, times: Array, count: int, world: World) -> BatchRun:
+        """Arrays for this many samples of a world."""
         whole = [np.zeros(count, dtype=np.int64) for _ in range(3)]
         found = cls(times, np.zeros(count), whole[0], ((),) * count, whole[1], whole[2], np.full(count, np.nan))
         for name, at in world.layouts.items():
@@ -57,19 +57,21 @@ class BatchRun:
         return found
 
     def _states(self, system: str, size: int) -> tuple[Array, Array]:
-        """Room for the states of a system at the sample times, and at the end."""
+        """Arrays for the states of a system at the sample times, and at the end."""
         with self._lock:
             if (system, size) not in self._kept:
+                # A system may get another robot by a change: arrays are kept by name and size, made on demand by any
+                # thread.
                 shape = (self.end_time.size, self.times.size, size)
                 self._kept[system, size] = np.full(shape, np.nan), np.full((shape[0], size), np.nan)
             return self._kept[system, size]
 
-    def of(self, system: str) -> tuple[Array, Array]:
-        """States of a system at the sample times (B, T, nx) and at the end (B, nx); NaN where there are none.
+    def system_states(self, system: str) -> tuple[Array, Array]:
+        """States of a system at the sample times (B, T, nx) and at the end (B, nx); NaN if there are none.
 
-        Where a change has altered its robot, as it was last.
+        If a change has altered its robot, those of the last robot.
         """
-        known(system, self.systems, "system", place="batch")
+        check_name(system, self.systems, "system", place="batch")
         return [kept for (name, _), kept in self._kept.items() if name == system][-1]
 
     @property
@@ -79,38 +81,40 @@ class BatchRun:
     @property
     def states(self) -> Array:
         """(B, T, nx) of one system; NaN after the end of a run."""
-        return self._only[0]
+        return self._single_system[0]
 
     @property
     def end(self) -> Array:
         """(B, nx) of one system."""
-        return self._only[1]
+        return self._single_system[1]
 
     @property
-    def _only(self) -> tuple[Array, Array]:
+    def _single_system(self) -> tuple[Array, Array]:
         if len(self._kept) != 1:
             raise InputError("several systems took part", place="batch", hint=f"of(system): {', '.join(self.systems)}")
         (found,) = self._kept.values()
         return found
 
-    def keep(self, i: int, chain: Chain) -> None:
-        """What a run leaves behind of sample ``i``."""
+    def store_sample(self, i: int, chain: PhaseChain) -> None:
+        """Store the results of sample ``i``."""
         rows = 0
         for segment in chain.segments:
             count, finite = int(segment.record.counts[0]), bool(np.all(np.isfinite(segment.work.y)))
             for part, own in zip(segment.model.parts, segment.parameters, strict=True):
-                states, _ = self._states(part.name, part.at.size)
-                states[i, rows : rows + count] = segment.record.y[:count, part.at.whole]
+                states, _ = self._states(part.name, part.layout.size)
+                states[i, rows : rows + count] = segment.record.y[:count, part.layout.whole]
                 if segment.model.ledger and finite:
                     first = np.zeros(segment.model.code.ny)
                     first[: segment.model.nx] = segment.start
                     both = np.stack([first, segment.work.y])[:, part.y]
                     error = energy_residual(part.motion, own, both)
+                    # The worst over segments; fmax replaces the initial NaN.
                     self.energy_residual[i] = np.fmax(self.energy_residual[i], error)
             rows += count
         for name, at in chain.world.layouts.items():
             states, end = self._states(name, at.size)
             end[i] = chain.vector[at.whole]
+            # A sample at the very end of a run is the end state: the solver stops there before it is recorded.
             if rows < self.times.size and abs(self.times[rows] - chain.time) <= 1e-9:
                 states[i, rows] = end[i]
         self.end_time[i], self.reason[i] = chain.time, chain.reason
@@ -119,13 +123,13 @@ class BatchRun:
 
     @property
     def sound(self) -> npt.NDArray[np.bool_]:
-        """Which runs came to their end."""
-        return np.isin(self.reason, (Reason.FINISHED, Reason.TERMINAL_EVENT))
+        """Mask (B,) of the runs that finished."""
+        return np.isin(self.reason, (EndReason.FINISHED, EndReason.TERMINAL_EVENT))
 
     @property
     def failures(self) -> dict[int, str]:
-        """Index and reason of every run that did not."""
-        return {int(i): Reason(int(self.reason[i])).text for i in np.flatnonzero(~self.sound)}
+        """Index and reason of every run that did not finish."""
+        return {int(i): EndReason(int(self.reason[i])).text for i in np.flatnonzero(~self.sound)}
 
 
 def simulate_batch(
@@ -142,12 +146,12 @@ def simulate_batch(
     max_steps: int = MAX_STEPS,
     max_events: int = 1000,
 ) -> BatchRun:
-    """Run many samples; each is what :func:`simulate` gives alone, for any number of threads.
+    """Simulate many samples; each equals the result of :func:`simulate` alone, for any number of threads.
 
     Args:
         robot: one robot, or a world, whose overrides are then the same for all samples.
-        starts: flat states (B, 13 + 2 n), of several systems one behind the other. One that is not finite ends at once,
-            with its reason, and touches no other.
+        starts: flat states (B, 13 + 2 n), of several systems in sequence. A start that is not finite ends at once, with
+            its reason, and does not affect the others.
         phases: as for :func:`simulate`, the same for all samples, or a function that gives those of sample ``i``.
         sample: times (s) at which states are kept.
         overrides: parameters for all samples, or with a first axis of length B for each.
@@ -155,30 +159,30 @@ def simulate_batch(
         progress: called with (done, total) from the calling thread. Ctrl-C stops all threads soon.
     """
     if not isinstance(robot, World):
-        is_robot(robot, "batch")
-    given = World.of(robot)
+        check_robot(robot, "batch")
+    given = World.from_robots(robot)
     states = _starts(given, starts)
     count = len(states)
     items = [as_items(phases(i)) for i in range(count)] if callable(phases) else [as_items(phases)]
     common, each = split_overrides(robot, overrides, count) if isinstance(robot, Robot) else ({}, {})
     _check_starts(given, states, [first_phase(chosen) for chosen in items])
-    shared = World.of(robot, common if isinstance(robot, Robot) else overrides)
+    shared = World.from_robots(robot, common if isinstance(robot, Robot) else overrides)
     times = numbers(sample, "sample times of the batch")
     if times.ndim != 1 or np.any(np.diff(times) < 0) or np.any(times < 0) or not np.all(np.isfinite(times)):
-        raise InputError("sample times must be finite, from zero on, and rise", place="batch")
-    settings = Settings(as_method(method), times, ledger, max_steps, max_events, full=False)
+        raise InputError("sample times must be finite, non-negative, and increasing", place="batch")
+    settings = ChainSettings(as_method(method), times, ledger, max_steps, max_events, full=False)
     ensure_loops()
-    found = BatchRun.room(times, count, given)
+    found = BatchRun.allocate(times, count, given)
     events: list[tuple[Occurrence, ...]] = [()] * count
     stop = np.zeros(1, dtype=np.uint8)
 
-    def chain(i: int) -> Chain:
+    def chain(i: int) -> PhaseChain:
         # A world of its own only where parameters differ; all share prepared phases and programs (settings).
-        own = World.of(robot, {**common, **{name: rows[i] for name, rows in each.items()}}) if each else shared
-        return Chain(own, states[i], items[i if len(items) > 1 else 0], settings, i)
+        own = World.from_robots(robot, {**common, **{name: rows[i] for name, rows in each.items()}}) if each else shared
+        return PhaseChain(own, states[i], items[i if len(items) > 1 else 0], settings, i)
 
     if count and len(items) == 1:
-        chain(0)  # what is wrong with the phases is reported before anything runs
+        chain(0)  # errors in the phases are reported before anything runs
 
     def chunk(first: int) -> int:
         last = min(first + CHUNK, count)
@@ -191,11 +195,11 @@ def simulate_batch(
                 error.place = f"sample {i}: {error.place}"
                 raise
             events[i] = done.occurrences()
-            found.keep(i, done)
+            found.store_sample(i, done)
         return last - first
 
-    spread(chunk, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
-    bad = np.flatnonzero(found.reason == Reason.NOT_FINITE)
+    run_chunks(chunk, range(0, count, CHUNK), count, threads=threads, stop=stop, progress=progress)
+    bad = np.flatnonzero(found.reason == EndReason.NOT_FINITE)
     if bad.size:
         warnings.warn(
             f"simulate_batch: {bad.size} of {count} samples ended in numbers that are not finite, the first at index "
@@ -219,10 +223,11 @@ def _starts(world: World, starts: npt.ArrayLike) -> Array:
 
 
 def _check_starts(world: World, states: Array, firsts: Sequence[Phase | None]) -> None:
-    """Joint limits at every start: an error where they stop the run, one warning where they are reported."""
+    """Check joint limits at every start: an error if they stop the run, one warning if they are reported."""
     told = []
     for name, robot in world.systems.items():
         joints = states[:, world.layouts[name].joints]
+        # Vectorised test first: the message is made only for starts that are outside.
         for i in np.flatnonzero(((joints < robot.lower_limits) | (joints > robot.upper_limits)).any(axis=1)):
             phase = firsts[int(i) if len(firsts) > 1 else 0]
             with located(f"sample {i}"):

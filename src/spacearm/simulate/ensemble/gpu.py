@@ -1,4 +1,4 @@
-"""Roll-outs on a GPU: arrays there and back."""
+"""Roll-outs on a GPU: transfer of arrays and launch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.cuda import Course, Shape, roll_on_gpu
-from spacearm.engine.device import cupy, is_device_array, on_device
+from spacearm.engine.cuda import GpuSchedule, RolloutVariant, roll_on_gpu
+from spacearm.engine.device import cupy, is_device_array, to_cupy
 from spacearm.engine.fixed_step import FixedStep
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -24,30 +24,31 @@ Ready = Callable[..., tuple[FixedStep, dict[str, Array], dict[str, Array]]]
 def rollout_gpu(
     robot: Robot,
     starts: Any,
-    course: Course,
+    course: GpuSchedule,
     every: int,
     forces: Any,
     overrides: Mapping[str, npt.ArrayLike] | None,
     ready: Ready,
-    shape: Shape,
+    shape: RolloutVariant,
 ) -> tuple[Array, Any]:
     """States as :func:`spacearm.simulate.rollout` has them with ``device="gpu"``, and what an observer keeps."""
-    from spacearm.simulate.ensemble.rollout import shaped_forces, tell_bad
+    from spacearm.simulate.ensemble.rollout import shape_forces, warn_of_bad_samples
 
     cp = cupy()
     there = is_device_array(starts)
-    given = on_device(cp, starts) if there else starts
+    given = to_cupy(cp, starts) if there else starts
     single = given.ndim == 1 if there else np.ndim(starts) == 1
     states = _rows(cp, given, Layout(robot.n).size) if there else flat_states(starts, robot, "rollout")
     # Overrides are few numbers; those on the device are checked here like any others.
     here = {name: cp.asnumpy(v) if is_device_array(v) else v for name, v in (overrides or {}).items()}
     loop, common, each = ready(here, len(states))
-    pushes = shaped_forces(forces, len(states), int(np.sum(course.counts)), robot.dofs)
+    pushes = shape_forces(forces, len(states), int(np.sum(course.counts)), robot.dofs)
     found = roll_on_gpu(loop, shape, {"state": states} | each, common, course, every, force=pushes, there=there)
+    # Counted on the device: results need not be copied to be checked.
     if found.bad:
         last = found.rows[:, -1]
         xp = cp if there else np
-        tell_bad(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states), depth=5)
+        warn_of_bad_samples(xp.flatnonzero(~xp.isfinite(last).all(axis=1)), len(states), depth=5)
     return (found.rows[0], found.ends[0]) if single else (found.rows, found.ends)
 
 

@@ -1,4 +1,4 @@
-"""Observers of roll-outs: least and largest values of numbers of the motion, seen at every step."""
+"""Observers of roll-outs: smallest and largest values of quantities of the motion, over all steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from spacearm.engine.fixed_step import Room, Update
+from spacearm.engine.fixed_step import StepSymbols, Update
 from spacearm.errors import InputError
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
@@ -17,21 +17,21 @@ from spacearm.model import Robot
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
-#: Names and expressions of what is watched, from the pieces that laws are written in.
+#: Names and expressions of the observed quantities, over a plant as for laws.
 Observe = Callable[[Plant], Mapping[str, SX]]
-#: What an observer keeps.
-KEPT = ("least", "most")
+#: Values that an observer keeps.
+OBSERVED_INPUTS = ("least", "most")
 
 
 class Extremes(NamedTuple):
-    """States as :func:`~spacearm.simulate.rollout` gives them; least and largest values (size,) or (B, size)."""
+    """States as :func:`~spacearm.simulate.rollout` gives them; smallest and largest values (size,) or (B, size)."""
 
     states: Array
     least: dict[str, Array]
     most: dict[str, Array]
 
 
-class Watched:
+class MotionObserver:
     """Expressions of a robot's motion, over a plant of their own."""
 
     def __init__(self, robot: Robot, observe: Observe) -> None:
@@ -44,13 +44,14 @@ class Watched:
         if not self.size:
             raise InputError("nothing is observed", place="observe", hint="expected names and expressions")
         known = ca.vertcat(self.plant.state, self.plant.time, self.plant.model)
+        # A symbol of another plant would be compiled as an input that nobody sets.
         for symbol in ca.symvar(ca.vertcat(*self.seen.values())):
             if not ca.depends_on(known, symbol):
-                hint = "an observer sees the state, the time and the robot's parameters"
+                hint = "an observer depends on the state, the time and the robot's parameters only"
                 raise InputError(f"{symbol.name()!r} is not the plant's", place="observe", hint=hint)
 
-    def update(self, room: Room) -> Update:
-        """The observer of a room: of each sample with its own parameters, where they differ."""
+    def update(self, room: StepSymbols) -> Update:
+        """The observer over the symbols of a step, with each sample's own parameters where they differ."""
         parameters = [
             ca.vec(room.inputs[name]) if name in room.inputs else ca.SX(ca.DM(value))
             for name, value in self.numbers.items()
@@ -58,14 +59,14 @@ class Watched:
         old = [self.plant.state, self.plant.time, self.plant.model]
         new = [room.state, room.inputs["time"], ca.vertcat(*parameters)]
         (seen,) = ca.substitute([ca.vertcat(*self.seen.values())], old, new)
-        memory = {name: ca.SX.sym(name, self.size) for name in KEPT}
+        memory = {name: ca.SX.sym(name, self.size) for name in OBSERVED_INPUTS}
         return Update({"least": ca.fmin(memory["least"], seen), "most": ca.fmax(memory["most"], seen)}, memory)
 
     def start(self) -> dict[str, Array]:
-        """Before the first look."""
+        """Initial memory, before the first observation."""
         return {"least": np.full(self.size, np.inf), "most": np.full(self.size, -np.inf)}
 
-    def named(self, states: Array, ends: Any) -> Extremes:
+    def split_extremes(self, states: Array, ends: Any) -> Extremes:
         """Ends (..., both sizes) by their names."""
         found: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
         at = 0
@@ -78,6 +79,6 @@ class Watched:
 
 
 @lru_cache(maxsize=32)
-def watched(robot: Robot, observe: Observe) -> Watched:
-    """Made once for a robot and a function."""
-    return Watched(robot, observe)
+def motion_observer(robot: Robot, observe: Observe) -> MotionObserver:
+    """The observer of a robot and a function, made once."""
+    return MotionObserver(robot, observe)

@@ -1,4 +1,4 @@
-"""Many samples of one robot through one phase inside a compiled loop: no ledger, no certificate, no logs of events.
+"""Many samples of one robot through one phase in a compiled loop, without ledger, certificate or event logs.
 
 Each sample is what :func:`~spacearm.simulate.simulate` gives alone, event by event. Between two phases states may be
 mapped for all samples at once, as a change maps one.
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.phase import Ends, Rows, Stage, make_stage, run_samples
-from spacearm.engine.solver import Reason
-from spacearm.engine.system import make_work
+from spacearm.engine.phase import SampleEnds, SampleRows, SolverPhase, make_solver_phase, run_samples
+from spacearm.engine.solver import EndReason
+from spacearm.engine.system import make_solver_memory
 from spacearm.model import Robot
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import law_memory, load_frames, world_motion
@@ -29,33 +29,34 @@ _FRICTION = ("static_friction", "coulomb_friction")
 
 
 class PhaseBatch:
-    """A phase made ready for many samples.
+    """A phase prepared for many samples.
 
     Args:
-        overrides: numbers in place of the robot's own, each (1, size) for all samples or (B, size).
+        overrides: values that replace the robot's own, each (1, size) for all samples or (B, size).
         number: of the phase, for errors.
     """
 
     def __init__(
         self, robot: Robot, phase: Phase, method: Method, overrides: Mapping[str, Array], number: int = 0
     ) -> None:
-        world = World.of(robot)
+        world = World.from_robots(robot)
         self.method, self.overrides = method, overrides
         self.model = world_motion(world, load_frames(world, [phase]), False, law_memory(world, [phase]))
         self.prepared = prepare(self.model, world, phase, number)
         self.own = robot_parameters(robot)
-        # Friction is watched where any sample has it; the numbers are the sample's own.
+        # Friction is monitored if any sample has it; the values are the sample's own.
         self._most = self.own | {name: overrides[name].max(axis=0) for name in _FRICTION if name in overrides}
-        #: Degrees of freedom with dry friction, in the order of ``Ends.stick``.
+        #: Degrees of freedom with dry friction, in the order of ``SampleEnds.stick``.
         self.rubbing = self._stage(np.zeros(0)).system.friction.dof
 
-    def _stage(self, times: Array) -> Stage:
+    def _stage(self, times: Array) -> SolverPhase:
         code, most = self.model.code, self._most
-        work = make_work(self.model.input([most]), self.model.kernel.n_out, code.ny)
+        work = make_solver_memory(self.model.input([most]), self.model.kernel.n_out, code.ny)
+        # A valid attitude for the preparation; each sample brings its own state.
         work.y[code.quaternion] = 1.0
         system = enter(self.model, self.prepared, work, [most], 0.0)
         options = self.method.options(np.full(code.ny, self.method.tolerances[1]), MAX_STEPS, MAX_EVENTS)
-        return make_stage(system, options, times)
+        return make_solver_phase(system, options, times)
 
     def _rows(self, name: str, chosen: slice) -> Array:
         values = self.overrides.get(name, self.own[name][None])
@@ -72,14 +73,14 @@ class PhaseBatch:
             tail[:, inputs[name].start - first : inputs[name].stop - first] = part
         return tail
 
-    def run(self, states: Array, chosen: slice, running: npt.NDArray[np.bool_], times: Array, stop: Any) -> Ends:
-        """Take these samples (their numbers are ``chosen``) through the phase, states kept at these times (s)."""
+    def run(self, states: Array, chosen: slice, running: npt.NDArray[np.bool_], times: Array, stop: Any) -> SampleEnds:
+        """Take the samples with indices ``chosen`` through the phase, keeping states at these times (s)."""
         stage, (count, nx) = self._stage(times), states.shape
         friction = [np.ascontiguousarray(self._rows(name, chosen)[:, self.rubbing]) for name in _FRICTION]
-        ends = Ends(
+        ends = SampleEnds(
             np.array(states),
             running,
-            np.full(count, int(Reason.INTERRUPTED), dtype=np.int64),
+            np.full(count, int(EndReason.INTERRUPTED), dtype=np.int64),
             np.zeros(count),
             np.full((count, self.rubbing.size), np.nan),
             np.zeros((count, len(self.prepared.levels)), dtype=np.bool_),
@@ -87,5 +88,5 @@ class PhaseBatch:
             np.zeros(count, dtype=np.int64),
         )
         static, coulomb = friction
-        run_samples(stage, Rows(self._tail(chosen), static, coulomb, chosen.start), ends, stop)
+        run_samples(stage, SampleRows(self._tail(chosen), static, coulomb, chosen.start), ends, stop)
         return ends

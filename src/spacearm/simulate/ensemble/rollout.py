@@ -1,15 +1,15 @@
-"""Roll-outs: fixed-step RK4 of one state or many in vector lanes; states at steps only.
+"""Roll-outs: vectorised fixed-step RK4 of one state or many; states at steps only.
 
 For searches, learning and Monte Carlo: no events, no samples between steps, no ledger. The motion program is compiled
-with all that a roll-out cannot use written as zero, and evaluated for several samples at once, one in each lane of the
-processor's vector registers, or one in each thread of a GPU. Chunks of samples go to threads; each sample is computed
-alone, so results do not depend on the number of threads.
+with everything that a roll-out cannot use set to zero, and evaluated for several samples at once, one in each lane of
+the processor's vector registers, or one in each thread of a GPU. Chunks of samples go to threads; each sample is
+computed alone, so results do not depend on the number of threads.
 
-Forces are constant on each step or for all; a sampled law is asked every ``hold`` steps, a continuous one in every
-stage (k = 1..4 at t, t + h/2, t + h/2, t + h). References are piecewise polynomials that are switched at steps only.
+Forces are constant on each step or for all; a sampled law is evaluated every ``hold`` steps, a continuous one in every
+stage (k = 1..4 at t, t + h/2, t + h/2, t + h). References are piecewise polynomials that switch at steps only.
 
-States (B, nx) or (nx,): position 3, quaternion 4, joints n, velocity 6 + n; SI units. Dry friction needs
-events and is refused, or left out by consent; contacts are no part of roll-outs: use simulate_batch.
+States (B, nx) or (nx,): position 3, quaternion 4, joints n, velocity 6 + n; SI units. Dry friction needs events and is
+rejected, or ignored on request; roll-outs have no contacts: use simulate_batch.
 """
 
 from __future__ import annotations
@@ -25,29 +25,37 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import numbers, one_of, positive, whole
+from spacearm.checks import integer, numbers, one_of, positive
 from spacearm.engine import NonFiniteWarning
-from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, on_device
-from spacearm.engine.fixed_step import NOTHING_DRAWN, FixedStep, Room, Update, asked_first, roll_samples, tick_moments
+from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
+from spacearm.engine.fixed_step import (
+    NO_RANDOM_CHANNELS,
+    FixedStep,
+    StepSymbols,
+    Update,
+    first_law_steps,
+    roll_samples,
+    tick_moments,
+)
 from spacearm.engine.machine import host
 from spacearm.engine.warm import ensure_loops
-from spacearm.errors import InputError, at
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.model.weightless import check_weightless
-from spacearm.simulate.checks import flat_states, is_robot, mapping
-from spacearm.simulate.ensemble.observe import KEPT, Extremes, Observe, Watched, watched
+from spacearm.model.massless import check_massless
+from spacearm.simulate.checks import check_mapping, check_robot, flat_states
+from spacearm.simulate.ensemble.observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.law import Law, PythonLaw
-from spacearm.simulate.overrides import check_friction, check_mass, fitted, robot_parameters, with_base
+from spacearm.simulate.overrides import check_friction, check_mass, check_parameter, robot_parameters, with_base
 from spacearm.simulate.signals import Signal
-from spacearm.simulate.threads import spread
+from spacearm.simulate.threads import run_chunks
 from spacearm.typing import Array
 
-#: Samples that a thread takes at a time; a multiple of every lane width.
+#: Samples that a thread processes at a time; a multiple of every lane width.
 CHUNK = 1024
 _SHARED = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
 _PASSIVE = ("stiffness", "rest", "damping")
@@ -59,17 +67,17 @@ def _loop(
     varied: frozenset[str],
     each: frozenset[str],
     law: Law | None = None,
-    watch: Watched | None = None,
+    watch: MotionObserver | None = None,
 ) -> FixedStep:
-    """The motion program with every degree of freedom free, and without springs and dampers that are not there.
+    """The motion program with every degree of freedom free, and without absent springs and dampers.
 
-    What a roll-out cannot use is written as zero before compilation, which takes a third off the time of a step.
+    Whatever a roll-out cannot use is set to zero before compilation, which reduces the time of a step by a third.
 
     Args:
         varied: parameters that are not the robot's own.
         each: those that differ from sample to sample.
     """
-    driven = () if law is None else law.driven(robot)
+    driven = () if law is None else law.acceleration_dofs(robot)
     program = motion_program(robot, () if law is None else law.frames(robot), ledger=False, free=not driven)
     own = robot_parameters(robot)
     unused = ("friction",) if driven else ("drive", "mode", "friction")
@@ -79,34 +87,37 @@ def _loop(
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
     uniform = [name for name in _SHARED if name not in each]
     if law is None or law.period is None:
-        room = Room(free if law is None else _closed(free, law, robot, driven))
+        room = StepSymbols(free if law is None else _close_loop(free, law, robot, driven))
         return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
     # A sampled law's forces are an input beside the user's, held from tick to tick.
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
-    acting = free.inputs["force"] + _within_rates(command, free.inputs["state"], law, robot)
+    acting = free.inputs["force"] + _limit_rates(command, free.inputs["state"], law, robot)
     rate = ca.substitute(free.outputs["rate"], free.inputs["force"], acting)
     if driven:
         mode = np.isin(robot.dof_names, driven).astype(float)
         rate = ca.substitute(rate, free.inputs["mode"], ca.DM(mode))
-    room = Room(replace(free, inputs=inputs, outputs={"rate": rate}))
+    room = StepSymbols(replace(free, inputs=inputs, outputs={"rate": rate}))
     observer = None if watch is None else watch.update(room)
     return FixedStep(room, uniform=uniform, law=_update(law, robot, room), observer=observer)
 
 
-def _within_rates(command: SX, state: SX, law: Law, robot: Robot) -> SX:
-    """Forces that a sampled law holds: none of a drive that would take its joint further beyond its rate limit."""
+def _limit_rates(command: SX, state: SX, law: Law, robot: Robot) -> SX:
+    """Forces that a sampled law holds, without drives that would push a joint further beyond its rate limit."""
     found = ca.SX(command)
     if law.limited:
         for i, joint in enumerate(robot.joints):
             if math.isfinite(joint.limits.velocity) and joint.name in law.commands_of(robot):
+                # Only a force that pushes further out is cut: braking must remain possible.
                 rate, force = state[Layout(robot.n).rates][i], command[6 + i]
+                # Evaluated in every stage, so that a drive is off as soon as the limit is reached, as an event would
+                # do.
                 beyond = ca.logic_and(ca.fabs(rate) >= joint.limits.velocity, rate * force > 0)
                 found[6 + i] = ca.if_else(beyond, 0.0, force)
     return found
 
 
-def _closed(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Program:
+def _close_loop(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Program:
     """The motion with a continuous law in it, which reads state, references and memory at every stage of a step."""
     time, part = ca.SX.sym("time"), ca.SX.sym("part")  # of the step's start, and from there to the stage
     inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("mode", "drive", "wrench")}
@@ -131,15 +142,17 @@ def law_commands(
     frames: tuple[LoadFrame, ...] | None = None,
     model: SX | None = None,
 ) -> tuple[dict[str, SX], SX]:
-    """What a law commands, by the inputs of the motion that it goes to, and its memory at the next tick or its
-    rate.
+    """Commands of a law, by the inputs of the motion that they go to, and its memory at the next tick or its rate.
 
-    ``frames``: whose wrenches there are, those that it pushes unless given; ``model``: its numbers, if not its own.
+    ``frames``: frames whose wrenches are included, by default those that the law acts on; ``model``: its parameters, if
+    not its own.
     """
     own = law.program(robot)
     x, y = own.program.inputs, own.program.outputs
     if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
-        raise InputError("feels forces, of which roll-outs have none", place=law.place, hint="use simulate_batch")
+        raise InputError(
+            "reads a force sensor, which roll-outs do not have", place=law.place, hint="use simulate_batch"
+        )
     numbers = ca.SX(ca.DM(law.numbers(robot))) if model is None else model
     old, new = [x["state"], x["time"], x["model"]], [state, time, numbers]
     actions, kept = ca.substitute([y["action"], y["memory"]], old, new)
@@ -152,21 +165,21 @@ def law_commands(
     return outputs, kept
 
 
-def _update(law: Law, robot: Robot, room: Room) -> Update:
-    """The law over the symbols of the room: its forces become the input ``command``, the others go to inputs."""
+def _update(law: Law, robot: Robot, room: StepSymbols) -> Update:
+    """The law over the symbols of a step: its forces become the input ``command``, other actions go to their inputs."""
     x = law.program(robot).program.inputs
     memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
     if "noise" in memory:
-        memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the numbers
+        memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the random numbers
     outputs, kept = law_commands(law, robot, room.inputs, room.state, room.inputs["time"])
     return Update(outputs | ({"memory": kept} if "memory" in memory else {}), memory)
 
 
 def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[Array, Array]:
-    """First steps of the pieces on which forces and references are smooth, and the references' polynomials there.
+    """First steps of the intervals on which forces and references are smooth, and the references' polynomials there.
 
-    A sampled law reads its references at steps only: a piece begins with the first step that is not before its break.
-    A continuous law reads them within steps as well, so that a break has to be at one.
+    A sampled law reads its references at steps only: an interval begins with the first step that is not before its
+    break. A continuous law reads them within steps as well, so that a break must be at a step.
     """
     firsts = {k * (count // pieces): k * (count // pieces) * step for k in range(pieces)}
     signals = [] if law is None else [Signal(*channel) for channel in law.channels()]
@@ -181,7 +194,7 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
     edges = sorted(firsts)
     at_edges, rows = np.array([firsts[edge] for edge in edges]), []
     degree = max((len(signal.coefficients) for signal in signals), default=1)
-    # Taylor coefficients at each edge: the polynomial of a piece, shifted to the time since its first step.
+    # Taylor coefficients at each edge: the polynomial of an interval, shifted to the time since its first step.
     for power in range(degree):
         rows.append([signal(at_edges) / math.factorial(power) for signal in signals])
         signals = [signal.derivative() for signal in signals]
@@ -190,7 +203,7 @@ def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[A
 
 
 def _check_law(law: Law | None, step: float) -> int:
-    """Steps between two ticks."""
+    """Number of steps between two ticks."""
     if law is None:
         return 1
     if isinstance(law, PythonLaw):
@@ -199,7 +212,7 @@ def _check_law(law: Law | None, step: float) -> int:
         return 1
     hold = round(law.period / step)
     if hold < 1 or abs(law.period / step - hold) > 1e-9 * hold:
-        raise InputError(f"its period of {law.period:g} s is no whole number of steps of {step:g} s", place=law.place)
+        raise InputError(f"its period of {law.period:g} s is not a multiple of the step of {step:g} s", place=law.place)
     return hold
 
 
@@ -226,35 +239,36 @@ def rollout(
         step: s.
         count: number of steps.
         forces: generalised forces, held over each step: (nv,), (B, nv) or (B or 1, count or 1, nv).
-        law: whose forces act besides: sampled, its period a whole number of steps, or continuous.
+        law: law whose forces act in addition: sampled, with a period that is a multiple of the step, or continuous.
         overrides: parameters as in :func:`simulate`, each for all samples, or (B, size) for each.
         threads: results do not depend on their number.
-        ignore_friction: roll-outs know no dry friction; a robot that has it needs this consent.
+        ignore_friction: roll-outs have no dry friction; a robot with dry friction needs this consent.
         device: "gpu" runs each sample in a thread of an NVIDIA GPU, with the same bits in float64. Starts, forces and
             overrides may then be arrays on the GPU (CuPy's, or anything with DLPack), and the result is CuPy's if
-            ``starts`` is; what is on the GPU is not looked through for numbers that cannot be.
+            ``starts`` is; arrays on the GPU are not checked for invalid numbers.
         precision: "float32", on the GPU only: twice as fast, errors of some 1e-6.
     """
     given = (forces, law, overrides, every, threads, ignore_friction, progress, device, precision)
-    return _rolled(robot, starts, step, count, None, *given)[0]
+    return _run_rollout(robot, starts, step, count, None, *given)[0]
 
 
 def rollout_extremes(
     robot: Robot, starts: npt.ArrayLike, step: float, count: int, observe: Observe, **options: Any
 ) -> Extremes:
-    """As :func:`rollout` with these options, with the least and largest values of what ``observe`` gives.
+    """As :func:`rollout` with these options, with the smallest and largest values of the quantities that ``observe``
+    gives.
 
     Args:
-        observe: from a :class:`~spacearm.mechanics.Plant`, names and expressions, as laws are written; they are seen
-            at the start of each step and at the end, with the parameters of each sample. Keep the function: what is
-            compiled is kept by it.
+        observe: function from a :class:`~spacearm.mechanics.Plant` to names and expressions, written like laws; they
+            are evaluated at the start of each step and at the end, with the parameters of each sample. Keep the
+            function: the compiled code is cached by it.
     """
     unknown = [name for name in options if name not in _OPTIONS]
     if unknown:
         raise InputError(f"there is no option {unknown[0]!r}", place="rollout", hint=f"there are {', '.join(_OPTIONS)}")
-    is_robot(robot, "rollout")
-    watch = watched(robot, observe)
-    return watch.named(*_rolled(robot, starts, step, count, watch, **_OPTIONS | options))
+    check_robot(robot, "rollout")
+    watch = motion_observer(robot, observe)
+    return watch.split_extremes(*_run_rollout(robot, starts, step, count, watch, **_OPTIONS | options))
 
 
 #: Options of a roll-out.
@@ -262,12 +276,12 @@ _OPTIONS: dict[str, Any] = dict.fromkeys(("forces", "law", "overrides", "every",
 _OPTIONS |= {"ignore_friction": False, "device": "cpu", "precision": "float64"}
 
 
-def _rolled(
+def _run_rollout(
     robot: Robot,
     starts: npt.ArrayLike,
     step: float,
     count: int,
-    watch: Watched | None,
+    watch: MotionObserver | None,
     forces: npt.ArrayLike | None,
     law: Law | None,
     overrides: Mapping[str, npt.ArrayLike] | None,
@@ -279,21 +293,22 @@ def _rolled(
     precision: str,
 ) -> tuple[Array, Any]:
     """States, and what an observer keeps."""
-    is_robot(robot, "rollout")
+    check_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
     hold = _check_law(law, step)
-    ready = partial(_ready, robot, law, watch, ignore_friction=ignore_friction)
-    if _on_gpu(device, precision):
-        kept = KEPT if watch is not None else ()
+    ready = partial(_prepare_rollout, robot, law, watch, ignore_friction=ignore_friction)
+    if _uses_gpu(device, precision):
+        kept = OBSERVED_INPUTS if watch is not None else ()
         return _rollout_gpu(
             robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold, kept
         )
     states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
-    force = np.ascontiguousarray(shaped_forces(forces, size, count, robot.dofs))
+    force = np.ascontiguousarray(shape_forces(forces, size, count, robot.dofs))
     loop, parameters, each = ready(overrides, size)
+    # A single sample in the lanes of many would compute the others for nothing.
     width = 1 if single else host().lanes
-    course = _course(loop, width, float(step), count, force, law, every, hold, robot)
+    course = _make_schedule(loop, width, float(step), count, force, law, every, hold, robot)
     if law is not None:
         each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
     samples = loop.samples(
@@ -302,10 +317,10 @@ def _rolled(
         common={name: value for name, value in parameters.items() if name in loop.inputs},
         each={"state": states} | {name: value for name, value in each.items() if name in loop.inputs},
         case=np.arange(size) if len(force) > 1 else None,
-        kept=() if watch is None else KEPT,
+        kept=() if watch is None else OBSERVED_INPUTS,
     )
     roll_chunks(loop.code(width), course, samples, size, threads, progress)
-    tell_bad(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
+    warn_of_bad_samples(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
     return (samples.result[0], samples.end[0]) if single else (samples.result, samples.end)
 
 
@@ -323,30 +338,31 @@ def _rollout_gpu(
     hold: int,
     kept: tuple[str, ...],
 ) -> tuple[Array, Any]:
-    from spacearm.engine.cuda import Course, Shape, channel_pairs
+    from spacearm.engine.cuda import GpuSchedule, RolloutVariant, channel_pairs
     from spacearm.simulate.ensemble.gpu import rollout_gpu
 
-    forces = on_device(cupy(), forces) if is_device_array(forces) else forces
+    forces = to_cupy(cupy(), forces) if is_device_array(forces) else forces
     shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)
-    # Forces begin anew at each step; so does the time within a piece, of which only laws know.
+    # Forces start again at each step; so does the time within an interval, which only laws use.
     pieces = count if law is not None and len(shape) == 3 and shape[1] == count else 1
     edges, table = _timetable(law, step, count, pieces)
+    # Steps of each interval between edges.
     counts = np.diff(np.append(edges, count))
     steps = np.full(len(counts), step)
     begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
-    course = Course(counts, steps, begins, table[0], hold)
-    text = Shape(kept=kept, real="double" if precision == "float64" else "float")
-    if law is not None and law.program(robot).drawn:
-        moments = tick_moments(begins, steps, counts, hold, asked_first(counts, hold))
+    course = GpuSchedule(counts, steps, begins, table[0], hold)
+    text = RolloutVariant(kept=kept, real="double" if precision == "float64" else "float")
+    if law is not None and law.program(robot).random_numbers:
+        moments = tick_moments(begins, steps, counts, hold, first_law_steps(counts, hold))
         course = course._replace(seed=law.seed, draw=law.draw, moments=moments)
-        text = text._replace(drawn=channel_pairs(law.drawn(robot)))
+        text = text._replace(random_channels=channel_pairs(law.random_channels(robot)))
     if law is not None and law.period is None and table.size:  # its references move within steps
         course = course._replace(channels=table, references=table[0, ..., :0])
         text = text._replace(channels=("reference",))
     return rollout_gpu(robot, starts, course, every, forces, overrides, ready, text)
 
 
-def _course(
+def _make_schedule(
     loop: FixedStep,
     width: int,
     step: float,
@@ -357,18 +373,19 @@ def _course(
     hold: int,
     robot: Robot,
 ) -> Any:
-    """What all samples share: steps, forces and references piece by piece."""
+    """Data that all samples share: steps, forces and references interval by interval."""
     pieces = force.shape[1]  # forces are constant on each
     edges, table = _timetable(law, step, count, pieces)
     forces, read = force[:, None, edges // (count // pieces)], [("reference", i) for i in range(table.shape[3])]
     channels = [("force", i) for i in range(force.shape[2])]
     if law is not None and law.period is None:  # its references are inputs of every stage, as forces are
+        # Forces are constant on an interval: higher powers are zero.
         padded = np.zeros((len(forces), table.shape[1], *forces.shape[2:]))
         padded[:, :1] = forces
         every_case = np.broadcast_to(table, (len(forces), *table.shape[1:]))
         channels, forces = [*channels, *read], np.concatenate([padded, every_case], axis=3)
         read, table = [], table[..., :0]
-    return loop.course(
+    return loop.make_schedule(
         width,
         step,
         np.diff(np.append(edges, count)),
@@ -378,7 +395,7 @@ def _course(
         reference=table,
         every=every,
         hold=hold,
-        drawn=NOTHING_DRAWN if law is None else law.drawn(robot),
+        drawn=NO_RANDOM_CHANNELS if law is None else law.random_channels(robot),
         seed=0 if law is None else law.seed,
     )
 
@@ -391,7 +408,7 @@ def roll_chunks(
     threads: int | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """All samples through the course, spread over threads."""
+    """Run all samples through the schedule, spread over threads."""
     ensure_loops()
 
     def chunk(first: int) -> int:
@@ -399,14 +416,15 @@ def roll_chunks(
         roll_samples(code, course, samples, first, last)
         return last - first
 
+    # A single chunk in this thread: starting a pool would take longer than the work.
     if size <= CHUNK:
         chunk(0)
     else:
-        spread(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
+        run_chunks(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
 
 
-def tell_bad(bad: Any, size: int, depth: int = 3) -> None:
-    """Warn of samples, given by their numbers, that are not finite at the end; ``depth``: calls up to the user's."""
+def warn_of_bad_samples(bad: Any, size: int, depth: int = 3) -> None:
+    """Warn of samples, given by their indices, that are not finite at the end; ``depth``: calls up to the user's."""
     if bad.size:
         warnings.warn(
             f"rollout: {bad.size} of {size} samples ended in numbers that are not finite, the first at index "
@@ -416,24 +434,24 @@ def tell_bad(bad: Any, size: int, depth: int = 3) -> None:
         )
 
 
-def _on_gpu(device: str, precision: str) -> bool:
-    """Whether it runs there, checked."""
-    with at("rollout"):
+def _uses_gpu(device: str, precision: str) -> bool:
+    """Whether it runs on the GPU, checked."""
+    with error_context("rollout"):
         one_of(device, ("cpu", "gpu"), "device")
         check_precision(precision, device == "gpu")
     return device == "gpu"
 
 
-def _ready(
+def _prepare_rollout(
     robot: Robot,
     law: Law | None,
-    watch: Watched | None,
+    watch: MotionObserver | None,
     overrides: Mapping[str, npt.ArrayLike] | None,
     size: int,
     *,
     ignore_friction: bool,
 ) -> tuple[FixedStep, dict[str, Array], dict[str, Array]]:
-    """The loop, the parameters for all samples, and those of each sample; errors where it cannot be rolled out."""
+    """The loop, the parameters for all samples, and those of each; raises an error if it cannot be rolled out."""
     common, each = split_overrides(robot, overrides, size)
     parameters = robot_parameters(robot, common)
     if not ignore_friction and np.any(each.get("static_friction", parameters["static_friction"]) > 0):
@@ -442,8 +460,14 @@ def _ready(
             place="rollout",
             hint="use simulate_batch, or pass ignore_friction=True",
         )
+    if not robot.base.is_free:
+        raise InputError(
+            f"the base of robot {robot.name!r} is {robot.base.kind}, but roll-outs support free bases only",
+            place="rollout",
+            hint="use simulate_batch",
+        )
     if not {"inertia", "rotor"} & {*(overrides or ())}:
-        check_weightless(robot)
+        check_massless(robot)
     loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law, watch)
     if watch is not None:
         parameters = parameters | watch.start()
@@ -453,15 +477,15 @@ def _ready(
 
 
 def _lengths(step: float, count: int, every: int | None) -> tuple[int, int]:
-    """Numbers of steps, in all and between records."""
-    with at("rollout"):
-        count = whole(count, "count", least=1)
+    """Numbers of steps, in total and between records."""
+    with error_context("rollout"):
+        count = integer(count, "count", least=1)
         positive(step, "step", unit="s")
-        return count, count if every is None else whole(every, "every", least=1, most=count)
+        return count, count if every is None else integer(every, "every", least=1, most=count)
 
 
-def shaped_forces(forces: Any, size: int, count: int, dofs: int) -> Any:
-    """Forces (B or 1, count or 1, nv), checked; (1, 1, 0) without any. What is on a GPU stays there."""
+def shape_forces(forces: Any, size: int, count: int, dofs: int) -> Any:
+    """Forces (B or 1, count or 1, nv), checked; (1, 1, 0) without any. Arrays on a GPU stay there."""
     if forces is None:
         return np.zeros((1, 1, 0))
     array = forces if hasattr(forces, "__cuda_array_interface__") else numbers(forces, "forces of the rollout")
@@ -488,7 +512,7 @@ def split_overrides(
     """
     common: dict[str, npt.ArrayLike] = {}
     each: dict[str, Array] = {}
-    mapping(overrides or {}, "overrides", "parameter to numbers")
+    check_mapping(overrides or {}, "overrides", "parameter to numbers")
     if not overrides:
         return common, each
     own = robot_parameters(robot)
@@ -497,16 +521,17 @@ def split_overrides(
         if array.ndim == 2 and len(array) == size:
             array = with_base(robot, name, array)
         rows = array.ndim > 1 and array.shape[0] == size and name in own and array.size == size * own[name].size
+        # A table (k, 10) is one set of inertias of k bodies for all samples, not k samples.
         if rows and not (name == "inertia" and array.ndim == 2 and array.shape[1] == 10):
             each[name] = array.reshape(size, -1)
         else:
             common[name] = array
     frictions = ("static_friction", "coulomb_friction")
     if any(name in each for name in frictions):
-        # One of the two may be the same for all: they are judged together, row by row.
+        # One of the two may be the same for all: they are checked together, row by row.
         for name in frictions:
             if name not in each:
-                same = fitted(robot, name, common.pop(name, own[name]), robot.dofs)
+                same = check_parameter(robot, name, common.pop(name, own[name]), robot.dofs)
                 each[name] = np.array(np.broadcast_to(same, (size, robot.dofs)))
         check_friction(*(each[name] for name in frictions))
     if "inertia" in each:

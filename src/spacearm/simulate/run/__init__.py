@@ -1,3 +1,3 @@
-"""One run in time: its phases prepared and gone through, its segments, ledger and certificate, its file."""
+"""One run in time: preparation of its phases, the loop over them, segments, ledger and certificate, its file."""
 
 __all__: list[str] = []

@@ -1,12 +1,13 @@
-"""Checks of conserved quantities of a run: momentum, energy and constraints, by formulas of their own.
+"""Checks of conserved quantities of a run: momentum, energy and constraints, by independent formulas.
 
-Each check is a residual relative to a scale: what moved and what acted, summed by size, so that cancellation (two large
-impulses that add to nothing) does not make a small error look large. A residual above the tolerance is compared with
-what rounding can do before it counts: velocities carry the rounding of the common motion, forces that of the state.
+Each check is a residual relative to a scale: the magnitudes of motions and forces, summed, so that cancellation (two
+large impulses that add to nothing) does not make a small error look large. A residual above the tolerance is compared
+with the possible effect of rounding before it counts: velocities carry the rounding of the common motion, forces that
+of the state.
 
 The formulas (:mod:`spacearm.simulate.bodies`, :mod:`spacearm.simulate.run.ledger`) share nothing with the mechanics
-that was integrated, so that a wrong term in the equations of motion shows as drift. What a certificate cannot see:
-wrong parameters, and any error of the model that itself conserves momentum and energy.
+that was integrated, so that a wrong term in the equations of motion shows as drift. A certificate cannot detect wrong
+parameters, or an error of the model that itself conserves momentum and energy.
 """
 
 from __future__ import annotations
@@ -17,38 +18,40 @@ import numpy as np
 
 from spacearm.engine.friction import SLACK
 from spacearm.result import Certificate, Check
-from spacearm.simulate.motion import Motion
+from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.run.ledger import ROUNDING, Balance, Ledger, relative
 from spacearm.simulate.run.segment import Segment
 from spacearm.typing import Array
 
-#: Largest error, relative to what moves, that a run may show before it warns.
+#: Largest relative error of a run without a warning.
 TOLERANCE = 1e-8
-#: Share of the impulse of forces within joints to which their balance is known: dry friction holds this much more.
+#: Fraction of the impulse of joint forces to which their balance is known: dry friction holds this much more.
 BALANCE = SLACK
 #: Largest error, relative to what took part, of momentum and mass in a change.
 CHANGE_TOLERANCE = 1e-10
 
 
 class CertificateWarning(UserWarning):
-    """A run did not keep what it should have kept."""
+    """A run did not conserve what it should have conserved."""
 
 
 def certify(
     segments: Sequence[Segment], ledger: Ledger, tolerance: float = TOLERANCE, kept: tuple[float, float] = (0.0, 0.0)
 ) -> Certificate:
-    """Judge a run from the samples of its segments, or from the balances of their steps where something acted from
-    outside, and from the entries of its changes. ``kept``: relative and absolute tolerance of its integration."""
+    """Certificate of a run from the samples of its segments, or from the balances of their steps if there were external
+    actions, and from the entries of its changes. ``kept``: relative and absolute tolerance of its integration.
+    """
     found: dict[str, dict[str, Check]] = {}
     for segment in segments:
         record, rows = segment.record, segment.rows
         times, y, inputs = record.times[rows], record.y[rows], record.inp[rows]
         balances = segment.balances or (None,) * len(segment.model.parts)
         for part, own, balance in zip(segment.model.parts, segment.parameters, balances, strict=True):
-            start, columns = segment.start[part.at.whole], inputs[:, part.inputs]
+            start, columns = segment.start[part.layout.whole], inputs[:, part.inputs]
             found[f"{part.name} from {segment.time:.6g} s on"] = balance_checks(
                 part.motion, own, times, y[:, part.y], columns, balance, tolerance, start, segment.time, kept
             )
+        # Constraints are those of the whole segment: they are added to the last system's entry, once.
         name, checks = found.popitem()
         found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance)}
         if any(element.internal for element in segment.world.elements):
@@ -58,21 +61,22 @@ def certify(
 
 
 def _changes(ledger: Ledger, tolerance: float) -> dict[str, Check]:
-    """What changes must keep."""
+    """Conservation checks of changes."""
     entries = ledger.entries
     if not entries:
         return {}
     texts = ", ".join(f"{entry.text} at {entry.time:.6g} s" for entry in entries[:3])
     what = texts if len(entries) <= 3 else f"{texts}, and {len(entries) - 3} more"
     meanings = {
-        "momentum": (CHANGE_TOLERANCE, "change of linear and angular momentum less what came from outside"),
-        "energy": (tolerance, "kinetic energy lost but for the work of the impulses, relative to what there was"),
+        "momentum": (CHANGE_TOLERANCE, "change of linear and angular momentum less the external impulse"),
+        "energy": (tolerance, "kinetic energy lost less the work of the impulses, relative to the initial energy"),
         "mass": (CHANGE_TOLERANCE, "jump of mass, mass centre and inertia of all systems together"),
     }
     checks = {
         f"change_{name}": Check(max(entry.residuals[name] for entry in entries), limit, "", f"{meaning}; {what}")
         for name, (limit, meaning) in meanings.items()
     }
+    # Over all segments: an error in a change's own booking shows here even if each segment is balanced.
     drift, scale = ledger.balance - ledger.balance[:1], ledger.scale
     meaning = "drift of kinetic + elastic + dissipated + lost in changes - work over the whole run, relative to them"
     if scale:
@@ -81,7 +85,7 @@ def _changes(ledger: Ledger, tolerance: float) -> dict[str, Check]:
 
 
 def balance_checks(
-    model: Motion,
+    model: RobotMotion,
     parameters: Mapping[str, Array],
     times: Array,
     y: Array,
@@ -94,8 +98,8 @@ def balance_checks(
 ) -> dict[str, Check]:
     """Momentum and energy of one robot.
 
-    ``start``: the integrated vector (ny,), or the flat state alone, at the start, which was at ``time``: what
-    everything is compared with. Without it, that is the first sample. ``kept``: see :func:`certify`.
+    ``start``: the integrated vector (ny,), or the flat state alone, at the start at ``time``: the reference of all
+    comparisons. Without it, the first sample. ``kept``: see :func:`certify`.
     """
     if balance is None:
         given, begin = (y[0], times[0]) if start is None else (np.asarray(start, dtype=np.float64), time)
@@ -107,16 +111,16 @@ def balance_checks(
 def _balance(
     residual: Array, rounding: float, scale: float, tolerance: float, meaning: str, unseen: float = 0.0
 ) -> Check:
-    """A residual relative to its scale. What rounding can do is no drift, however little moves.
+    """A residual relative to its scale. Possible rounding does not count as drift, however small the motion.
 
-    ``unseen``: a scale that comes of velocities which the integration does not resolve.
+    ``unseen``: a scale due to velocities that the integration does not resolve.
     """
     value = relative(float(residual), scale)
     if value > tolerance:
-        # Scale and residual both lie below what the integration resolves: their quotient means nothing.
+        # Scale and residual are both below what the integration resolves: their quotient is meaningless.
         if residual <= scale <= unseen:
             return Check.not_applicable(f"nothing moves by more than the integration resolves; {meaning}", tolerance)
-        # Only beyond the tolerance: rounding must not be taken off a residual that passes by itself.
+        # Only beyond the tolerance: rounding must not be subtracted from a residual that passes by itself.
         value = relative(float(np.maximum(residual - rounding, 0.0)), scale)  # keeps a NaN
         if value == 0.0:
             return Check.not_applicable(f"nothing moves by more than rounding; {meaning}", tolerance)
@@ -128,11 +132,13 @@ def _balance(
 def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> dict[str, Check]:
     largest, mass, reach = {name: size.sum() for name, size in balance.largest.items()}, balance.mass, balance.reach
     speed = largest["speed"]
+    # Momentum that the kinetic energy would have in one direction: a scale that does not vanish when momenta cancel.
     rms = np.sqrt(2.0 * mass * largest["kinetic"])
-    # Velocities hold the rounding of the common one and, where forces follow the state, of lengths, per second.
+    # Velocities have the rounding of the common one and, where forces follow the state, of lengths, per second.
     noise = ROUNDING * mass * (speed + reach)
-    blur = noise / mass + atol + rtol * reach  # m/s, by which they are known at best
-    push, twist = balance.impulses_within
+    blur = noise / mass + atol + rtol * reach  # m/s, best accuracy of the velocities
+    # Internal forces are balanced to a fraction only (friction with slack): not an error of the integration.
+    push, twist = balance.inner_impulses
     pushes = float(largest["linear_scale"] + rms + balance.gross[0])
     return {
         "linear_momentum": _balance(
@@ -140,8 +146,8 @@ def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> d
             noise + BALANCE * push,
             pushes,
             tolerance,
-            "change of momentum less the impulse from outside, relative to the momenta of the bodies about the mass "
-            "centre and to the impulses of all that acts",
+            "change of momentum less the external impulse, relative to the momenta of the bodies about the mass "
+            "centre and to the impulses of all actions",
             mass * blur,
         ),
         "mass_centre": _balance(
@@ -149,16 +155,16 @@ def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> d
             ROUNDING * (largest["distance"] + speed * balance.time) + BALANCE * push / mass * balance.time,
             reach + pushes / mass * balance.time,
             tolerance,
-            "way of the mass centre less the integral of its velocity, relative to the robot's reach and to the way "
-            "that the momenta and impulses of linear_momentum would carry its mass",
+            "displacement of the mass centre less the integral of its velocity, relative to the robot's reach and to "
+            "the distance over which the momenta and impulses of linear_momentum would carry its mass",
         ),
         "angular_momentum": _balance(
             largest["angular"],
             noise * reach + BALANCE * twist,
             float(largest["angular_scale"] + balance.gross[1]),
             tolerance,
-            "change of angular momentum about the mass centre less the impulse from outside, relative to the sum of "
-            "the bodies' shares and to the impulses of all that acts, forces at the radius of gyration",
+            "change of angular momentum about the mass centre less the external impulse, relative to the sum of "
+            "the bodies' shares and to the impulses of all actions, forces at the radius of gyration",
             mass * blur * reach,
         ),
         "energy": _balance(

@@ -5,47 +5,56 @@ and state). Successive phases that share a compiled program form a segment, with
 change closes the segment. For each phase: find or compile the program, prepare signals and events, enter (modes, paths,
 starting signs of event functions), then call the compiled solver until it returns a reason to stop.
 
-The solver returns to Python only where it has to: a law that is a Python function is due, the audit buffer is full, a
-share of the step budget is spent, or the phase is over.
+The solver returns to Python only when necessary: a law that is a Python function is due, the audit buffer is full, a
+portion of the step budget is used up, or the phase is over.
 
-Units: time in s since the start of the run; ``vector`` is the flat state of all systems one after the other.
-Integration itself, event location and sampling are in :mod:`spacearm.engine`; this module decides nothing about
-accuracy beyond the tolerance of runs with contacts.
+Units: time in s since the start of the run; ``vector`` is the flat state of all systems in sequence. Integration
+itself, event location and sampling are in :mod:`spacearm.engine`; this module decides nothing about accuracy beyond the
+tolerance of runs with contacts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from spacearm.engine.phase import make_audit, make_record
-from spacearm.engine.record import Record
-from spacearm.engine.solver import ASKED, PAUSED, EventKind, Reason, make_progress, solve
+from spacearm.engine.record import SampleRecord
+from spacearm.engine.solver import ASKED, PAUSED, EndReason, EventKind, Progress, make_progress, solve
+from spacearm.engine.system import System
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
-from spacearm.simulate.commands import CommandLog, command_logs, pulses_on
-from spacearm.simulate.contact import Touching
-from spacearm.simulate.law import Carried, Law, PythonLaw
+from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
+from spacearm.simulate.contact import ContactElement
+from spacearm.simulate.law import Law, LawCarryOver, PreparedLaw, PythonLaw
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
-from spacearm.simulate.run.ledger import Balance, Entry, book, inner_scale
-from spacearm.simulate.run.prepare import Prepared, Sides, check_resisted, enter, last_sides, prepare, starting_sides
+from spacearm.simulate.run.ledger import Balance, LedgerEntry, inner_scale, record_change
+from spacearm.simulate.run.prepare import (
+    PreparedPhase,
+    Sides,
+    check_resisted,
+    enter,
+    initial_sides,
+    last_sides,
+    prepare,
+)
 from spacearm.simulate.run.segment import Occurrence, Segment, Stats
 from spacearm.simulate.run.timescales import (
     BLOWS,
     LONGEST_RUN,
     TimeScales,
-    cause,
     check_budget,
     check_step,
     contact_scales,
+    describe_fastest,
     step_budget,
     step_time,
     stiffness_warnings,
@@ -57,19 +66,19 @@ from spacearm.typing import Array
 
 MAX_STEPS = 1_000_000
 MAX_EVENTS = 10_000
-#: Numbers of audit rows that are kept before they are summed up: 4 MB.
+#: Size of audit rows that are kept before they are summed: 4 MB.
 AUDIT_NUMBERS = 500_000
-#: The step has collapsed where so many steps advance a run by less than ``SLOW`` (s), and all that it may take would
-#: not get it through the share ``FAR`` of what is left of its phase.
+#: The step has collapsed if this many steps advance a run by less than ``SLOW`` (s), and the remaining budget would not
+#: cover the fraction ``FAR`` of the rest of its phase.
 LOOK, SLOW, FAR = 10_000, 1e-5, 1e-3
-#: A sample this near to the start of a segment, s, is that start.
+#: A sample this close to the start of a segment, s, coincides with it.
 SAME_TIME = 1e-12
 
 
-class Here:
-    """Where a run is, for functions that choose its next phase or change."""
+class RunContext:
+    """Current state of a run, for functions that choose its next phase or change."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: PhaseChain) -> None:
         self._chain = chain
 
     @property
@@ -83,41 +92,41 @@ class Here:
 
     @property
     def states(self) -> dict[str, State]:
-        """By the names of the systems."""
+        """States by the names of the systems."""
         return self._chain.world.states(self._chain.vector)
 
     @property
     def state(self) -> State:
-        """Of a world of one system."""
+        """State of the only system of a world."""
         (state,) = self.states.values()
         return state
 
     @property
     def events(self) -> tuple[Occurrence, ...]:
-        """What happened in the phase before."""
+        """Events of the preceding phase."""
         segment = self._chain.segment
         return segment.occurrences(len(segment.prepared) - 1) if segment and segment.prepared else ()
 
     @property
     def commands(self) -> tuple[CommandLog, ...]:
-        """What sampled laws commanded in the phase before."""
+        """Commands of sampled laws in the preceding phase."""
         segment = self._chain.segment
         return tuple(log for log in segment.commands if log.phase == self._chain.number - 1) if segment else ()
 
     @property
     def samples(self) -> tuple[Array, dict[str, Array]]:
-        """Times (T,) and flat states (T, 13 + 2 n) of each system: the samples of the phase before, and its end."""
+        """Times (T,) and flat states (T, 13 + 2 n) of each system: the samples of the preceding phase, and its end."""
         segment, chain = self._chain.segment, self._chain
         if segment is None or not segment.firsts:
             raise InputError("no phase was run since the last change", place="here")
         rows = slice(segment.firsts[-1], segment.rows.stop)
         times = np.append(segment.record.times[rows], chain.time)
         y = np.concatenate([segment.record.y[rows, : segment.model.nx], chain.vector[None]])
-        return times, {part.name: y[:, part.at.whole] for part in segment.model.parts}
+        return times, {part.name: y[:, part.layout.whole] for part in segment.model.parts}
 
     @property
     def drives(self) -> dict[str, Array]:
-        """What drives and brakes give (T, 6 + n), N or N m, of each system: at the samples of the phase before."""
+        """Forces of drives and brakes (T, 6 + n), N or N m, of each system, at the samples of the preceding phase."""
         segment = self._chain.segment
         if segment is None or not segment.firsts:
             raise InputError("no phase was run since the last change", place="here")
@@ -127,11 +136,11 @@ class Here:
 
 
 Item: TypeAlias = Phase | Change
-#: A duration; a phase; phases and changes in their order; or a function that gives them one after the other.
-Phases: TypeAlias = float | Item | Sequence[Item] | Callable[[Here], Iterable[Item]]
+#: A duration; a phase; phases and changes in order; or a function that yields them one by one.
+Phases: TypeAlias = float | Item | Sequence[Item] | Callable[[RunContext], Iterable[Item]]
 
 
-def as_items(phases: Phases) -> tuple[Item, ...] | Callable[[Here], Iterable[Item]]:
+def as_items(phases: Phases) -> tuple[Item, ...] | Callable[[RunContext], Iterable[Item]]:
     if isinstance(phases, Phase | Change):
         return (phases,)
     if isinstance(phases, Real) or (isinstance(phases, np.ndarray) and phases.ndim == 0):
@@ -146,13 +155,15 @@ def as_items(phases: Phases) -> tuple[Item, ...] | Callable[[Here], Iterable[Ite
     return chosen
 
 
-def first_phase(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]]) -> Phase | None:
-    """None where a function gives them."""
+def first_phase(items: tuple[Item, ...] | Callable[[RunContext], Iterable[Item]]) -> Phase | None:
+    """The first phase; None if a function yields them."""
     return None if callable(items) else next(item for item in items if isinstance(item, Phase))
 
 
-def _blocks(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]], here: Here) -> Iterator[Change | list[Phase]]:
-    """Changes, and the phases between them: all that are known to follow one another."""
+def _blocks(
+    items: tuple[Item, ...] | Callable[[RunContext], Iterable[Item]], here: RunContext
+) -> Iterator[Change | list[Phase]]:
+    """Changes, and the phases between them, in blocks known in advance."""
     if callable(items):
         for item in items(here):
             if not isinstance(item, Phase | Change):
@@ -161,7 +172,8 @@ def _blocks(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]], here: He
         return
     waiting: list[Phase] = []
     for item in items:
-        # Phases known in advance are prepared together: errors show before the run starts, and one program serves all.
+        # Phases known in advance are prepared together: errors appear before the run starts, and one program serves
+        # all.
         if waiting and (isinstance(item, Change) or item.sample is not None):
             yield waiting
             waiting = []
@@ -174,14 +186,14 @@ def _blocks(items: tuple[Item, ...] | Callable[[Here], Iterable[Item]], here: He
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
-    """How a chain is run.
+class ChainSettings:
+    """Settings of a chain of phases.
 
     Args:
         wanted: times of samples, s.
-        max_steps: None for as many as time scales let one expect.
+        max_steps: None for a budget based on time scales.
         full: whether samples keep the kernel's inputs and outputs, and the end of each segment is one.
-        known, models: phases that have been prepared and programs, for other samples of a batch.
+        known, models: prepared phases and programs, shared with other samples of a batch.
     """
 
     method: Method
@@ -190,30 +202,50 @@ class Settings:
     max_steps: int | None = None
     max_events: int = MAX_EVENTS
     full: bool = True
-    known: dict[tuple[Any, ...], Prepared] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], PreparedPhase] = field(default_factory=dict)
     models: dict[tuple[Any, ...], WorldMotion] = field(default_factory=dict)
 
 
-class Chain:
-    """A run that goes on from phase to phase and from change to change."""
+class LawQuestion(NamedTuple):
+    """A tick of a law in Python at which the solver waits for commands."""
 
-    def __init__(self, world: World, start: Array, phases: Phases, settings: Settings, sample: int = 0) -> None:
-        self.sample = sample  # number of the run among many
+    law: PreparedLaw
+    system: System
+    progress: Progress
+
+    def answer(self) -> None:
+        """Answer with the commands of the law's own function."""
+        assert isinstance(self.law.law, PythonLaw)
+        self.law.law.answer(self.law, self.system.law)
+        self.system.law.counts[1] = 1
+
+    def command(self, values: Array) -> None:
+        """Answer with these commands, in the order of the law's forces."""
+        assert isinstance(self.law.law, PythonLaw)
+        self.law.law.command(self.law, self.system.law, values)
+        self.system.law.counts[1] = 1
+
+
+class PhaseChain:
+    """A run that proceeds from phase to phase and from change to change."""
+
+    def __init__(self, world: World, start: Array, phases: Phases, settings: ChainSettings, sample: int = 0) -> None:
+        self.sample = sample  # index of the run among many
         self.world, self.vector, self.settings = world, start, settings
-        self.time, self.number, self.reason = 0.0, 0, Reason.FINISHED
+        self.time, self.number, self.reason = 0.0, 0, EndReason.FINISHED
         self.segment: Segment | None = None  # that is open
-        self.steps: list[Segment | Entry] = []
+        self.steps: list[Segment | LedgerEntry] = []
         self.warnings: list[str] = []
         self.budget = settings.max_steps or 0
-        self._collapse = ""  # how the step has collapsed, in words
+        self._collapse = ""  # how the step collapsed, as text
         self._sides: Sides | None = None
         self._memory: dict[str, Array] = {}  # of force elements by name
-        self._remembered: dict[Hashable, Carried] = {}  # by laws
+        self._remembered: dict[Hashable, LawCarryOver] = {}  # by laws
         self._on: dict[tuple[Law, str], float] = {}  # when thrusters went on that are on now, by their law
         self._wanted = settings.wanted
-        self._ready: list[Prepared] = []
-        self._blocks = _blocks(as_items(phases), Here(self))
-        # What can be wrong with the first phases is reported before anything runs.
+        self._ready: list[PreparedPhase] = []
+        self._blocks = _blocks(as_items(phases), RunContext(self))
+        # Errors in the first phases are reported before anything runs.
         self._begin()
 
     @property
@@ -221,9 +253,9 @@ class Chain:
         return [step for step in self.steps if isinstance(step, Segment)]
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """Ledger entries of all changes."""
-        return [step for step in self.steps if isinstance(step, Entry)]
+        return [step for step in self.steps if isinstance(step, LedgerEntry)]
 
     @property
     def stats(self) -> Stats:
@@ -231,21 +263,29 @@ class Chain:
 
     @property
     def now(self) -> float:
-        """Time reached, s: for whoever watches from another thread."""
+        """Time reached, s, for monitoring from another thread."""
         segment = self.segment
         return self.time if segment is None else float(segment.record.now[0])
 
-    def run(self, stop: Any) -> Chain:
-        """Go through all of it; ``stop[0]`` set from another thread ends it soon."""
+    def run(self, stop: Any) -> PhaseChain:
+        """Run all phases and changes; ``stop[0]`` set from another thread ends it soon."""
+        for question in self.advance(stop):
+            question.answer()
+        return self
+
+    def advance(self, stop: Any) -> Generator[LawQuestion, bool | None, None]:
+        """Run all phases and changes, and stand still at each tick of a law in Python until it is answered.
+
+        A true value that is sent in place of an answer ends the phase at this tick.
+        """
         while self._ready:
             for prepared in self._ready:
-                if not self._run(prepared, stop):
+                if not (yield from self._run(prepared, stop)):
                     self._close()
-                    return self
+                    return
             self._begin()
         self._cut_pulses()
         self._close()
-        return self
 
     def occurrences(self) -> tuple[Occurrence, ...]:
         found = [event for segment in self.segments for event in segment.occurrences()]
@@ -255,7 +295,7 @@ class Chain:
     # -- from phase to phase ------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Make the changes that come next, and the phases after them ready."""
+        """Make the next changes, and prepare the phases after them."""
         self._ready = []
         for block in self._blocks:
             if isinstance(block, Change):
@@ -268,7 +308,7 @@ class Chain:
         self._close()
         before, states = self.world, self.world.states(self.vector)
         changed = change.apply(before, states)
-        entry = book(before, states, change, changed, self.time, max(self.number - 1, 0))
+        entry = record_change(before, states, change, changed, self.time, max(self.number - 1, 0))
         self.steps.append(entry)
         self.world, self.vector = changed.world, changed.world.flat(changed.states)
         # Signs of event functions are kept by component of the state, which other systems number differently.
@@ -278,11 +318,12 @@ class Chain:
     def _prepare(self, phases: list[Phase]) -> None:
         settings, segment, frames = self.settings, self.segment, load_frames(self.world, phases)
         memory = law_memory(self.world, phases)
-        # A program that has all the frames and memory asked for is reused: compiling costs more than many runs.
+        # A program that has all requested frames and memory is reused: compiling costs more than many runs.
         model = segment.model if segment is not None and segment.model.carries(frames, memory) else None
         if model is None:
             model = self._model(frames, memory)
-        prepared = [self._prepared(model, phase, self.number + k) for k, phase in enumerate(phases)]
+        prepared = [self._prepare_phase(model, phase, self.number + k) for k, phase in enumerate(phases)]
+        # Only external actions need the steps for their balances; otherwise samples suffice and nothing is audited.
         pushed = settings.full and settings.ledger and (bool(self.world.elements) or any(p.pushed for p in prepared))
         wanted = phases[0].sample
         if segment is None or segment.model is not model or (pushed and segment.balances is None) or wanted is not None:
@@ -290,6 +331,7 @@ class Chain:
                 self._wanted = self.time + sample_times(wanted, float(sum(phase.duration for phase in phases)))
             segment = self._open(model, pushed)
         if settings.max_steps is None:
+            # Time scales depend on what is held: phases with the same driven degrees of freedom share them.
             kinds = {each.driven: self._scales(segment, each.driven) for each in prepared}
             scales = [kinds[each.driven] for each in prepared]
             check_budget(settings.method, model, prepared, scales, segment.record.times.size)
@@ -317,7 +359,8 @@ class Chain:
             self.settings.models[key] = world_motion(self.world, frames, self.settings.ledger, memory)
         return self.settings.models[key]
 
-    def _prepared(self, model: WorldMotion, phase: Phase, number: int) -> Prepared:
+    def _prepare_phase(self, model: WorldMotion, phase: Phase, number: int) -> PreparedPhase:
+        # Samples of a batch share prepared phases; after a change of locks they differ.
         key = (model, phase, number, self.world.locked)
         if key not in self.settings.known:
             prepared = self.settings.known[key] = prepare(model, self.world, phase, number)
@@ -358,7 +401,7 @@ class Chain:
         scale = np.full(code.ny, atol)
         for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
-            scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.at.whole]), 1e-3)
+            scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.layout.whole]), 1e-3)
         if model.elements is not None:
             scale[model.elements.tail(code.ny)] = model.elements.scale
         self.segment = Segment(
@@ -369,13 +412,13 @@ class Chain:
 
     def _close(self) -> None:
         if self.segment is not None and self.segment.model.elements is not None:
-            self._memory = self.segment.model.elements.kept(self.segment.work.y)
+            self._memory = self.segment.model.elements.final_memory(self.segment.work.y)
         if self.segment is not None and self.settings.full:
             self.segment.keep_end()
         self.segment = None
 
     def _cut_pulses(self) -> None:
-        """Report thrusters that are switched off here before the end of their shortest pulse."""
+        """Report thrusters that are switched off before the end of their shortest pulse."""
         for (law, name), since in self._on.items():
             robot = self.world.systems.get(law.system or next(iter(self.world.systems)))
             part = next((part for part in (() if robot is None else robot.thrusters) if part.name == name), None)
@@ -386,11 +429,12 @@ class Chain:
                 )
         self._on = {}
 
-    def _run(self, prepared: Prepared, stop: Any) -> bool:
-        """One phase; whether the run goes on after it."""
+    def _run(self, prepared: PreparedPhase, stop: Any) -> Generator[LawQuestion, bool | None, bool]:
+        """Run one phase; return whether the run continues after it."""
         segment = self.segment
         assert segment is not None
         model, work, record, settings = segment.model, segment.work, segment.record, self.settings
+        # Budgets are those of the whole run: what earlier segments used is subtracted.
         before = [other.record.counts for other in self.segments[:-1]]
         steps = self.budget - sum(int(counts[2] + counts[3]) for counts in before)
         events = settings.max_events - sum(int(counts[1]) for counts in before)
@@ -402,10 +446,10 @@ class Chain:
         # Start with the last step of the phase before: nothing about the motion has changed but its drives.
         if segment.step:
             options = options._replace(step=segment.step)
-        sides = starting_sides(model, prepared, work.y[: model.code.nx], self._sides)
+        sides = initial_sides(model, prepared, work.y[: model.code.nx], self._sides)
         law = prepared.law
         carried = None if law is None else law.recall(self._remembered, self.time)
-        if carried is None or not carried.held(self.time):
+        if carried is None or not carried.still_acts(self.time):
             self._cut_pulses()
         system = enter(model, prepared, work, segment.parameters, self.time, sides, carried, self.sample)
         if options.method == 2:
@@ -424,15 +468,17 @@ class Chain:
             # Steps are granted in portions of LOOK, so that a step size that has collapsed is noticed within seconds
             # and not when the whole budget is gone.
             allowed = min(steps, look) if watched else steps
-            reason = solve(system, options._replace(max_steps=allowed), progress, record, segment.audit, stop)
+            if options.max_steps != allowed:
+                options = options._replace(max_steps=allowed)
+            reason = solve(system, options, progress, record, segment.audit, stop)
             if reason == ASKED:
                 assert law is not None
-                assert isinstance(law.law, PythonLaw)
-                law.law.answer(law, system.law)
-                system.law.counts[1] = 1
+                if (yield LawQuestion(law, system, progress)):
+                    reason = EndReason.FINISHED
+                    break
             elif reason == PAUSED:
                 segment.sum_audit()
-            elif reason == Reason.TOO_MANY_STEPS and allowed < steps:
+            elif reason == EndReason.TOO_MANY_STEPS and allowed < steps:
                 gone, left = float(progress.now[0]) - since, float(prepared.phase.duration - progress.now[0])
                 if gone < SLOW and gone * (steps - look) / LOOK < FAR * left:
                     self._collapse = f": the last {LOOK} advanced it by {gone:.2g} s, and {left:.3g} s are left"
@@ -447,64 +493,65 @@ class Chain:
         self._sides = last_sides(prepared, system)
         if law is not None:
             # A continuous law's memory is integrated with the state; a sampled law's is in its own input.
-            own, place = system.law, slice(model.code.moved, model.code.moved + law.integrated)
-            kept = (work.y[place] if law.integrated else own.inp[law.kernel.inputs["memory"]]).copy()
+            own, place = system.law, slice(model.code.moved, model.code.moved + law.memory_size)
+            kept = (work.y[place] if law.memory_size else own.inp[law.kernel.inputs["memory"]]).copy()
+            # Next tick from the count, not by adding periods: no drift over many phases.
             tick = self.time + float(own.clock[1] + own.counts[0] * own.period)
-            law.remember(self._remembered, Carried(kept, own.out.copy(), tick, self.time + local))
+            law.remember(self._remembered, LawCarryOver(kept, own.out.copy(), tick, self.time + local))
             if law.law.period is not None:
                 logs = command_logs(law, own, prepared.number, self.time, self.time + local, held)
                 segment.commands += logs
-                self._on = {key: since for log in logs for key, since in pulses_on(log, self._on).items()}
+                self._on = {key: since for log in logs for key, since in active_pulses(log, self._on).items()}
         self.time += local
         segment.end_time = self.time
         self.vector = work.y[: model.code.nx].copy()
         pieces = prepared.signals.breaks
         piece = min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1
-        segment.at = (system, piece, local)
-        self.reason = Reason(reason)
-        if self.reason == Reason.TERMINAL_EVENT and not _ends_run(prepared, record, segment.logs[-1]):
-            self.reason = Reason.FINISHED
+        segment.end_position = (system, piece, local)
+        self.reason = EndReason(reason)
+        if self.reason == EndReason.TERMINAL_EVENT and not _ends_run(prepared, record, segment.logs[-1]):
+            self.reason = EndReason.FINISHED
             return True
-        if self.reason == Reason.FINISHED and prepared.phase.until:
+        if self.reason == EndReason.FINISHED and prepared.phase.until:
             segment.timeouts.append((len(segment.prepared) - 1, self.time))
-        return self.reason == Reason.FINISHED
+        return self.reason == EndReason.FINISHED
 
     @property
     def why(self) -> str:
-        """The reason in words, with its cause where that is known."""
+        """The reason as text, with its cause if known."""
         why = self.reason.text
-        if self.reason == Reason.TOO_MANY_STEPS:
+        if self.reason == EndReason.TOO_MANY_STEPS:
             why += (self._collapse or f", {self.budget}") + self._cause(self.segments[-1])
             if self._collapse:
                 speeds = {n: np.linalg.norm(self.vector[at.velocity][:3]) for n, at in self.world.layouts.items()}
                 name = max(speeds, key=lambda each: speeds[each])
                 why += f"; the fastest is system {name!r} at {speeds[name]:.3g} m/s"
-        if self.reason == Reason.TOO_MANY_EVENTS:
+        if self.reason == EndReason.TOO_MANY_EVENTS:
             kinds = Counter((event.kind, event.name) for event in self.segments[-1].occurrences())
             ((kind, name), count), *_ = kinds.most_common(1)
             why += f"; {count} are {kind!r} of {name!r}{self._cause(self.segments[-1])}"
-        if self.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT) and self.segments:
+        if self.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT) and self.segments:
             why += self._suspect(self.segments[-1])
         return why
 
     def _cause(self, segment: Segment) -> str:
-        """What is fastest, in words: of the contacts that are closed, else of the rest."""
+        """The fastest time scale as text: of the closed contacts, or else of the rest."""
         model, driven = segment.model, segment.prepared[-1].driven
         scales = contact_scales(model, segment.world, segment.parameters, self.vector, driven)
-        memory = {} if model.elements is None else model.elements.kept(segment.work.y)
+        memory = {} if model.elements is None else model.elements.final_memory(segment.work.y)
         closed = [
             scales[place]
             for element in segment.world.elements
-            if isinstance(element, Touching)
+            if isinstance(element, ContactElement)
             for k, place in enumerate(element.places(segment.world))
-            if place in scales and element.account(memory[element.name][None], k)[0, 0] > 0.5
+            if place in scales and element.touch_account(memory[element.name][None], k)[0, 0] > 0.5
         ]
         if closed:
             return f": {max(closed, key=lambda each: each.rate).text}"
-        return cause(time_scales(model, segment.parameters, self.vector, driven))
+        return describe_fastest(time_scales(model, segment.parameters, self.vector, driven))
 
     def _suspect(self, segment: Segment) -> str:
-        """What the law of the last phase says of its end."""
+        """Explanation by the law of the last phase."""
         rows, world = slice(segment.firsts[-1] if segment.firsts else 0, segment.rows.stop), segment.world
         for name, law in laws_of(world, segment.prepared[-1].phase) if segment.prepared else ():
             if law.suspect is not None:
@@ -513,8 +560,8 @@ class Chain:
         return ""
 
 
-def _ends_run(prepared: Prepared, record: Record, rows: tuple[int, int]) -> bool:
-    """Whether one of the events of the last instant ends more than its phase."""
+def _ends_run(prepared: PreparedPhase, record: SampleRecord, rows: tuple[int, int]) -> bool:
+    """Whether one of the events at the last instant ends more than its phase."""
     log = record.log[rows[0] : rows[1]]
     # Several events may share the last instant; any one of them may end the run.
     last = log[log[:, 0] == log[-1, 0]]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import attitude_angles, rotation_matrices
-from spacearm.simulate.motion import Motion
+from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.run.ledger import Ledger
 from spacearm.typing import Array
 
@@ -34,10 +34,10 @@ ENERGIES = {
 ANGLES = "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)"
 
 
-def labelled(coords: Mapping[str, Any], variables: Mapping[str, tuple[Any, ...]], **attrs: Any) -> xr.Dataset:
+def label_dataset(coords: Mapping[str, Any], variables: Mapping[str, tuple[Any, ...]], **attrs: Any) -> xr.Dataset:
     """A dataset from variables (dimensions, values, unit, meaning); coordinates are lists, or such tuples too.
 
-    Dimensions are a text with blanks between or, where names may hold blanks, a tuple. The meaning may be left out.
+    Dimensions are a text with blanks between or, if names may contain blanks, a tuple. The meaning is optional.
     """
     import xarray as xr
 
@@ -53,7 +53,7 @@ def labelled(coords: Mapping[str, Any], variables: Mapping[str, tuple[Any, ...]]
 
 
 def dataset(
-    model: Motion,
+    model: RobotMotion,
     times: Array,
     y: Array,
     inputs: Array,
@@ -94,12 +94,12 @@ def dataset(
     if model.loads:
         wrench = inputs[:, places["wrench"]].reshape(len(times), -1, 6)
         variables["wrench"] = ("time load entry", wrench, "N or N m", "applied wrenches: force, then moment")
-        coords["load"] = [f"{load.frame} ({load.by or load.axes + ' axes'})" for load in model.loads]
+        coords["load"] = [f"{load.frame} ({load.element or load.axes + ' axes'})" for load in model.loads]
         coords["entry"] = ["fx", "fy", "fz", "mx", "my", "mz"]
     if account is not None:
         for name, meaning in ENERGIES.items():
             variables[f"energy_{name}"] = ("time", getattr(account, name), "J", meaning)
-    found = labelled(coords, variables, **attrs)
+    found = label_dataset(coords, variables, **attrs)
     return found.assign_coords(joint_unit=("joint", [joint.unit for joint in robot.joints]))
 
 
@@ -116,6 +116,7 @@ def as_frame(data: xr.Dataset) -> pd.DataFrame:
     for name, variable in data.data_vars.items():
         if "time" not in variable.dims:
             continue
+        # A column for each combination of the other dimensions: one row for each time.
         others = [dim for dim in variable.dims if dim != "time"]
         values = variable.transpose("time", *others).values.reshape(data.sizes["time"], -1)
         labels = [[str(label) for label in data[dim].values] for dim in others]
@@ -124,6 +125,7 @@ def as_frame(data: xr.Dataset) -> pd.DataFrame:
             column = ".".join((str(name), *parts))
             columns[column] = values[:, k]
             units[column] = unit
+            # Units such as "rad or m" are resolved by the kind of each joint.
             if " or " in unit and others == ["joint"]:
                 units[column] = unit.split(" or ")[own[parts[0]] == "m"]
     found = pd.DataFrame(columns, index=pd.Index(data["time"].values, name="time"))

@@ -1,4 +1,4 @@
-"""Figures of a plain run: base, joints and wheels against their limits, drives, momentum, the hand, energies."""
+"""Figures of a run: base, joints and wheels with their limits, drives, momentum, the hand, energies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spacearm.figures import COLOURS, MOST_CURVES, NEAR, curve, limit_lines, lines, panels
+from spacearm.figures import COLOURS, MOST_CURVES, NEAR, add_curve, limit_lines, lines, panels
 from spacearm.model import Robot
 from spacearm.result import Figure
-from spacearm.simulate.bodies import centred, frame_pose, move
+from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 DEGREE = 180.0 / np.pi
 #: Revolutions in a minute, rpm, for a rate of 1 rad/s.
 RPM = 30.0 / np.pi
-#: Momentum keeps no more digits than the integrator gives it: it is rounding up to so many times what is rounding else.
+#: Momentum has only the accuracy of the integrator: rounding is taken as this many times the usual.
 ERRORS = 100.0
 
 
 def figures(run: Run) -> Iterator[Figure]:
-    """In the order in which they are read: the base first."""
+    """Figures in reading order: the base first."""
     data, robot = run.data, run.robot
     turned, quaternion = DEGREE * data["base_attitude"].values, data["base_quaternion"].values
     names = ("roll", "pitch", "yaw")
@@ -36,7 +36,7 @@ def figures(run: Run) -> Iterator[Figure]:
     yield Figure(
         "attitude",
         _phases(plot, run),
-        "Attitude of the base: roll, pitch, yaw (turned in the order z, y, x) and quaternion.",
+        "Attitude of the base: roll, pitch, yaw (rotations in the order z, y, x) and quaternion.",
     )
     yield from _joints(run)
     if robot.wheel_names:
@@ -45,14 +45,16 @@ def figures(run: Run) -> Iterator[Figure]:
     if run.commands:
         yield from _commands(run)
     place, speed = 1e3 * data["base_position"].values, 1e3 * data["base_velocity"].values
-    bodies = move(robot, run.states)
+    bodies = evaluate_bodies(robot, run.states)
+    # Scale for rounding: a curve far below the fastest motion of any body is drawn as zero, not as noise.
     fastest = float(np.linalg.norm(bodies.velocity, axis=2).max(initial=0.0))
     turning = float(np.linalg.norm(bodies.angular_velocity, axis=2).max(initial=0.0))
     parts = {"position [mm]": ("xyz", place, 1e3), "velocity [mm/s]": ("xyz", speed, 1e3 * fastest)}
     plot = _phases(_panels(run.times, parts), run)
     yield Figure("base", plot, "Position and velocity of the base's origin, world axes.")
     rate = DEGREE * data["base_angular_velocity"].values
-    name = hand(robot)
+    name = hand_frame(robot)
+    # From the bodies evaluated already: kinematics of all samples are computed once.
     path = frame_pose(robot, bodies, name)[1]
     parts = {
         "angular velocity of the base [deg/s]": ("xyz", rate, DEGREE * turning),
@@ -67,17 +69,18 @@ def figures(run: Run) -> Iterator[Figure]:
         "angular about the mass centre [N m s]": ("xyz", angular, moved * _size(bodies.origin)),
     }
     plot = _phases(_panels(run.times, parts), run)
-    yield Figure("momentum", plot, "Momentum of all bodies, world axes; only loads from outside change it.")
+    yield Figure("momentum", plot, "Momentum of all bodies, world axes; only external loads change it.")
     energies = [str(name) for name in data.data_vars if str(name).startswith("energy_")]
     if energies:
         plot = lines(data, energies, y="energy")
         for trace in plot.data:
             trace.name = trace.name.removeprefix("energy_")
+            # Energies that are zero throughout stay in the legend, so that the reader sees that they were considered.
             trace.visible = True if np.any(np.asarray(trace.y)) else "legendonly"
-        yield Figure("energy", _phases(plot, run), "Where the energy is and where it went since the start.")
+        yield Figure("energy", _phases(plot, run), "Energies, and dissipation and work since the start.")
 
 
-def hand(robot: Robot) -> str:
+def hand_frame(robot: Robot) -> str:
     """The frame whose path is shown: the last one of the robot, or its last body."""
     return robot.frames[-1].name if robot.frames else robot.bodies[-1].name
 
@@ -86,27 +89,28 @@ def momentum(run: Run) -> tuple[Array, Array]:
     """Linear (T, 3) and angular momentum about the mass centre, world axes."""
     given = run.world.overrides.get(run.track.name)
     numbers = robot_parameters(run.robot, given)
-    seen = centred(run.robot, run.states, numbers["inertia"], numbers["rotor"])
+    seen = centre_motion(run.robot, run.states, numbers["inertia"], numbers["rotor"])
     return seen.mass * seen.velocity, seen.sums.angular
 
 
 def _size(origins: Array) -> float:
-    """How far bodies are from the base at most, m; 1 at least, for what is about mass centres."""
+    """Largest distance of bodies from the base, m; at least 1, for quantities about mass centres."""
     return max(1.0, float(np.linalg.norm(origins - origins[:, :1], axis=2).max(initial=0.0)))
 
 
-#: Titles of panels with the names, curves (T, names) and size of what they show: see :func:`~spacearm.figures.curve`.
+#: Titles of panels with the names, curves (T, names) and magnitude of what they show: see
+#: :func:`~spacearm.figures.add_curve`.
 Parts: TypeAlias = Mapping[str, tuple[Sequence[str], Array, float]]
 
 
 def _panels(times: Array, parts: Parts) -> go.Figure:
-    """One panel for each group of curves, one beside the other."""
+    """Panels in a row, one for each group of curves."""
     figure = panels(list(parts), height=400, spacing=0.09)
     for column, (names, values, scale) in enumerate(parts.values(), 1):
         for k, name in enumerate(names):
             style: dict[str, Any] = {"colour": k + (column == 2 and names == "wxyz"), "legendgroup": name}
             shown = column == 1 or names != next(iter(parts.values()))[0]
-            curve(figure, times, values[:, k], name, scale=scale, **style, showlegend=shown, row=1, col=column)
+            add_curve(figure, times, values[:, k], name, scale=scale, **style, showlegend=shown, row=1, col=column)
     figure.update_xaxes(title_text="time [s]")
     return figure
 
@@ -124,11 +128,11 @@ class Group(NamedTuple):
     joints: list[int]  # numbers
     unit: str
     scale: float  # of the unit, from rad or m
-    effort: str  # what drives give, with its unit
+    effort: str  # effort of the drives, with its unit
 
 
 def joint_groups(robot: Robot, names: Sequence[str] | None = None) -> list[Group]:
-    """Joints (all but wheels, unless ``names`` are given) by unit, at most eight in a group."""
+    """Joints (by default all but wheels) by unit, at most eight in a group."""
     chosen = [name for name in robot.joint_names if name not in robot.wheel_names] if names is None else names
     units = (("rad", "deg", DEGREE, "torques [N m]", ""), ("m", "mm", 1e3, "forces [N]", "-slides"))
     found = []
@@ -141,7 +145,7 @@ def joint_groups(robot: Robot, names: Sequence[str] | None = None) -> list[Group
 
 
 def joint_panels(robot: Robot, group: Group, times: Array, positions: Array, rates: Array) -> tuple[go.Figure, str]:
-    """Positions and rates (T, n), rad or m, of a group of joints with the limits that are near, and a caption."""
+    """Positions and rates (T, n), rad or m, of a group of joints with the limits that are close, and a caption."""
     joints = [robot.joints[k] for k in group.joints]
     names, limits = [joint.name for joint in joints], [joint.limits for joint in joints]
     bounds = np.array([[limit.lower, limit.upper] for limit in limits]) * group.scale
@@ -155,12 +159,12 @@ def joint_panels(robot: Robot, group: Group, times: Array, positions: Array, rat
     colours = range(len(joints))
     near = limit_lines(plot, bounds, position, colours)
     near += limit_lines(plot, np.stack([-fastest, fastest], 1), rate, colours, column=2)
-    use = {name: _share(position[:, k], bounds[k]) for k, name in enumerate(names)}
-    return plot, f"Joint positions and rates. {_use('range', use)} {_dashed(near, bounds, fastest)}"
+    use = {name: _range_share(position[:, k], bounds[k]) for k, name in enumerate(names)}
+    return plot, f"Joint positions and rates. {_range_use_text('range', use)} {_limits_caption(near, bounds, fastest)}"
 
 
 def _joints(run: Run) -> Iterator[Figure]:
-    """Positions and rates, then what the drives give, each with the limits that are near."""
+    """Positions and rates, then efforts of the drives, each with the limits that are close."""
     data, robot, groups = run.data, run.robot, joint_groups(run.robot)
     for group in groups:
         curves = data["joint_position"].values, data["joint_velocity"].values
@@ -175,9 +179,9 @@ def _joints(run: Run) -> Iterator[Figure]:
         bounds = np.stack([-most, most], 1)
         plot = _panels(run.times, {f"drive {group.effort}": (names, given, float(np.abs(torque).max(initial=0.0)))})
         near = limit_lines(plot, bounds, given, range(len(names)))
-        use = {name: _share(given[:, k], bounds[k]) for k, name in enumerate(names)}
-        told = f"{_use(group.effort.partition('s [')[0], use)} {_dashed(near, most)}"
-        text = f"What drives and brakes give; zero where a joint is free. {told}"
+        use = {name: _range_share(given[:, k], bounds[k]) for k, name in enumerate(names)}
+        told = f"{_range_use_text(group.effort.partition('s [')[0], use)} {_limits_caption(near, most)}"
+        text = f"Efforts of drives and brakes; zero while a joint is free. {told}"
         yield Figure(f"drives{group.suffix}", _phases(plot, run), text)
 
 
@@ -197,7 +201,7 @@ def wheel_panels(robot: Robot, times: Array, rates: Array) -> go.Figure:
     }
     plot = _panels(times, parts)
     for column, limit in ((1, RPM * most), (2, most * inertia)):
-        # wheels of one kind have one limit: it is drawn once, in no wheel's colour
+        # wheels with the same limit: it is drawn once, in a neutral colour
         for one in sorted({float(value) for value in limit if np.isfinite(value)}):
             for end in (-one, one):
                 plot.add_hline(y=end, line={"dash": "dash", "width": 1, "color": COLOURS[7]}, row=1, col=column)
@@ -205,42 +209,43 @@ def wheel_panels(robot: Robot, times: Array, rates: Array) -> go.Figure:
 
 
 def _commands(run: Run) -> Iterator[Figure]:
-    """What sampled laws commanded, by unit, with the limits of the actuators that are near."""
+    """Commands of sampled laws, by unit, with the limits of the actuators that are close."""
+    # Wheels apart from joints of the same unit: their torques are far smaller.
     kinds: dict[tuple[str, bool], list[str]] = {}
     for log in run.commands:
         for name, unit in zip(log.names, log.units, strict=True):
             known = kinds.setdefault((unit, name in run.robot.wheel_names), [])
             known += [log.label(name)] * (log.label(name) not in known)
     met = [event for event in run.events_of("saturation") if event.value > 0.0]
-    told = "No command met a limit of its actuator."
+    told = "No command reached a limit of its actuator."
     if met:
         often = {name: sum(event.name == name for event in met) for name in dict.fromkeys(event.name for event in met)}
         listed = ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in often.items())
-        told = f"Commands met the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
+        told = f"Commands reached the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
     parts = [
         (unit, names[first : first + MOST_CURVES])
         for (unit, _), names in kinds.items()
         for first in range(0, len(names), MOST_CURVES)
     ]
     for number, (unit, names) in enumerate(parts, 1):
-        plot, near = _commanded(run, unit, names)
-        text = f"What laws commanded, held from tick to tick. {told}{' Dashed: limits.' if near else ''}"
+        plot, near = _command_figure(run, unit, names)
+        text = f"Commands of laws, held from tick to tick. {told}{' Dashed: limits.' if near else ''}"
         yield Figure(f"commands-{number}" if number > 1 else "commands", _phases(plot, run), text)
 
 
-def _commanded(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, int]:
-    """Commands of these actuators, and how many limits are drawn."""
+def _command_figure(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, int]:
+    """Commands of these actuators, and the number of limits drawn."""
     plot = panels([f"commands [{unit}]" if unit != "1" else "thrusters on"], height=400)
     shown, near = set(), 0
     for log in run.commands:
         for own in log.names:
-            since, values = log.acted(own)
+            since, values = log.command_steps(own)
             name = log.label(own)
             if name not in names:
                 continue
             times, held, colour = np.append(since, log.end), np.append(values, values[-1:]), names.index(name)
             look: dict[str, Any] = {"colour": colour, "legendgroup": name, "showlegend": name not in shown}
-            curve(plot, times, held, name, **look, scale=0.0, line={"shape": "hv"}, row=1, col=1)
+            add_curve(plot, times, held, name, **look, scale=0.0, line={"shape": "hv"}, row=1, col=1)
             shown.add(name)
             if own in log.limited and own in run.robot.joint_names and log.system in ("", run.robot.name):
                 most = run.robot.joint(own).limits.effort
@@ -249,18 +254,18 @@ def _commanded(run: Run, unit: str, names: Sequence[str]) -> tuple[go.Figure, in
     return plot, near
 
 
-def _share(values: Array, bounds: Array) -> float:
-    """How much of its range a joint uses, seen from the middle of it; 0 where it has no limits."""
+def _range_share(values: Array, bounds: Array) -> float:
+    """Fraction of its range that a joint uses, measured from the middle; 0 without limits."""
     half = 0.5 * (bounds[1] - bounds[0])
     return float(np.abs(values - bounds.mean()).max() / half) if 0.0 < half < np.inf else 0.0
 
 
-def _use(what: str, shares: dict[str, float]) -> str:
+def _range_use_text(what: str, shares: dict[str, float]) -> str:
     name = max(shares, key=lambda name: shares[name])
-    return f"Of its {what}, {name} uses most: {100 * shares[name]:.0f} %." if shares[name] else ""
+    return f"{name} uses most of its {what}: {100 * shares[name]:.0f} %." if shares[name] else ""
 
 
-def _dashed(near: int, *limits: Array) -> str:
+def _limits_caption(near: int, *limits: Array) -> str:
     if not any(np.isfinite(limit).any() for limit in limits):
-        return "The robot has no limits of these."
+        return "The robot has no such limits."
     return "Dashed: limits." if near else f"All limits are more than {NEAR:g} times as far."

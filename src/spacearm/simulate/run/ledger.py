@@ -1,4 +1,4 @@
-"""The ledger of a run: energies at its samples, balances of what came from outside, an entry for each change.
+"""The ledger of a run: energies at its samples, balances of external actions, an entry for each change.
 
 Everything here is summed over bodies by :mod:`spacearm.simulate.bodies`, apart from the mechanics that was integrated.
 Balances and entries are seen from the mass centre. Of balances only sums and largest values are kept, whatever the
@@ -22,16 +22,24 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.simulate.bodies import Centred, centred, elastic_energy, external, inertia_about, momentum, move
-from spacearm.simulate.changes import Change, Changed
-from spacearm.simulate.motion import Motion
+from spacearm.simulate.bodies import (
+    CentredMotion,
+    centre_motion,
+    elastic_energy,
+    evaluate_bodies,
+    external_wrenches,
+    inertia_about,
+    momentum,
+)
+from spacearm.simulate.changes import Change, ChangeResult
+from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
-#: Samples that are looked at together: large enough to cost little, small enough for the memory of any machine.
+#: Samples processed together: large enough for speed, small enough for the memory of any machine.
 CHUNK = 4096
-#: Share of the mass centre's speed that is rounding in every body's velocity, summed over many steps.
+#: Fraction of the mass centre's speed that is rounding in every body's velocity, summed over many steps.
 ROUNDING = 2e-14
 
 
@@ -42,22 +50,24 @@ def relative(value: float, scale: float) -> float:
     return float(value / scale) if scale > 0.0 else float("inf")
 
 
-def inner_energy(model: Motion, parameters: Mapping[str, Array], y: Array, motion: Centred) -> tuple[Array, Array]:
+def inner_energy(
+    model: RobotMotion, parameters: Mapping[str, Array], y: Array, motion: CentredMotion
+) -> tuple[Array, Array]:
     """(T,) stored and dissipated energy less the work of joint drives, in the mass centre's frame, J.
 
-    Beside it the largest size of each of its parts, J.
+    Also the largest magnitude of each of its parts, J.
     """
     parts = inner_energies(model, parameters, y, motion)
     return parts.sum(axis=1), np.abs(parts).max(axis=0)
 
 
-def inner_energies(model: Motion, parameters: Mapping[str, Array], y: Array, motion: Centred) -> Array:
+def inner_energies(model: RobotMotion, parameters: Mapping[str, Array], y: Array, motion: CentredMotion) -> Array:
     """(T, parts) of :func:`inner_energy`; parameters are the same for all rows, or (T, ...)."""
     springs = [parameters[name] for name in ("stiffness", "rest", "coupling")]
     parts = [motion.sums.kinetic[:, None], elastic_energy(model.robot, y[:, : model.nx], *springs)[:, None]]
     for name, place in model.energies.items():
         if name != "load":
-            # The first six of each but the couplings belong to the base: they act from outside.
+            # The first six of each but the couplings belong to the base: they are external.
             part = y[:, place] if name == "coupling" else y[:, place][:, 6:]
             parts.append(-part if name == "drive" else part)
     return np.concatenate(parts, axis=1)
@@ -66,35 +76,36 @@ def inner_energies(model: Motion, parameters: Mapping[str, Array], y: Array, mot
 class Balance:
     """Balances of momentum and energy of one robot since the start of a run.
 
-    Either every step is given as audit rows (:meth:`add_steps`), which hold what acted from outside, or, where nothing
-    acts from outside, samples (:meth:`add_samples`).
+    Either every step is given as audit rows (:meth:`add_steps`), which include external actions, or, without external
+    actions, samples (:meth:`add_samples`).
 
     Args:
-        start: the integrated vector (ny,) at the start, which everything is compared with.
+        start: the integrated vector (ny,) at the start, the reference of all comparisons.
         time: of the start, s.
     """
 
-    def __init__(self, model: Motion, parameters: Mapping[str, Array], start: Array, time: float = 0.0) -> None:
+    def __init__(self, model: RobotMotion, parameters: Mapping[str, Array], start: Array, time: float = 0.0) -> None:
         self.model, self.parameters = model, parameters
         self.time = 0.0  # s since the start
         self.mass = 0.0  # kg
-        self.impulse, self.twist = np.zeros(3), np.zeros(3)  # N s, N m s about the mass centre: from outside
+        self.impulse, self.twist = np.zeros(3), np.zeros(3)  # N s, N m s about the mass centre: external
         self.work = 0.0  # J, of the same, against velocities relative to the mass centre
-        self.way = np.zeros(3)  # m, that the mass centre should have gone
-        self.gross = np.zeros(3)  # N s, N m s, J: of all contributors, each by its size
-        self.within = np.zeros(2)  # N s, N m s: of applied forces and dry friction in joints, each by its size
+        self.way = np.zeros(3)  # m, expected displacement of the mass centre
+        self.gross = np.zeros(3)  # N s, N m s, J: sums of the magnitudes of all contributors
+        self.within = np.zeros(2)  # N s, N m s: sums of the magnitudes of applied forces and dry friction in joints
         self.largest: dict[str, Array] = {}  # sizes and residuals
         self._begin, self._last = time, time
         rows = start[None]
-        motion = self._seen(rows)
+        motion = self._centre_rows(rows)
         self._place, self._centre, self._velocity = rows[0, :3], motion.centre[0], motion.velocity[0]
         self._angular = motion.sums.angular[0]
         _, _, tensor = inertia_about(model.robot, motion.bodies, parameters["inertia"], parameters["rotor"])
+        # Radius of gyration about the mass centre: the lever that turns a force scale into a moment scale.
         self.gyration = float(np.sqrt(np.trace(tensor[0]) / motion.mass))  # m
         inner, sizes = inner_energy(model, parameters, rows, motion)
         self._inner = inner[0]
         self._enlarge("inner", sizes)
-        self._draw(motion, np.array([0]), rows, *(np.zeros((1, 3)),) * 3, np.zeros(1))
+        self._update_extremes(motion, np.array([0]), rows, *(np.zeros((1, 3)),) * 3, np.zeros(1))
 
     @property
     def reach(self) -> float:
@@ -102,8 +113,8 @@ class Balance:
         return float(self.largest["reach"]) or 1.0
 
     @property
-    def impulses_within(self) -> tuple[float, float]:
-        """``within`` as forces (N s) and as moments (N m s), one turned into the other with the robot's reach."""
+    def inner_impulses(self) -> tuple[float, float]:
+        """``within`` as forces (N s) and as moments (N m s), one converted into the other with the robot's reach."""
         push, twist = self.within
         return float(push + twist / self.reach), float(twist + push * self.reach)
 
@@ -114,29 +125,30 @@ class Balance:
         model, code, nx = self.model, self.model.code, self.model.nx
         places = model.kernel.inputs
         weight, rows = audit[:, 1], audit[:, 2:]
-        with np.errstate(over="ignore", invalid="ignore"):  # a run that breaks down; its residuals are not numbers
+        with np.errstate(over="ignore", invalid="ignore"):  # a failed run; its residuals are not numbers
             ends = np.flatnonzero(weight == 0.0)
-            motion = self._seen(rows, ends)
+            motion = self._centre_rows(rows, ends)
             base = [
                 rows[:, places["force"]][:, :6],
                 rows[:, places["friction"]][:, :6],
                 rows[:, code.record : code.record + 6],
+                # Damping of the base's own degrees of freedom acts from outside, like drag.
                 -self.parameters["damping"][:6] * rows[:, nx - code.speed.size : nx][:, :6],
             ]
-            acting = external(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
+            acting = external_wrenches(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
 
             # Running sums over Gauss points, read at the ends of steps, where the weight is zero: a drift within a
             # buffer shows even if it cancels by its end.
-            def since_start(before: Array | float, rate: Array) -> Array:
+            def accumulate(before: Array | float, rate: Array) -> Array:
                 return np.asarray(before + np.cumsum(weight.reshape(-1, *[1] * (rate.ndim - 1)) * rate, axis=0)[ends])
 
-            impulse = since_start(self.impulse, acting.force.sum(axis=1))
-            twist = since_start(self.twist, acting.moment.sum(axis=1))
-            work = since_start(self.work, acting.power.sum(axis=1))
-            way = since_start(self.way, motion.velocity)
+            impulse = accumulate(self.impulse, acting.force.sum(axis=1))
+            twist = accumulate(self.twist, acting.moment.sum(axis=1))
+            work = accumulate(self.work, acting.power.sum(axis=1))
+            way = accumulate(self.way, motion.velocity)
             push = weight @ np.linalg.norm(acting.force, axis=2).sum(axis=1)
-            # One contributor may be many forces whose moments cancel, as of the corners that a box stands on: what each
-            # of them turns by is known as far as the force is.
+            # One contributor may be many forces whose moments cancel, such as those at the corners of a standing box:
+            # the moment of each is known only as accurately as the force.
             self.gross += [
                 push,
                 weight @ np.linalg.norm(acting.moment, axis=2).sum(axis=1) + self.gyration * push,
@@ -145,40 +157,44 @@ class Balance:
             self._add_within(rows, weight)
             energies = rows[:, code.record + code.speed.size :]
             y = np.concatenate([rows[ends, :nx], energies[ends]], axis=1)
-            self._draw(motion, ends, y, impulse, twist, way, work)
+            self._update_extremes(motion, ends, y, impulse, twist, way, work)
         self.impulse, self.twist, self.way, self.work = impulse[-1], twist[-1], way[-1], float(work[-1])
         self.time += float(weight.sum())
 
     def add_samples(self, times: Array, y: Array, inputs: Array) -> None:
-        """Samples of a run on which nothing acts from outside: its mass centre keeps the velocity of the start."""
+        """Samples of a run without external actions: its mass centre keeps the initial velocity."""
         # In chunks, because poses and velocities of all bodies are held for all rows at once.
         for first in range(0, len(times), CHUNK):
             rows = slice(first, first + CHUNK)
-            motion = self._seen(y[rows])
+            motion = self._centre_rows(y[rows])
             count = len(motion.velocity)
             self._add_within(inputs[rows], np.diff(times[rows], prepend=self._last))
             self._last = float(times[rows][-1])
             self.time = self._last - self._begin
+            # Without external action the mass centre moves uniformly: the reference is exact, no sum of steps is
+            # needed.
             way = (times[rows] - self._begin)[:, None] * self._velocity
             nothing = np.zeros((count, 3))
-            self._draw(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
+            self._update_extremes(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
 
-    def _seen(self, rows: Array, at: npt.NDArray[np.int64] | None = None) -> Centred:
+    def _centre_rows(self, rows: Array, at: npt.NDArray[np.int64] | None = None) -> CentredMotion:
         """Motion about the mass centre, from the states at the head of each row; ``at``: at some of them only."""
         own = (self.parameters["inertia"], self.parameters["rotor"])
-        motion = centred(self.model.robot, rows[:, : self.model.nx], *own, at)
+        motion = centre_motion(self.model.robot, rows[:, : self.model.nx], *own, at)
         self.mass = motion.mass
         return motion
 
     def _add_within(self, inputs: Array, weight: Array) -> None:
         places = self.model.kernel.inputs
+        # Internal forces cancel in every balance, but only to rounding of their own size: the certificate allows for
+        # that.
         sizes = np.abs(inputs[:, places["force"]][:, 6:]) + np.abs(inputs[:, places["friction"]][:, 6:])
         turning = np.array([joint.kind == "revolute" for joint in self.model.robot.joints], dtype=bool)
         self.within += [weight @ sizes[:, ~turning].sum(axis=1), weight @ sizes[:, turning].sum(axis=1)]
 
-    def _draw(
+    def _update_extremes(
         self,
-        motion: Centred,
+        motion: CentredMotion,
         at: npt.NDArray[np.int64],
         y: Array,
         impulse: Array,
@@ -196,7 +212,7 @@ class Balance:
         self._enlarge("kinetic", np.abs(sums.kinetic).max())
         self._enlarge("linear_scale", sums.linear_scale.max())
         self._enlarge("angular_scale", sums.angular_scale.max())
-        # The base's way first: at a large distance it is known better than its ends.
+        # The base's displacement first: at a large distance it is known better than its end points.
         gone = (y[:, :3] - self._place) + (centre - self._centre) - way
         for name, gap in (
             ("linear", motion.mass * (velocity - self._velocity) - impulse),
@@ -211,7 +227,7 @@ class Balance:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class LedgerEntry:
     """A change in the ledger. Momenta are in world axes, moments about the mass centre of all just before.
 
     Args:
@@ -219,9 +235,9 @@ class Entry:
         text: what changed.
         phase: number of the phase that it ended.
         before, after: momentum of all systems (force and moment, N s and N m s) in the mass centre's frame before.
-        lost: energy that is gone, kinetic and elastic, J.
-        changed: what the change says of itself: impulses, external impulse, kinetic energy lost.
-        residuals: ``momentum``, ``energy``, ``mass``: relative errors by which the change is judged.
+        lost: energy lost, kinetic and elastic, J.
+        changed: result of the change: impulses, external impulse, kinetic energy lost.
+        residuals: ``momentum``, ``energy``, ``mass``: relative errors by which the change is checked.
     """
 
     time: float
@@ -231,13 +247,13 @@ class Entry:
     after: Array
     lost: float
     change: Change = field(repr=False)
-    changed: Changed = field(repr=False)
+    changed: ChangeResult = field(repr=False)
     residuals: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """All systems of a world at an instant, seen from a moving point."""
+    """Sums over all systems of a world at an instant, relative to a moving point."""
 
     mass: float
     centre: Array  # from the point, m
@@ -252,8 +268,9 @@ def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Arr
     total: list[_Sums] = []
     for (name, robot), own in zip(world.systems.items(), world.parameters, strict=True):
         rows = states[name].vector[None].copy()
+        # Shifted before anything is summed: moments about a distant origin would lose the digits that are compared.
         rows[:, :3] -= point
-        seen = move(robot, rows)
+        seen = evaluate_bodies(robot, rows)
         seen = replace(seen, velocity=seen.velocity - velocity)
         sums = momentum(robot, seen, rows, own["inertia"], own["rotor"])
         mass, first, tensor = inertia_about(robot, seen, own["inertia"], own["rotor"])
@@ -265,7 +282,9 @@ def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Arr
     return replace(_Sums(*found), centre=found[1] / found[0])
 
 
-def book(world: World, states: Mapping[str, State], change: Change, changed: Changed, time: float, phase: int) -> Entry:
+def record_change(
+    world: World, states: Mapping[str, State], change: Change, changed: ChangeResult, time: float, phase: int
+) -> LedgerEntry:
     """The entry of a change, from the states on both sides of it."""
     still = np.zeros(3)
     # Twice: the first pass finds the mass centre and its velocity, the second sums about them, where nothing large
@@ -275,14 +294,15 @@ def book(world: World, states: Mapping[str, State], change: Change, changed: Cha
     before = _sums(world, states, centre, velocity)
     after = _sums(changed.world, changed.states, centre, velocity)
     outside = changed.external.copy()
+    # The change states its external impulse about its own point; the sums are about the mass centre.
     outside[3:] += np.cross(changed.point - centre, outside[:3])
     gain = after.momentum - before.momentum
     slip = gain - outside
     scale = before.scale + after.scale + [np.linalg.norm(outside[:3]), np.linalg.norm(outside[3:])]
-    # Seen from the world, and not from the mass centre, what came from outside worked on the common motion too.
+    # In the world frame, unlike that of the mass centre, external impulses also work on the common motion.
     lost = before.kinetic - after.kinetic - float(velocity @ gain[:3])
     reach = float(np.sqrt(np.trace(before.inertia) / before.mass))
-    # Moments are of the bodies' momenta too, and what rounding of the common velocity can do is no error.
+    # Moments include those of the bodies' momenta, and possible rounding of the common velocity is not an error.
     scale[1] += reach * scale[0]
     noise = ROUNDING * before.mass * float(np.linalg.norm(velocity)) * np.array([1.0, reach])
     gaps = np.maximum(np.linalg.norm(slip.reshape(2, 3), axis=1) - noise, 0.0)  # keeps a NaN
@@ -295,13 +315,14 @@ def book(world: World, states: Mapping[str, State], change: Change, changed: Cha
             relative(float(np.abs(after.inertia - before.inertia).max()), float(np.trace(before.inertia))),
         ),
     }
+    # After the residuals: impulses work on kinetic energy only, springs may be removed or switched as well.
     lost += before.elastic - after.elastic
-    return Entry(time, changed.text, phase, before.momentum, after.momentum, lost, change, changed, residuals)
+    return LedgerEntry(time, changed.text, phase, before.momentum, after.momentum, lost, change, changed, residuals)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Energies at the samples, J; what was dissipated or done since the start."""
+    """Energies at the samples, J; dissipation and work since the start."""
 
     kinetic: Array
     elastic: Array
@@ -311,11 +332,11 @@ class Ledger:
     drive: Array
     load: Array
     lost: Array  # in changes
-    entries: tuple[Entry, ...] = ()  # one for each change
+    entries: tuple[LedgerEntry, ...] = ()  # one for each change
 
     @property
     def balance(self) -> Array:
-        """What should stay constant: stored and dissipated energy less the work done on the robot."""
+        """The quantity that should be constant: stored and dissipated energy less the work done on the robot."""
         stored = self.kinetic + self.elastic
         return stored + self.damping + self.coupling + self.friction + self.lost - self.drive - self.load
 
@@ -324,13 +345,13 @@ class Ledger:
         return float(sum(np.abs(part).max(initial=0.0) for name, part in vars(self).items() if name != "entries"))
 
 
-def energy_ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> Ledger:
+def energy_ledger(model: RobotMotion, parameters: Mapping[str, Array], y: Array) -> Ledger:
     """The energy ledger at samples ``y`` (T, ny), with the kinetic energy in the world."""
     states = y[:, : model.nx]
     kinetic = np.zeros(len(y))
     for first in range(0, len(y), CHUNK):
         rows = slice(first, first + CHUNK)
-        bodies = move(model.robot, states[rows])
+        bodies = evaluate_bodies(model.robot, states[rows])
         moving = momentum(model.robot, bodies, states[rows], parameters["inertia"], parameters["rotor"])
         kinetic[rows] = moving.kinetic
     elastic = elastic_energy(model.robot, states, parameters["stiffness"], parameters["rest"], parameters["coupling"])
@@ -338,24 +359,24 @@ def energy_ledger(model: Motion, parameters: Mapping[str, Array], y: Array) -> L
     return Ledger(kinetic, elastic, lost=np.zeros(len(y)), **sums)
 
 
-def inner_scale(model: Motion, parameters: Mapping[str, Array], state: Array) -> float:
+def inner_scale(model: RobotMotion, parameters: Mapping[str, Array], state: Array) -> float:
     """Kinetic energy in the mass centre's frame and elastic energy of one flat state, J."""
     y = np.zeros((1, model.code.ny))
     y[0, : model.nx] = state
-    motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
+    motion = centre_motion(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
     return float(inner_energy(model, parameters, y, motion)[1].sum())
 
 
-def energy_residual(model: Motion, parameters: Mapping[str, Array], y: Array) -> float:
+def energy_residual(model: RobotMotion, parameters: Mapping[str, Array], y: Array) -> float:
     """Relative error of the energy balance between two instants ``y`` (2, ny), from integrated energies alone."""
-    motion = centred(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
+    motion = centre_motion(model.robot, y[:, : model.nx], parameters["inertia"], parameters["rotor"])
     inner, sizes = inner_energy(model, parameters, y, motion)
     outside = {name: y[:, place] for name, place in model.energies.items()}
     terms = [outside["drive"][:, :6], -outside["damping"][:, :6], -outside["friction"][:, :6], outside["load"]]
     work = sum(float((part[1] - part[0]).sum()) for part in terms)
     gain = 0.0
     if any(np.any(part != 0.0) for part in terms):
-        # Of the work from outside, a share went into the motion of the mass centre.
+        # Part of the external work went into the motion of the mass centre.
         gain = float(motion.mass * (motion.velocity[1] - motion.velocity[0]) @ (0.5 * motion.velocity.sum(axis=0)))
     drift = abs(inner[1] - inner[0] + gain - work)
     return relative(drift, float(sizes.sum()) + abs(work - gain))

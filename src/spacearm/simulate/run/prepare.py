@@ -1,4 +1,4 @@
-"""Phases made ready for the solver: checked against the world, signals merged, events listed.
+"""Phases prepared for the solver: checked against the world, signals merged, events listed.
 
 The solver knows numbered inputs, piecewise polynomials and sign changes, and no names. Here names become places: each
 force, load, path or acceleration is a channel (input, breaks, coefficients); all channels are merged on one grid of
@@ -6,7 +6,7 @@ breaks so that the solver steps from break to break and never across one. A driv
 path's second derivative is its acceleration, and its position and rate are channels too, so that no drift builds up.
 
 Events: levels of state components, joint limits, functions of the user, of force elements and of laws. Each has a sign;
-:func:`starting_sides` decides the sign at the start of a phase, so that an event at the boundary of two phases is found
+:func:`initial_sides` decides the sign at the start of a phase, so that an event at the boundary of two phases is found
 once: neither lost nor reported twice.
 """
 
@@ -23,25 +23,25 @@ from spacearm.engine.events import ROUNDING
 from spacearm.engine.friction import begin
 from spacearm.engine.phase import Functions, Level, make_events
 from spacearm.engine.signals import Signals, merge
-from spacearm.engine.system import System, Work, make_friction
+from spacearm.engine.system import SolverMemory, System, make_friction
 from spacearm.errors import InputError, ModelError
 from spacearm.model import Robot
-from spacearm.model.robot import BASE_DOFS
-from spacearm.model.weightless import check_weightless
-from spacearm.simulate.law import Carried, PreparedLaw, prepared_law
+from spacearm.model.base import BASE_DOFS
+from spacearm.model.massless import check_massless
+from spacearm.simulate.law import LawCarryOver, PreparedLaw, prepare_law
 from spacearm.simulate.motion import WorldMotion, laws_of
 from spacearm.simulate.phase import DIRECTIONS, Phase
 from spacearm.simulate.signals import Signal, as_signal
-from spacearm.simulate.system_laws import beside
+from spacearm.simulate.system_laws import combine_system_laws
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
-#: A rate (rad/s, m/s) or position below this counts as met where a joint is locked or starts on a path.
-MEETS = 1e-9
+#: A rate (rad/s, m/s) or position below this counts as equal when a joint is locked or starts on a path.
+PATH_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedPhase:
     """A phase in the loop's terms; the same for all samples of a batch. Degrees of freedom count over all systems."""
 
     phase: Phase
@@ -52,12 +52,12 @@ class Prepared:
     paths: tuple[tuple[int, Signal], ...]  # degree of freedom and path
     levels: tuple[Level, ...]
     labels: tuple[tuple[str, str, str], ...]  # kind, name, what ends: of each level and event function
-    pushed: bool  # whether a base or a frame is acted on from outside
+    pushed: bool  # whether there is an external action on a base or a frame
     law: PreparedLaw | None = None
 
     @property
     def place(self) -> str:
-        return self.phase.numbered(self.number)
+        return self.phase.place_in_run(self.number)
 
     @property
     def ends_early(self) -> bool:
@@ -65,8 +65,8 @@ class Prepared:
         return any(ends != "nothing" for _, _, ends in self.labels)
 
 
-class _Preparing:
-    """The parts of :func:`prepare` with what they share."""
+class _PhasePreparation:
+    """Steps of :func:`prepare`, with their shared data."""
 
     def __init__(self, model: WorldMotion, world: World, phase: Phase, place: str) -> None:
         self.model, self.world, self.phase, self.place = model, world, phase, place
@@ -96,12 +96,13 @@ class _Preparing:
         signal = as_signal(path, f"{self.place}, path of {name!r}")
         # A jump of a path or its rate would take an infinite force.
         value_jump, rate_jump = signal.jumps(0.0, self.phase.duration)
-        if value_jump > MEETS or rate_jump > MEETS:
+        if value_jump > PATH_TOLERANCE or rate_jump > PATH_TOLERANCE:
             raise InputError(
                 f"the path of {name!r} jumps by {value_jump:.3g} in position and {rate_jump:.3g} in rate",
                 place=self.place,
                 hint="expected a path with continuous rate, for example simulate.spline(times, values)",
             )
+        # Acceleration drives the dynamics; position and rate are overwritten from the path, so that no drift builds up.
         rate, what = signal.derivative(), f"path of {name!r}"
         self.channel(position, signal, what)
         self.channel(int(self.model.code.speed[index]), rate, what)
@@ -110,24 +111,24 @@ class _Preparing:
         self.given.append(index)
 
     def law(self) -> PreparedLaw | None:
-        """The laws of the phase as one; what they accelerate is driven."""
+        """The laws of the phase as one; the degrees of freedom that they accelerate are driven."""
         found, duration = [], float(self.phase.duration)
         for system, law in laws_of(self.world, self.phase):
             robot, layout = self.world.robot(system), self.world.layouts[system]
             loads = next(part.motion.loads for part in self.model.parts if part.name == system)
             target = partial(self._target, system)
-            found.append((system, prepared_law(law, robot, layout, duration, self.place, target, loads)))
-            self.given += [self.model.index(system, name) for name in law.driven(robot)]
-        return beside(found, self.place) if found else None
+            found.append((system, prepare_law(law, robot, layout, duration, self.place, target, loads)))
+            self.given += [self.model.index(system, name) for name in law.acceleration_dofs(robot)]
+        return combine_system_laws(found, self.place) if found else None
 
     def _target(self, system: str, kind: str, what: Any, entry: int) -> int:
         """Place in the motion kernel's input of an action of a system's law."""
         if kind == "wrench":
-            return self.model.wrench(system, what.frame, what.axes, what.by) + entry
+            return self.model.wrench(system, what.frame, what.axes, what.element) + entry
         return int(self.inputs[kind].start) + self.model.index(system, what)
 
     def motions(self) -> tuple[int, ...]:
-        """What is locked, follows a path or is accelerated; the locked ones are returned."""
+        """Degrees of freedom that are locked, follow a path or are accelerated; returns the locked ones."""
         named = dict.fromkeys((*self.phase.locked, *self.world.locked))
         locked = tuple(dict.fromkeys(self.dof(name, "locked") for name in named))
         self.given += locked
@@ -138,6 +139,7 @@ class _Preparing:
             signal = as_signal(value, f"{self.place}, acceleration of {name!r}")
             self.channel(self.inputs["drive"].start + index, signal, name)
             self.given.append(index)
+        # All sources of prescribed motion (locks, paths, accelerations, laws) are in one list by now.
         for index in self.given:
             if self.given.count(index) > 1:
                 raise InputError(
@@ -148,13 +150,14 @@ class _Preparing:
         return locked
 
     def actions(self) -> bool:
-        """Forces and loads; whether anything acts from outside."""
+        """Forces and loads; whether there is an external action."""
         outside = any(self.model.positions[index] < 0 for index in self.given)
         for name, value in self.phase.forces.items():
             index = self.dof(name, "forces")
             signal = as_signal(value, f"{self.place}, force on {name!r}")
             self.channel(self.inputs["force"].start + index, signal, name)
             outside = outside or self.model.positions[index] < 0
+        # Loads on one frame are added symbolically: the solver has one channel for each entry.
         sums: dict[int, Signal] = {}
         for load in self.phase.loads:
             first = self.model.wrench(*self.world.frame(load.frame), load.axes)
@@ -166,11 +169,12 @@ class _Preparing:
         return outside or bool(sums)
 
     def bounds(self, law: PreparedLaw) -> list[tuple[int, Level, str]]:
-        """Rate limits of what a sampled law commands: the number of its action, the level, the name."""
+        """Rate limits of a sampled law's commands: index of its action, level, name."""
         found = []
-        for part in law.alone:
+        for part in law.laws_by_system:
             numbers = part.places("action") if part.law.limited and part.law.period is not None else ()
-            for number, target, (kind, name, _) in zip(numbers, part.target, part.own.actions, strict=False):
+            # Rate limits cut a drive off between ticks: the solver must find the instant, hence a level and not a clip.
+            for number, target, (kind, name, _) in zip(numbers, part.target, part.program.actions, strict=False):
                 if kind == "wrench" or name in BASE_DOFS:
                     continue
                 index = int(target) - self.inputs[kind].start
@@ -181,11 +185,11 @@ class _Preparing:
         return found
 
     def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[int]]:
-        """Levels that are watched, labels of these and of the event functions, and whose rate limits levels are."""
+        """Monitored levels, labels of these and of the event functions, and the rate limits that levels represent."""
         phase, model = self.phase, self.model
         levels: list[Level] = []
         labels: list[tuple[str, str, str]] = []
-        for event in phase.watched:
+        for event in phase.all_events:
             try:
                 component = self.world.quantity(event.quantity)
             except InputError as error:
@@ -197,6 +201,7 @@ class _Preparing:
             for index, joint in model.joints:
                 for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
                     if np.isfinite(bound):
+                        # The last number is the side on which the joint is inside its limits.
                         levels.append(Level(model.positions[index], bound, direction, stops, -direction))
                         labels.append(("limit", model.dof_names[index], "run" if stops else "nothing"))
         bounds = [-1] * len(levels)
@@ -206,6 +211,7 @@ class _Preparing:
             bounds.append(number)
         function = phase.event_function
         if function is not None:
+            # Event functions may use accelerations and reactions as well, which cost an evaluation of the motion.
             fits = (model.code.nx + 1, model.code.nx + 1 + model.kernel.n_out)
             if function.kernel.n_in not in fits:
                 raise InputError(
@@ -219,9 +225,10 @@ class _Preparing:
         return levels, labels, bounds
 
 
-def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prepared:
+def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> PreparedPhase:
     """Check a phase against the world and merge its signals."""
-    work = _Preparing(model, world, phase, phase.numbered(number))
+    work = _PhasePreparation(model, world, phase, phase.place_in_run(number))
+    # First: degrees of freedom that laws accelerate must be known before locks and paths are checked against them.
     law = work.law()
     locked = work.motions()
     pushed = work.actions()
@@ -229,14 +236,14 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
     # References of the law are merged on the same grid and split off again: their breaks stop the solver too.
     signals, own = work.channels, len(work.channels)
     if law is not None:
-        pushed = pushed or law.pushes
+        pushed = pushed or law.acts_from_outside
         labels += law.labels
         signals = signals + law.channels
     merged = merge(signals, float(phase.duration))
     if law is not None:
         limits = np.array(bounds if max(bounds, default=-1) >= 0 else [], dtype=np.int64)
         law = replace(law, reference=_columns(merged, slice(own, None)), bounds=limits)
-    return Prepared(
+    return PreparedPhase(
         phase,
         number,
         _columns(merged, slice(0, own)),
@@ -257,55 +264,57 @@ def _columns(signals: Signals, chosen: slice) -> Signals:
     )
 
 
-def check_resisted(prepared: Prepared, model: WorldMotion, world: World) -> None:
-    """A :class:`ModelError` where a phase leaves a degree of freedom free that nothing resists.
+def check_resisted(prepared: PreparedPhase, model: WorldMotion, world: World) -> None:
+    """Raise a :class:`ModelError` if a phase leaves a degree of freedom free that has no inertia.
 
-    One with dry friction may rest for the whole phase; if it slips, the run itself ends. So does it with overrides that
-    take the inertia away: only the robots' own numbers are judged beforehand.
+    One with dry friction may rest for the whole phase; if it slips, the run itself ends. The same holds for overrides
+    that remove the inertia: only the robots' own parameters are checked beforehand.
     """
     for part in model.parts:
         robot = part.motion.robot
+        # Overrides may give inertia or friction to a joint that has none in its file.
         if {"inertia", "rotor", "static_friction"} & {*world.overrides.get(part.name, ())}:
             continue
         sticky = [joint.name for joint in robot.joints if prepared.phase.friction and joint.friction is not None]
         driven = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
         try:
-            check_weightless(robot, [*driven, *sticky])
+            check_massless(robot, [*driven, *sticky])
         except ModelError as error:
             error.place = f"{prepared.place}: {error.place}"
             raise
 
 
-#: The side on which each watched function was when a phase ended; see :func:`last_sides`.
+#: The side of each monitored function when a phase ended; see :func:`last_sides`.
 Sides: TypeAlias = Mapping[tuple[Any, ...], int]
 
 
-def _watched_keys(prepared: Prepared) -> list[tuple[Any, ...]]:
-    """What tells each level and event function of a phase from others, in other phases too."""
+def _event_keys(prepared: PreparedPhase) -> list[tuple[Any, ...]]:
+    """Keys that identify each level and event function of a phase, across phases too."""
     keys: list[tuple[Any, ...]] = [(level.component, level.value) for level in prepared.levels]
     function = prepared.phase.event_function
     if function is not None:
+        # Identity of the kernel: the same function in the next phase continues its signs.
         keys += [("function", id(function.kernel), i) for i in range(len(function.names))]
     keys += [(kind, name) for kind, name, _ in prepared.labels[len(keys) :]]
     return keys
 
 
-def last_sides(prepared: Prepared, system: System) -> Sides:
-    """Where the watched functions of a phase are at its end."""
+def last_sides(prepared: PreparedPhase, system: System) -> Sides:
+    """Sides of the monitored functions of a phase at its end."""
     signs = system.events.sign[system.friction.dof.size :]
-    return dict(zip(_watched_keys(prepared), (int(sign) for sign in signs), strict=True))
+    return dict(zip(_event_keys(prepared), (int(sign) for sign in signs), strict=True))
 
 
-def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sides | None) -> list[int]:
-    """The side from which each watched function of a phase starts, 0 where its value decides.
+def initial_sides(model: WorldMotion, prepared: PreparedPhase, y: Array, before: Sides | None) -> list[int]:
+    """Starting side of each monitored function of a phase, 0 if its value decides.
 
     ``y`` is the flat state, ``before`` what :func:`last_sides` gave for the phase before; None for the first.
 
-    What the phase before watched goes on from there, else an event function may tell the side it comes from. A limit
-    that is exceeded, though no phase has reported it, or though it now ends the run, counts as not yet crossed: it is
+    Functions that the preceding phase monitored continue from there; otherwise an event function may state its side. A
+    limit that is exceeded, but that no phase has reported or that now ends the run, counts as not yet crossed: it is
     found at once. On the bound itself a joint is inside, unless only rounding has put it beyond.
     """
-    keys = _watched_keys(prepared)
+    keys = _event_keys(prepared)
     known = before if before is not None else {}
     function = prepared.phase.event_function
     own = [0] * len(prepared.levels) + list(function.before if function is not None else ())
@@ -335,10 +344,10 @@ def starting_sides(model: WorldMotion, prepared: Prepared, y: Array, before: Sid
 
 
 def check_limits(robot: Robot, joints: Array, phase: Phase) -> str:
-    """Why a start at these positions lies outside limits that the phase watches; empty if it does not.
+    """Why a start at these positions is outside limits that the phase monitors; empty if it is not.
 
-    Limits are watched for crossings, so a start beyond one would pass unseen. Where it should stop the run, that is
-    an error.
+    Limits are monitored for crossings, so a start beyond one would go unnoticed. If it should stop the run, that is an
+    error.
     """
     if phase.limits == "ignore":
         return ""
@@ -353,18 +362,19 @@ def check_limits(robot: Robot, joints: Array, phase: Phase) -> str:
 
 def enter(
     model: WorldMotion,
-    prepared: Prepared,
-    work: Work,
+    prepared: PreparedPhase,
+    work: SolverMemory,
     parameters: Sequence[Mapping[str, Array]],
     time: float,
     sides: Sequence[int] = (),
-    carried: Carried | None = None,
+    carried: LawCarryOver | None = None,
     sample: int = 0,
 ) -> System:
-    """The system of a phase that begins now: modes set, the state on paths and locks (or an error that says why not).
+    """The solver system of a phase that begins now: modes set, the state on paths and locks, or an error that states
+    why not.
 
-    ``sides``: see :func:`starting_sides`; ``carried``: what the law brings along from phases before; ``sample``: the
-    number of the run among many.
+    ``sides``: see :func:`initial_sides`; ``carried``: state of the law from earlier phases; ``sample``: the index of
+    the run among many.
     """
     code, names = model.code, model.dof_names
     y, inp = work.y, work.inp
@@ -376,25 +386,26 @@ def enter(
         inp[code.mode + index] = 1.0
     for index in prepared.locked:
         rate = y[code.speed[index]]
-        if not abs(rate) <= MEETS and np.isfinite(rate):
+        if not abs(rate) <= PATH_TOLERANCE and np.isfinite(rate):
             raise InputError(
                 f"{names[index]!r} is locked while it moves at {rate:.6g} per second",
                 place=prepared.place,
                 hint="stopping it takes an impulse: let it come to rest, start it at rest, or stop it with Lock",
             )
-        # Exactly zero: a speed of rounding would move a locked joint for the whole phase.
+        # Exactly zero: a speed due to rounding would move a locked joint for the whole phase.
         y[code.speed[index]] = 0.0
     for index, path in prepared.paths:
         position, rate = path(0.0), path.derivative()(0.0)
         here, speed = y[model.positions[index]], y[code.speed[index]]
         gap, jump = abs(here - position), abs(speed - rate)
-        if gap > MEETS * (1.0 + abs(position)) or jump > MEETS * (1.0 + abs(rate)):
+        if gap > PATH_TOLERANCE * (1.0 + abs(position)) or jump > PATH_TOLERANCE * (1.0 + abs(rate)):
             raise InputError(
                 f"joint {names[index]!r} is at {here:.9g} with rate {speed:.6g}, "
                 f"its path starts at {position:.9g} with rate {rate:.6g}",
                 place=prepared.place,
-                hint="a jump takes an impulse: let the path start where the joint is",
+                hint="a jump takes an impulse: let the path start at the joint's position and rate",
             )
+    # A driven joint follows its path whatever its friction: only free ones can stick or slip.
     rubbing = [j for j in range(len(names)) if j not in prepared.driven] if prepared.phase.friction else []
     static, coulomb = (
         np.concatenate([own[name] for own in parameters])[rubbing] for name in ("static_friction", "coulomb_friction")
@@ -411,11 +422,12 @@ def enter(
         )
     watched = () if model.elements is None else model.elements.directions
     law = prepared.law
-    asked = [] if law is None else law.asked
+    asked = [] if law is None else law.event_outputs
     events = make_events(code, friction, prepared.levels, functions, time, sides, watched, asked)
     system = System(code, prepared.signals, friction, events, work, model.feedback())
     if law is not None:
         system = system._replace(law=law.enter(carried, time, sample, code.moved))
-        y[code.moved : code.moved + law.integrated] = system.law.start[: law.integrated]
+        y[code.moved : code.moved + law.memory_size] = system.law.start[: law.memory_size]
+    # Decides which joints stick at the start, from forces at this very state.
     begin(system)
     return system

@@ -1,4 +1,4 @@
-"""A run in time: phases one after the other, changes between them, with events, samples and a certificate."""
+"""A run in time: phases in sequence, changes between them, with events, samples and a certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import positive
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you_mean
 from spacearm.model import Robot
@@ -22,20 +22,20 @@ from spacearm.result import Certificate, Figures
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.methods import Method, as_method
-from spacearm.simulate.motion import Motion
+from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.phase import Phase, sample_times
 from spacearm.simulate.run.certificate import TOLERANCE, CertificateWarning, certify
-from spacearm.simulate.run.chain import MAX_EVENTS, Chain, Phases, Settings, as_items, first_phase
+from spacearm.simulate.run.chain import MAX_EVENTS, ChainSettings, PhaseChain, Phases, as_items, first_phase
 from spacearm.simulate.run.dataset import as_frame, dataset
-from spacearm.simulate.run.ledger import Entry, Ledger, energy_ledger
+from spacearm.simulate.run.ledger import Ledger, LedgerEntry, energy_ledger
 from spacearm.simulate.run.prepare import check_limits
 from spacearm.simulate.run.segment import Occurrence, Segment, Stats
-from spacearm.simulate.run.touched import Touched, touched
+from spacearm.simulate.run.touches import TouchRecord, collect_touches
 from spacearm.simulate.state import State
 from spacearm.simulate.threads import interruptible
 from spacearm.simulate.world import Overrides, States, World
+from spacearm.text_format import html_table
 from spacearm.typing import Array
-from spacearm.words import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,18 +46,18 @@ LIGHT = 299_792_458.0
 
 
 class RunWarning(UserWarning):
-    """A run ended before its time, and not by an event that was meant to end it; or it will hardly get there."""
+    """A run ended early without a terminal event, or is unlikely to finish."""
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One system in the course of a run, for as long as its robot stays the same.
+    """One system during a run, as long as its robot stays the same.
 
     A change leaves two samples at its instant: before and after.
     """
 
     name: str
-    model: Motion = field(repr=False)  # kernel and offsets of this robot alone, with which the samples are read
+    model: RobotMotion = field(repr=False)  # kernel and offsets of this robot alone, with which the samples are read
     times: Array
     integrated: Array = field(repr=False)  # (T, ny): flat state, then energies since the start
     inputs: Array = field(repr=False)  # (T, ...) the kernel's inputs that change in time
@@ -77,7 +77,7 @@ class Track:
 
     @property
     def end(self) -> State:
-        """At its last sample."""
+        """State at the last sample."""
         return State.from_vector(self.states[-1])
 
     @cached_property
@@ -91,14 +91,14 @@ class Track:
 class Run:
     """The result of :func:`simulate`.
 
-    ``robot``, ``end``, ``times``, ``states``, ``data`` and the like are those of the one track of a run of one robot
-    that stays as it is; of any other, :meth:`of` gives the track of a system.
+    ``robot``, ``end``, ``times``, ``states``, ``data`` and the like are those of the only track of a run of one
+    unchanged robot; for any other run, :meth:`last_track` gives the track of a system.
     """
 
     world: World  # at the start
     start: dict[str, State] = field(repr=False)  # of each system
-    reason: Reason
-    why: str  # the reason in words, with its cause where that is known
+    reason: EndReason
+    why: str  # the reason as text, with its cause if known
     end_time: float
     events: tuple[Occurrence, ...]
     stats: Stats
@@ -106,7 +106,7 @@ class Run:
     phase_starts: tuple[float, ...]
     tracks: tuple[Track, ...]
     ledger: Ledger | None = field(repr=False)  # energies of all systems, at the samples of all segments
-    steps: tuple[Segment | Entry, ...] = field(repr=False)  # segments and changes in their order
+    steps: tuple[Segment | LedgerEntry, ...] = field(repr=False)  # segments and changes in their order
     ends: dict[str, State] | None = field(repr=False)  # of each system at the end; None where one is not finite
     commands: tuple[CommandLog, ...] = field(repr=False, default=())  # of sampled laws, phase by phase
 
@@ -118,7 +118,7 @@ class Run:
         return f"Run({self._what}, {self.end_time:g} s, {samples} samples, {state})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickled without its segments, which hold machine code: it cannot be cross-checked again."""
+        """State for pickling, without segments, which hold machine code: the run cannot be cross-checked again."""
         return {**vars(self), "steps": self.changes}
 
     @property
@@ -139,7 +139,7 @@ class Run:
         return html_table(("run", self._what), [*facts, *events, *more])
 
     def to_netcdf(self, path: str | Path) -> Path:
-        """Write it as NetCDF 4, with names and units; :func:`~spacearm.simulate.load_run` gives it back."""
+        """Write the run as NetCDF 4, with names and units; :func:`~spacearm.simulate.load_run` reads it."""
         from spacearm.simulate.run.run_file import save_run
 
         return save_run(self, path)
@@ -147,12 +147,12 @@ class Run:
     def to_dataframe(self, system: str = "") -> pd.DataFrame:
         """Samples as a table: a row for each time (s), columns such as ``joint_position.joint1``, units in ``attrs``.
 
-        ``system`` chooses one where several took part.
+        ``system`` selects one if several took part.
         """
-        return as_frame((self.of(system) if system else self.track).data)
+        return as_frame((self.last_track(system) if system else self.track).data)
 
     def to_csv(self, path: str | Path, system: str = "") -> Path:
-        """Write the samples as CSV, with units behind the names: ``time [s]``, ``base_position.x [m]``."""
+        """Write the samples as CSV, with units after the names: ``time [s]``, ``base_position.x [m]``."""
         table = self.to_dataframe(system)
         units = table.attrs["units"]
         labelled = {name: f"{name} [{units[name]}]" if units[name] not in ("", "1") else name for name in table.columns}
@@ -160,7 +160,7 @@ class Run:
         return Path(path)
 
     def plot(self, system: str = "") -> Any:
-        """The figures of a run: base, joints, drives, momentum, energies. A notebook shows them without a network.
+        """Figures of a run: base, joints, drives, momentum, energies. A notebook shows them without a network.
 
         They are those of the page that ``spacearm run`` writes; ``run.plot()[0].save("attitude.pdf")`` keeps one.
         """
@@ -171,13 +171,13 @@ class Run:
 
     @property
     def sound(self) -> bool:
-        """Whether it came to its end and kept what it should keep."""
-        finished = self.reason in (Reason.FINISHED, Reason.TERMINAL_EVENT)
+        """Whether it finished and conserved what it should conserve."""
+        finished = self.reason in (EndReason.FINISHED, EndReason.TERMINAL_EVENT)
         return finished and (self.certificate is None or self.certificate.sound)
 
     @property
     def readings(self) -> xr.Dataset:
-        """What the sensors of sampled laws read, and what the laws commanded, at the ticks of all phases."""
+        """Readings of the sensors of sampled laws, and commands of the laws, at the ticks of all phases."""
         import xarray as xr
 
         phases: dict[int, list[xr.Dataset]] = {}
@@ -187,12 +187,12 @@ class Run:
         return xr.concat(logs, "time", join="outer", combine_attrs="override") if logs else xr.Dataset()
 
     @property
-    def changes(self) -> tuple[Entry, ...]:
+    def changes(self) -> tuple[LedgerEntry, ...]:
         """An entry of the ledger for each change."""
-        return tuple(step for step in self.steps if isinstance(step, Entry))
+        return tuple(step for step in self.steps if isinstance(step, LedgerEntry))
 
-    def of(self, system: str) -> Track:
-        """A system; where a change has altered its robot, as it was last."""
+    def last_track(self, system: str) -> Track:
+        """The track of a system; if a change has altered its robot, the last one."""
         found = [track for track in self.tracks if track.name == system]
         if not found:
             names = {track.name: None for track in self.tracks}
@@ -204,13 +204,13 @@ class Run:
         """The only one."""
         if len(self.tracks) != 1:
             names = ", ".join(dict.fromkeys(track.name for track in self.tracks))
-            raise InputError("several systems took part", place="run", hint=f"expected run.of(system): {names}")
+            raise InputError("several systems took part", place="run", hint=f"expected run.last_track(system): {names}")
         return self.tracks[0]
 
     def only(self, system: str) -> Run:
-        """The same as one system has it, last; energies, events and certificate are those of all."""
+        """The run as seen by one system, last track; energies, events and certificate are those of all."""
         ends = {system: self.ends[system]} if self.ends is not None and system in self.ends else None
-        return replace(self, tracks=(self.of(system),), ends=ends)
+        return replace(self, tracks=(self.last_track(system),), ends=ends)
 
     @property
     def robot(self) -> Robot:
@@ -218,7 +218,7 @@ class Run:
 
     @property
     def end(self) -> State | None:
-        """Of one system; None where the state is not finite."""
+        """Final state of the only system; None if the state is not finite."""
         if self.ends is None:
             return None
         if len(self.ends) != 1:
@@ -241,18 +241,18 @@ class Run:
         return self.track.data
 
     @cached_property
-    def touches(self) -> tuple[Touched, ...]:
-        """What contacts and stops did, one entry for each touch; with a ledger only."""
+    def touches(self) -> tuple[TouchRecord, ...]:
+        """Touches of contacts and stops, one entry for each; with a ledger only."""
         logs = [step.touches for step in self.steps if isinstance(step, Segment)]
-        return touched(logs, self.events, self.end_time)
+        return collect_touches(logs, self.events, self.end_time)
 
     @property
-    def saturated(self) -> dict[str, float]:
-        """Share of the time of sampled laws for which each actuator was at a limit of effort or rate; by its name."""
+    def saturation_shares(self) -> dict[str, float]:
+        """Fraction of the time of sampled laws for which each actuator was at a limit of effort or rate, by name."""
         total: dict[str, float] = {}
         found: dict[str, float] = {}
         for log in self.commands:
-            lasted = log.saturated()
+            lasted = log.saturation_times()
             for name in log.names:
                 label = log.label(name)
                 total[label] = total.get(label, 0.0) + log.end - log.begin
@@ -278,42 +278,43 @@ def simulate(
     max_events: int = MAX_EVENTS,
     progress: Callable[[float, float], None] | None = None,
 ) -> Run:
-    """Run a robot, or all systems of a world, in time.
+    """Simulate a robot, or all systems of a world, in time.
 
     Args:
         robot: one robot, or a world of several systems.
-        start: state at time zero; of each system where there are several.
-        phases: a duration (s) in which everything is free, a phase, or phases and changes in their order. Or a function
-            that gets a :class:`Here` and yields one after the other, looking at where the run is.
-        duration: how long such a function goes on, s, for samples and progress.
+        start: state at time zero; by system if there are several.
+        phases: a duration (s) in which everything is free, a phase, or phases and changes in order. Or a function that
+            gets a :class:`RunContext` and yields them one by one, depending on the state of the run.
+        duration: expected duration of such a function, s, for samples and progress.
         method: :class:`Dopri853` (default) or :class:`RK4`.
         sample: interval (s) or times of the samples; the end of the run is always the last sample.
-        overrides: numbers to use in place of the robot's own: ``inertia``, ``rotor``, ``stiffness``, ``rest``,
-            ``damping``, ``coupling``, ``static_friction``, ``coulomb_friction``.
+        overrides: values that replace the robot's own: ``inertia``, ``rotor``, ``stiffness``, ``rest``, ``damping``,
+            ``coupling``, ``static_friction``, ``coulomb_friction``.
         ledger: integrate energies and issue a certificate.
         tolerance: relative error that the certificate allows.
-        max_steps: steps that the run may take; by itself many times what its length, the robot's springs and dampers
-            and its motion at the start let one expect.
-        progress: called now and then with (time reached, time of all phases), s, from the calling thread.
-            Not called where :func:`simulate` itself runs in another thread than the main one.
+        max_steps: largest number of steps; by default many times the number expected from the duration, the robot's
+            springs and dampers and its initial motion.
+        progress: called occasionally with (time reached, time of all phases), s, from the calling thread. Not called if
+            :func:`simulate` itself runs in a thread other than the main one.
 
     Warns:
         CertificateWarning: momentum, energy or a constraint was not kept.
         RunWarning: the run ended early, and ``why``; or a spring or damper is so fast that the method needs very many
-            steps, or blows up with the step given.
+            steps, or diverges with the given step.
     """
-    world = World.of(robot, overrides)
+    world = World.from_robots(robot, overrides)
     items = as_items(phases)
     positive(tolerance, "tolerance", place="simulate")
     vector = world.flat(start)
     _check_speeds(world, vector)
     if not callable(items):
         duration = float(sum(item.duration for item in items if isinstance(item, Phase)))
-        _tell_limits(world, vector, first_phase(items))
+        _check_start_limits(world, vector, first_phase(items))
     hint = "expected seconds above zero, for samples and progress"
     total = positive(duration, "duration", place="simulate", hint=hint)
-    settings = Settings(as_method(method), sample_times(sample, total), ledger, max_steps, max_events)
-    chain = Chain(world, vector, items, settings)
+    settings = ChainSettings(as_method(method), sample_times(sample, total), ledger, max_steps, max_events)
+    chain = PhaseChain(world, vector, items, settings)
+    # Warnings known before the run are given before it: it may take long.
     told = len(chain.warnings)
     for text in chain.warnings:
         warnings.warn(text, RunWarning, stacklevel=2)
@@ -332,12 +333,17 @@ def simulate(
         warnings.warn(text, RunWarning, stacklevel=2)
     if not chain.segments:
         raise InputError("there is no phase", place="simulate", hint="expected at least one")
-    _check_turns(chain)
-    return _result(world, vector, chain, tolerance)
+    return finish_run(world, vector, chain, tolerance)
+
+
+def finish_run(world: World, start: Array, chain: PhaseChain, tolerance: float) -> Run:
+    """The result of a chain that has come to its end: samples, events, ledger and certificate."""
+    _check_angle_range(chain)
+    return _result(world, start, chain, tolerance)
 
 
 def _check_speeds(world: World, vector: Array) -> None:
-    """An error where a system starts faster than light."""
+    """Raise an error if a system starts faster than light."""
     for name, at in world.layouts.items():
         speed = float(np.linalg.norm(vector[at.velocity][:3]))
         if speed > LIGHT:
@@ -348,19 +354,19 @@ def _check_speeds(world: World, vector: Array) -> None:
             )
 
 
-def _tell_limits(world: World, vector: Array, phase: Phase | None) -> None:
-    """Joint limits that the start exceeds: an error where they stop the run, else a warning."""
+def _check_start_limits(world: World, vector: Array, phase: Phase | None) -> None:
+    """Check joint limits at the start: an error if they stop the run, else a warning."""
     for name, robot in world.systems.items():
         told = "" if phase is None else check_limits(robot, vector[world.layouts[name].joints], phase)
         if told:
             warnings.warn(told, RunWarning, stacklevel=3)
 
 
-def _check_turns(chain: Chain) -> None:
-    """An error where a joint has turned so far that its angle is no longer known."""
+def _check_angle_range(chain: PhaseChain) -> None:
+    """Raise an error if a joint has rotated so far that its angle is no longer accurate."""
     for segment in chain.segments:
         for part in segment.model.parts:
-            rows = segment.record.y[segment.rows, part.at.joints]
+            rows = segment.record.y[segment.rows, part.layout.joints]
             try:
                 check_angles(part.motion.robot, rows)
             except InputError as error:
@@ -370,19 +376,21 @@ def _check_turns(chain: Chain) -> None:
 
 
 def _sample_times(segment: Segment) -> Array:
-    """As they were wanted, where they are up to rounding."""
+    """The requested times, where they agree up to rounding."""
     times = segment.record.times[segment.rows].copy()
     near = min(times.size, segment.wanted.size)
+    # The solver's clock counts from the start of each phase: the sum may differ by rounding from what was asked.
     close = np.abs(times[:near] - segment.wanted[:near]) < 1e-9
     times[:near][close] = segment.wanted[:near][close]
     return times
 
 
-def _accounts(chain: Chain) -> list[list[Ledger]]:
+def _accounts(chain: PhaseChain) -> list[list[Ledger]]:
     """Energies of every system in every segment."""
     found, gone = [], 0.0
     for step in chain.steps:
-        if isinstance(step, Entry):
+        if isinstance(step, LedgerEntry):
+            # Losses of changes are booked from the next segment on.
             gone += step.lost
             continue
         y = step.record.y[step.rows]
@@ -392,14 +400,15 @@ def _accounts(chain: Chain) -> list[list[Ledger]]:
     return found
 
 
-def _tracks(chain: Chain, accounts: list[list[Ledger]], attrs: Mapping[str, Any]) -> list[Track]:
-    """One for each system and robot; energies go on where the segment before left them."""
+def _tracks(chain: PhaseChain, accounts: list[list[Ledger]], attrs: Mapping[str, Any]) -> list[Track]:
+    """A track for each system and robot; energies continue from the preceding segment."""
     found: list[Track] = []
     before: dict[str, Track] = {}
     for index, segment in enumerate(chain.segments):
         rows, record, times = segment.rows, segment.record, _sample_times(segment)
         stuck = record.inp[rows, segment.model.kernel.inputs["mode"]] != 0.0
         for prepared, _, span in segment.spans:
+            # Mode 1 also marks driven and locked degrees of freedom, which friction does not hold.
             stuck[span, list(prepared.driven)] = False
         going = {}
         for k, part in enumerate(segment.model.parts):
@@ -414,23 +423,25 @@ def _tracks(chain: Chain, accounts: list[list[Ledger]], attrs: Mapping[str, Any]
                 accounts[index][k] if accounts else None,
                 attrs,
             )
+            # The same compiled robot: nothing has changed it, and the track goes on.
             if part.name in before and before[part.name].model is track.model:
                 found.remove(before[part.name])
-                track = _joined(before[part.name], track)
+                track = _join_tracks(before[part.name], track)
             found.append(track)
             going[part.name] = track
         before = going
     return found
 
 
-def _joined(first: Track, second: Track) -> Track:
-    """A track that goes on."""
+def _join_tracks(first: Track, second: Track) -> Track:
+    """One track from two successive ones."""
     nx = first.model.nx
     y = second.integrated.copy()
+    # Energies of a segment count from its start; a track counts from the start of the run.
     y[:, nx:] += first.integrated[-1:, nx:].sum(axis=0)
     ledger = None
     if first.ledger is not None and second.ledger is not None:
-        ledger = _joined_ledgers(first.ledger, second.ledger)
+        ledger = _join_ledgers(first.ledger, second.ledger)
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("times", "inputs", "outputs", "stuck")
@@ -438,38 +449,39 @@ def _joined(first: Track, second: Track) -> Track:
     return replace(second, integrated=np.concatenate([first.integrated, y]), ledger=ledger, **arrays)
 
 
-def _joined_ledgers(first: Ledger, second: Ledger) -> Ledger:
-    """What was dissipated or done counts on from the end of the first."""
+def _join_ledgers(first: Ledger, second: Ledger) -> Ledger:
+    """One ledger from two; dissipation and work continue from the end of the first."""
     parts: dict[str, Any] = {}
     for each in fields(Ledger):
         if each.name == "entries":
             continue
         a, b = getattr(first, each.name), getattr(second, each.name)
+        # Stored energies are values of the moment, ``lost`` counts from the start of the run already.
         carried = a[-1] if each.name not in ("kinetic", "elastic", "lost") else 0.0
         parts[each.name] = np.concatenate([a, b + carried])
     return Ledger(**parts)
 
 
-def _whole_ledger(accounts: list[list[Ledger]], entries: Sequence[Entry]) -> Ledger:
+def _whole_ledger(accounts: list[list[Ledger]], entries: Sequence[LedgerEntry]) -> Ledger:
     """Energies of all systems over all segments."""
     whole: Ledger | None = None
     for own in accounts:
         names = [each.name for each in fields(Ledger) if each.name != "entries"]
         sums = {name: np.sum([getattr(part, name) for part in own], axis=0) for name in names}
         account = replace(own[0], **(sums | {"lost": own[0].lost}))
-        whole = account if whole is None else _joined_ledgers(whole, account)
+        whole = account if whole is None else _join_ledgers(whole, account)
     assert whole is not None
     return replace(whole, entries=tuple(entries))
 
 
-def _result(world: World, start: Array, chain: Chain, tolerance: float) -> Run:
+def _result(world: World, start: Array, chain: PhaseChain, tolerance: float) -> Run:
     why = chain.why
-    if chain.reason not in (Reason.FINISHED, Reason.TERMINAL_EVENT):
+    if chain.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT):
         warnings.warn(f"the run ended at t = {chain.time:.9g} s: {why}", RunWarning, stacklevel=3)
     accounts: list[list[Ledger]] = []
     whole = certificate = None
     if chain.settings.ledger and all(segment.record.counts[0] for segment in chain.segments):
-        with np.errstate(over="ignore", invalid="ignore"):  # a run that broke down; its residuals are not numbers
+        with np.errstate(over="ignore", invalid="ignore"):  # a failed run; its residuals are not numbers
             accounts = _accounts(chain)
             whole = _whole_ledger(accounts, chain.entries)
             certificate = certify(chain.segments, whole, tolerance, chain.settings.method.tolerances)

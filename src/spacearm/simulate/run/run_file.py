@@ -1,4 +1,4 @@
-"""Runs on disk: NetCDF 4 with names and units for everybody, and what is needed to have the run again."""
+"""Runs on disk: NetCDF 4 with names and units for any reader, and the raw arrays needed to restore the run."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine.solver import Reason
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.model.files import robot_text, write_atomically
 from spacearm.model.toml_read import robot_from_toml
-from spacearm.result import Certificate, plain
+from spacearm.result import Certificate, json_value
 from spacearm.simulate.commands import CommandLog
-from spacearm.simulate.motion import motion
+from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.run.ledger import Ledger
 from spacearm.simulate.run.run import Run, Track
 from spacearm.simulate.run.segment import Occurrence, Stats
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 
-#: Of the file's attribute ``spacearm_run``; one that is not known is refused.
+#: Value of the file's attribute ``spacearm_run``; an unknown one is rejected.
 FORMAT = 1
 _ARRAYS = {"integrated": "y", "inputs": "input", "outputs": "output", "stuck": "dof"}
 _ENERGIES = tuple(each.name for each in fields(Ledger) if each.name != "entries")
@@ -45,7 +45,7 @@ def save_run(run: Run, path: str | Path) -> Path:
         "end_time": run.end_time,
         "events": [asdict(event) for event in run.events],
         "stats": asdict(run.stats),
-        "certificate": None if run.certificate is None else plain(run.certificate),
+        "certificate": None if run.certificate is None else json_value(run.certificate),
         "phase_starts": run.phase_starts,
         "locked": run.world.locked,
         "overrides": run.world.overrides,
@@ -65,15 +65,17 @@ def save_run(run: Run, path: str | Path) -> Path:
             for track in run.tracks
         ],
     }
-    groups = {"/": xr.Dataset(attrs={"spacearm_run": json.dumps(plain(about))})}
+    groups = {"/": xr.Dataset(attrs={"spacearm_run": json.dumps(json_value(about))})}
     for number, track in enumerate(run.tracks):
+        # The solver's own arrays beside the labelled ones: the restored run is the same bit for bit.
         raw = {f"raw_{name}": (("time", size), getattr(track, name)) for name, size in _ARRAYS.items()}
         groups[f"track{number}"] = track.data.assign(raw).assign(_energies(track.ledger))
     for number, log in enumerate(run.commands):
         groups[f"law{number}"] = log.data().assign(raw_margin=(("time", "limited"), log.margins))
     if run.ledger is not None:
         groups["energies"] = xr.Dataset(_energies(run.ledger))
-    write_atomically(path, _packed(groups))
+    # Packed in memory first: an interrupted write leaves the old file, not half of a new one.
+    write_atomically(path, _pack_groups(groups))
     return path
 
 
@@ -81,10 +83,11 @@ def _energies(ledger: Ledger | None) -> dict[str, Any]:
     return {} if ledger is None else {f"raw_{name}": ("time", getattr(ledger, name)) for name in _ENERGIES}
 
 
-def _packed(groups: Mapping[str, Any]) -> bytes:
+def _pack_groups(groups: Mapping[str, Any]) -> bytes:
     """All groups as one file, in memory."""
     import xarray as xr
 
+    # Lowest level: most of the gain for little of the time; shuffling bytes helps with doubles.
     packed = {"zlib": True, "complevel": 1, "shuffle": True}
     encoding = {
         f"/{name.strip('/')}": {
@@ -96,7 +99,7 @@ def _packed(groups: Mapping[str, Any]) -> bytes:
 
 
 def load_run(path: str | Path) -> Run:
-    """A run that :meth:`Run.to_netcdf <spacearm.simulate.Run.to_netcdf>` wrote, to look at and to compare.
+    """Read a run that :meth:`Run.to_netcdf <spacearm.simulate.Run.to_netcdf>` wrote, to display and to compare.
 
     Its segments and changes are not kept: it cannot be cross-checked again.
     """
@@ -119,7 +122,7 @@ def load_run(path: str | Path) -> Run:
     except (OSError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        hint = "expected what Run.to_netcdf wrote"
+        hint = "expected a file written by Run.to_netcdf"
         raise InputError(f"does not hold a run: {error}", file=path, hint=hint) from error
     return Run(
         World(
@@ -128,7 +131,7 @@ def load_run(path: str | Path) -> Run:
             about["overrides"],
         ),
         _states(about["start"]),
-        Reason[about["reason"]],
+        EndReason[about["reason"]],
         about["why"],
         about["end_time"],
         tuple(Occurrence(**event) for event in about["events"]),
@@ -148,7 +151,9 @@ def _states(table: Mapping[str, Any]) -> dict[str, State]:
 
 
 def _track(entry: Mapping[str, Any], data: Any) -> Track:
-    model = motion(robot_from_toml(entry["robot"]), [LoadFrame(**load) for load in entry["loads"]], entry["ledger"])
+    model = robot_motion(
+        robot_from_toml(entry["robot"]), [LoadFrame(**load) for load in entry["loads"]], entry["ledger"]
+    )
     arrays = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
     arrays["stuck"] = arrays["stuck"].astype(bool)
     ledger = _ledger(data) if entry["energies"] else None

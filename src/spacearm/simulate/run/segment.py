@@ -1,4 +1,4 @@
-"""A part of a run between two changes: what happened in it, what it cost, what was kept."""
+"""A part of a run between two changes: events, cost and samples."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from spacearm.engine.record import Record
+from spacearm.engine.record import SampleRecord
 from spacearm.engine.record import sample as keep_sample
 from spacearm.engine.solver import EventKind
-from spacearm.engine.system import System, Work
+from spacearm.engine.system import SolverMemory, System
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.motion import WorldMotion
 from spacearm.simulate.run.ledger import Balance
-from spacearm.simulate.run.prepare import Prepared
-from spacearm.simulate.run.touched import TouchLog
+from spacearm.simulate.run.prepare import PreparedPhase
+from spacearm.simulate.run.touches import TouchLog
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
@@ -25,11 +25,11 @@ _FRICTION = {EventKind.STICK: "stick", EventKind.SLIP: "slip", EventKind.REVERSE
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Something that happened: ``kind`` is stick, slip, reverse, limit, event, function, timeout, change, saturation
-    (of a command: value 1 when it meets its limit, 0 when it comes off), rate limit (of a joint, which its drive met
-    between two ticks of a law: the value is the rate, and the drive gives no more), law (an event of a law), or touch,
-    settle (it has lasted too long for a blow) and release of a contact or stop; stick and slip are a joint's or a
-    contact's."""
+    """An event: ``kind`` is stick, slip, reverse, limit, event, function, timeout, change, saturation (of a command:
+    value 1 when it reaches its limit, 0 when it leaves it), rate limit (of a joint, which its drive reached between two
+    ticks of a law: the value is the rate, and the drive gives no more), law (an event of a law), or touch, settle (it
+    has lasted too long for an impact) and release of a contact or stop; stick and slip are a joint's or a contact's.
+    """
 
     time: float
     kind: str
@@ -40,7 +40,7 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class Stats:
-    """What a run cost."""
+    """Cost of a run."""
 
     steps: int = 0
     rejected: int = 0
@@ -61,19 +61,19 @@ class Segment:
     parameters: tuple[dict[str, Array], ...]
     start: Array  # flat state
     time: float  # s, when it began
-    work: Work
-    record: Record
+    work: SolverMemory
+    record: SampleRecord
     balances: tuple[Balance, ...] | None  # of each system, where something acts from outside
     audit: Array
     scale: Array  # absolute tolerances
     wanted: Array  # times of its samples, s
-    prepared: list[Prepared] = field(default_factory=list)
+    prepared: list[PreparedPhase] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)  # first sample of each phase
     logs: list[tuple[int, int]] = field(default_factory=list)
     timeouts: list[tuple[int, float]] = field(default_factory=list)
     commands: list[CommandLog] = field(default_factory=list)
-    at: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
+    end_position: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
     step: float = 0.0
     end_time: float = 0.0
 
@@ -91,7 +91,7 @@ class Segment:
         return Stats(int(counts[2]), int(counts[3]), int(self.work.count[0]), int(counts[1]))
 
     def occurrences(self, first: int = 0) -> tuple[Occurrence, ...]:
-        """The log in words, from this phase of the segment on."""
+        """The log as events, from this phase of the segment on."""
         names, found = self.model.dof_names, []
         for prepared, (begin, end) in zip(self.prepared[first:], self.logs[first:], strict=False):
             for time, code, number, value in self.record.log[begin : min(end, len(self.record.log))]:
@@ -116,30 +116,32 @@ class Segment:
         return tuple(sorted(found, key=lambda event: event.time))
 
     @property
-    def spans(self) -> list[tuple[Prepared, float, slice]]:
-        """Every phase with the time at which it began, s, and its samples."""
+    def spans(self) -> list[tuple[PreparedPhase, float, slice]]:
+        """Every phase with its start time, s, and its samples."""
         edges = [*self.firsts, int(self.record.counts[0])]
         rows = [slice(first, last) for first, last in pairwise(edges)]
         return list(zip(self.prepared, self.starts, rows, strict=False))
 
     def keep_end(self) -> None:
-        """The end state as the last sample."""
+        """Keep the end state as the last sample."""
         record, row, end = self.record, int(self.record.counts[0]), self.end_time
-        if self.at is None or not np.all(np.isfinite(self.work.y)):
+        if self.end_position is None or not np.all(np.isfinite(self.work.y)):
             return
+        # A sample at the end is replaced by the end itself: it has the final modes and reactions.
         if row and abs(record.times[row - 1] - end) <= 1e-14 * max(1.0, end):
             record.counts[0] = row - 1
         row = int(record.counts[0])
-        keep_sample(*self.at, self.work.y, record)
+        keep_sample(*self.end_position, self.work.y, record)
         if row < self.wanted.size and abs(self.wanted[row] - end) < 1e-9:
             record.times[row] = self.wanted[row]
 
     def sum_audit(self) -> None:
-        """Audited steps into the balances."""
+        """Add audited steps to the balances."""
         if self.balances is None:
             return
         rows = self.audit[: self.record.counts[4]]
         for part, balance in zip(self.model.parts, self.balances, strict=True):
+            # The buffer is summed and reused: memory does not grow with the number of steps.
             balance.add_steps(rows[:, part.audit])
         self.touches.add(rows)
         self.record.counts[4] = 0

@@ -1,7 +1,7 @@
-"""How fast springs, dampers and the motion itself are: what a method must resolve, known before the run.
+"""Time scales of springs, dampers and motion that a method must resolve, known before the run.
 
-With the inverse W of the inertia of all free degrees of freedom, dampers d_k along the directions s_k slow down at the
-eigenvalues of W sum(d_k s_k s_k^T), and springs swing at the roots of the same with their stiffnesses.
+With the inverse W of the inertia of all free degrees of freedom, dampers d_k along the directions s_k decay at the
+eigenvalues of W sum(d_k s_k s_k^T), and springs oscillate at the roots of the same with their stiffnesses.
 
 These are linear estimates at the state where a phase begins, for a budget of steps, for warnings and for the reason of
 a failure; they do not control the step. Rates are 1/s (dampers) or rad/s. Limits of stability are those of the methods
@@ -19,38 +19,38 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.simulate.contact import Touching
+from spacearm.simulate.contact import ContactElement
 from spacearm.simulate.methods import RK4, Dopri853, Method
 from spacearm.simulate.motion import WorldMotion
-from spacearm.simulate.run.prepare import Prepared
+from spacearm.simulate.run.prepare import PreparedPhase
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Of each system: see ``spacearm.simulate.overrides.PARAMETERS``.
 Parameters: TypeAlias = Sequence[Mapping[str, Array]]
-#: Largest step times rate with which RK4 does not blow up, for a damper and for a spring, and DOP853 for a damper.
+#: Stability limits, step times rate: RK4 for a damper and for a spring, and DOP853 for a damper.
 STABLE_RK4 = (2.78, 2.82)
 STABLE_DOP853 = 6.3
-#: A run that may take more steps than this because of one spring or damper is told so.
+#: A run that may take more steps than this because of one spring or damper is warned of.
 MANY_STEPS = 50_000
-#: Steps of the adaptive method that any run may take, that each second may take, and that each edge of a signal may.
+#: Steps of the adaptive method permitted per run, per second, and per edge of a signal.
 FREE_STEPS, STEPS_PER_SECOND, STEPS_PER_EDGE = 100_000, 100, 50
-#: How many times the steps that the time scales of the start need: they may become faster.
+#: Multiple of the steps that the initial time scales need: they may become faster.
 AMPLE = 10
 #: Largest budgets: for the motion, for springs and dampers (which are reported before the run), for a given step.
 MOST_STEPS, MOST_STIFF, MOST_GIVEN = 250_000, 10_000_000, 10_000_000
-#: s of computing that a run may take unless it is told how many steps it may take.
+#: Computing time, s, that a run may take unless its number of steps is given.
 LONGEST_RUN = 60.0
-#: s, about, of a step, and of an instruction of the motion's program in each of its stages.
+#: Approximate time, s, of a step, and of an instruction of the motion's program in each of its stages.
 STEP_TIME, INSTRUCTION_TIME = 3e-6, 0.6e-9
-#: Steps for each radian of a contact's swing in a blow, further ones that a run with contacts may take, and how many a
-#: contact that stays in swing may need before that is reported.
+#: Steps per radian of a contact's oscillation in an impact, additional ones permitted in a run with contacts, and the
+#: number that a persistently oscillating contact may need before that is reported.
 CONTACT_STEPS, BLOWS, LONG_SWING = 3.0, 400_000, 10_000_000
 
 
 @dataclass(frozen=True)
 class TimeScale:
-    """A rate and whose it is: decay of a damper (1/s), frequency of a spring or angular velocity (rad/s)."""
+    """A rate and its owner: decay of a damper (1/s), frequency of a spring or angular velocity (rad/s)."""
 
     kind: Literal["damper", "spring", "motion", "contact"]
     rate: float
@@ -58,19 +58,19 @@ class TimeScale:
 
     @property
     def text(self) -> str:
-        """The rate in words."""
+        """The rate as text."""
         if self.kind == "damper":
             return f"the damper of {self.owner} has a time constant of {1.0 / self.rate:.2g} s"
         if self.kind == "spring":
-            return f"the spring of {self.owner} swings at {self.rate:.2g} rad/s"
+            return f"the spring of {self.owner} oscillates at {self.rate:.2g} rad/s"
         if self.kind == "contact":
-            return f"contact {self.owner} needs steps of {1.0 / (CONTACT_STEPS * self.rate):.2g} s in a blow"
-        return f"{self.owner} turns at {self.rate:.2g} rad/s"
+            return f"contact {self.owner} needs steps of {1.0 / (CONTACT_STEPS * self.rate):.2g} s in an impact"
+        return f"{self.owner} rotates at {self.rate:.2g} rad/s"
 
 
 @dataclass(frozen=True)
 class TimeScales:
-    """The fastest of each kind; of the motion, only what turns."""
+    """The fastest of each kind; of the motion, only rotations."""
 
     damper: TimeScale
     spring: TimeScale
@@ -79,7 +79,7 @@ class TimeScales:
 
     @property
     def fastest(self) -> TimeScale:
-        """Contacts aside, which are open as a rule."""
+        """The fastest, except contacts, which are usually open."""
         return max(self.damper, self.spring, self.motion, key=lambda scale: scale.rate)
 
 
@@ -87,6 +87,7 @@ def inverse_inertia(model: WorldMotion, parameters: Parameters, state: Array, dr
     """Accelerations (nv, nv) of the free degrees of freedom under unit forces, at rest and without passive forces."""
     code, inputs = model.code, model.kernel.inputs
     inp, out = model.input(parameters), np.zeros(model.kernel.n_out)
+    # Without passive forces and at zero velocity the acceleration is W times the force: unit forces give its columns.
     for name in ("stiffness", "damping", "coupling"):
         inp[inputs[name]] = 0.0
     inp[: code.nx] = state
@@ -104,7 +105,7 @@ def inverse_inertia(model: WorldMotion, parameters: Parameters, state: Array, dr
 
 
 def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Array) -> tuple[float, str]:
-    """Largest eigenvalue of ``inverse @ sum(size * s s^T)`` and the part with the largest share in it."""
+    """Largest eigenvalue of ``inverse @ sum(size * s s^T)`` and the part that contributes most to it."""
     chosen = np.flatnonzero(sizes)
     if not chosen.size:
         return 0.0, ""
@@ -120,24 +121,29 @@ def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Arr
 def contact_scales(
     model: WorldMotion, world: World, parameters: Parameters, state: Array, driven: Sequence[int] = ()
 ) -> dict[str, TimeScale]:
-    """How fast each place of contact swings on the mass that it meets in a flat state; of Hertz contacts 1 um deep."""
+    """Oscillation rate of each place of contact with the effective mass in a flat state; for Hertz contacts at 1 um
+    depth.
+    """
     elements = model.elements
-    touching = [element for element in world.elements if isinstance(element, Touching)]
+    touching = [element for element in world.elements if isinstance(element, ContactElement)]
     if elements is None or not touching:
         return {}
     speed = model.code.speed
     states = np.tile(state, (speed.size, 1))
+    # Closing speed is linear in the velocities: unit velocities give the contact normal in generalised coordinates, J.
     states[:, speed] = np.eye(speed.size)
     memory = np.tile(elements.memory, (speed.size, 1))
-    seen = elements.seen(world, states, np.zeros(speed.size), memory)
+    seen = elements.observations(world, states, np.zeros(speed.size), memory)
     inverse = inverse_inertia(model, parameters, state, driven)
     found = {}
     for element in touching:
         for place in element.places(world):
             row = seen[f"{place}.closing"]
+            # J W J^T: inverse of the effective mass that an impulse along the normal meets.
             mobility = float(row @ inverse @ row)
             if not (np.isfinite(mobility) and mobility > 0.0):
                 continue
+            # Hertz: dF/dx = 1.5 k sqrt(x), with x = 1e-6 m.
             stiffness = element.stiffness * (1.0 if element.law == "linear" else 1.5e-3)
             rate = math.sqrt(stiffness * mobility)
             unit = "N/m" if element.unit == "m" else "N m/rad or N/m"
@@ -154,6 +160,7 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
     dofs = [
         f"joint {name!r}" if at >= 0 else repr(name) for name, at in zip(model.dof_names, model.positions, strict=True)
     ]
+    # Each joint is a direction of its own; couplings act on the difference of two joints and come behind.
     names, rows, sizes = [*dofs], [np.eye(nv)], np.zeros((2, 0))
     for own in parameters:
         passive = [own["damping"], np.concatenate([np.zeros(6), own["stiffness"]])]
@@ -181,8 +188,8 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
     )
 
 
-def stiffness_warnings(method: Method, prepared: Sequence[Prepared], scales: Sequence[TimeScales]) -> list[str]:
-    """What is so fast that the method blows up, or needs very many steps, in each of the phases; once for each part."""
+def stiffness_warnings(method: Method, prepared: Sequence[PreparedPhase], scales: Sequence[TimeScales]) -> list[str]:
+    """Warnings of parts so fast that the method diverges, or needs very many steps, in each phase; once per part."""
     told: dict[str, str] = {}
     for phase, found in zip(prepared, scales, strict=True):
         for scale, stable in ((found.damper, STABLE_RK4[0]), (found.spring, STABLE_RK4[1])):
@@ -190,29 +197,31 @@ def stiffness_warnings(method: Method, prepared: Sequence[Prepared], scales: Seq
             if isinstance(method, RK4):
                 if method.step * scale.rate > stable:
                     text = (
-                        f"RK4 with steps of {method.step:g} s blows up, it needs less than {stable / scale.rate:.2g} s"
+                        f"RK4 with steps of {method.step:g} s diverges, it needs less than {stable / scale.rate:.2g} s"
                     )
             else:
                 steps = float(phase.phase.duration) * scale.rate * steps_per_radian(method, scale)
                 if steps > MANY_STEPS:
                     text = f"the explicit method may need {steps:.2g} steps for {phase.phase.duration:g} s"
             if text:
+                # Once for each part: the same spring is usually too fast in every phase.
                 hint = f"lock it, lower its {'damping' if scale.kind == 'damper' else 'stiffness'}, or add inertia"
                 told.setdefault(scale.kind + scale.owner, f"{phase.place}: {scale.text}; {text} ({hint})")
         steps = float(phase.phase.duration) * found.contact.rate * CONTACT_STEPS
         if steps > LONG_SWING and not isinstance(method, RK4):
-            text = f"where it stays in swing, {phase.phase.duration:g} s take {steps:.2g} steps, and the run ends early"
+            text = f"if it keeps oscillating, {phase.phase.duration:g} s take {steps:.2g} steps, and the run ends early"
             told.setdefault("contact", f"{phase.place}: {found.contact.text}; {text} (lower its stiffness)")
     return list(told.values())
 
 
 def steps_per_radian(method: Dopri853, scale: TimeScale) -> float:
-    """Steps of DOP853 for each unit of rate times duration: for stability with a damper, for accuracy else."""
+    """Steps of DOP853 for each unit of rate times duration: for stability with a damper, else for accuracy."""
+    # Error of order 8: the step grows with the eighth root of the tolerance (2.8 steps for each radian at 1e-10).
     return 1.0 / STABLE_DOP853 if scale.kind == "damper" else 2.8 * (1e-10 / method.rtol) ** 0.125
 
 
-def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[TimeScales]) -> int:
-    """Steps that a run may take: many times what its length and its time scales let one expect."""
+def step_budget(method: Method, prepared: Sequence[PreparedPhase], scales: Sequence[TimeScales]) -> int:
+    """Largest number of steps of a run: many times the number expected from its duration and time scales."""
     usual, stiff, given = float(FREE_STEPS), 0.0, 0.0
     for phase, found in zip(prepared, scales, strict=True):
         duration, edges = float(phase.phase.duration), phase.signals.breaks.size
@@ -224,6 +233,7 @@ def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[T
             scale.kind: AMPLE * duration * scale.rate * steps_per_radian(method, scale)
             for scale in (found.damper, found.spring, found.motion)
         }
+        # The kinds of budget are capped apart, so that a stiff spring cannot use up what the motion needs.
         usual += STEPS_PER_SECOND * duration + STEPS_PER_EDGE * edges + needed["motion"]
         stiff += needed["damper"] + needed["spring"]
         given += duration / method.max_step + AMPLE * ticks
@@ -231,13 +241,14 @@ def step_budget(method: Method, prepared: Sequence[Prepared], scales: Sequence[T
 
 
 def step_time(model: WorldMotion, method: Method) -> float:
-    """About how long the processor takes for one step, s: by the instructions of the motion's program."""
+    """Approximate computing time of one step, s, from the instructions of the motion's program."""
+    # DOP853 has twelve stages.
     stages = 4 if isinstance(method, RK4) else 12
     return STEP_TIME + stages * INSTRUCTION_TIME * len(model.kernel.trace.instructions)
 
 
 def check_budget(
-    method: Method, model: WorldMotion, prepared: Sequence[Prepared], scales: Sequence[TimeScales], samples: int
+    method: Method, model: WorldMotion, prepared: Sequence[PreparedPhase], scales: Sequence[TimeScales], samples: int
 ) -> None:
     """An error where springs, dampers, ticks of laws or samples make for more work than a run may be unasked.
 
@@ -271,7 +282,7 @@ def check_budget(
         )
 
 
-def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:
+def check_step(method: Method, prepared: Sequence[PreparedPhase], most: int) -> None:
     """An error where a given step makes for more steps than a run may take, and no event could end it before."""
     if not isinstance(method, RK4) or any(phase.ends_early for phase in prepared):
         return
@@ -284,7 +295,7 @@ def check_step(method: Method, prepared: Sequence[Prepared], most: int) -> None:
         )
 
 
-def cause(scales: TimeScales) -> str:
-    """What is fastest, in words; nothing where nothing turns, swings or is damped."""
+def describe_fastest(scales: TimeScales) -> str:
+    """The fastest time scale as text; empty if nothing rotates, oscillates or is damped."""
     fastest = scales.fastest
     return f": {fastest.text}" if fastest.rate else ""

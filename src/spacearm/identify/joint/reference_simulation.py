@@ -1,0 +1,194 @@
+"""Simulated joint tests with known joint values: readings of all sensors, with or without noise.
+
+The truth comes from the same forward model at tight tolerances, so these tests show errors of the estimation, not of
+the equations of motion; those are checked against other software elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.transform import Rotation
+
+from spacearm.checks import check_name
+from spacearm.engine import Mechanics
+from spacearm.errors import InputError
+from spacearm.identify.joint.flexible_joints import write_joint_values
+from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Setup
+from spacearm.identify.joint.laws import JointLaw
+from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
+from spacearm.identify.joint.measurement_chain import MeasurementChain, Method
+from spacearm.mechanics.sensors import Sensor
+from spacearm.model import Robot
+from spacearm.simulate import Signal
+from spacearm.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceReadings:
+    """Readings of the sensors without noise.
+
+    ``joints`` (T, n) in the robot's order, ``base`` and ``hand`` poses (T, 7), ``torque`` (T, flexible joints) at the
+    motors, ``energy`` (T,) kinetic and elastic, J (linear springs only).
+    """
+
+    robot: Robot
+    time: Array
+    joints: Array
+    velocity: Array
+    base: Array
+    hand: Array
+    torque: Array
+    energy: Array
+    paths: dict[str, Signal] = field(default_factory=dict)
+
+
+def simulate_reference(
+    robot: Robot,
+    frame: str,
+    values: Mapping[str, Mapping[str, float]],
+    paths: Mapping[str, Signal],
+    time: npt.ArrayLike,
+    *,
+    drive: Drive = "motor_angle",
+    law: JointLaw | None = None,
+    torques: Mapping[str, Signal] | None = None,
+    accuracy: Accuracy | None = None,
+) -> ReferenceReadings:
+    """Simulate a test.
+
+    Args:
+        values: ``values[joint][parameter]`` of every flexible joint, ``offset`` (and ``offset_rate``) included.
+        paths: joint to path: rigid joints and motors; with ``drive="torque"`` a motor's path gives only its start.
+        time: s, from 0.
+    """
+    setup = Setup(robot, drive, law or JointLaw(), True)
+    times = np.asarray(time, dtype=np.float64)
+    # Tolerances far below the fit's own, so that its integration error shows as a misfit.
+    forward = Forward(setup, paths, times, torques=torques, accuracy=accuracy or Accuracy(1e-12, 1e-14))
+    parameters = _parameters(setup, values)
+    starts = [values.get(f.name, {}) for f in setup.flexible]
+    offset, rate = (np.array([float(own.get(word, 0.0)) for own in starts]) for word in ("offset", "offset_rate"))
+    response = forward(parameters, offset, rate)
+    if not np.all(np.isfinite(response.states)):
+        raise InputError("the motion cannot be followed to its end", place="reference simulation")
+    state = {name: response.states[:, place] for name, place in setup.places.items()}
+    joints, velocity = np.zeros((times.size, robot.n)), np.zeros((times.size, 6 + robot.n))
+    velocity[:, :6] = state["velocity"][:, :6]
+    for i, name in enumerate(robot.joint_names):
+        if i in setup.free:
+            k = setup.free.index(i)
+            joints[:, i], velocity[:, 6 + i] = state["joints"][:, k], state["velocity"][:, 6 + k]
+        else:
+            joints[:, i], velocity[:, 6 + i] = paths[name](times), paths[name].derivative()(times)
+    base = np.concatenate([state["position"], state["quaternion"]], axis=1)
+    base[:, 3:] /= np.linalg.norm(base[:, 3:], axis=1, keepdims=True)
+    mechanics = Mechanics(write_joint_values(robot, values))
+    origin, rotation = mechanics.frame_pose(frame, joints, base=base)
+    turn = Rotation.from_matrix(rotation).as_quat(canonical=True)
+    hand = np.concatenate([origin, np.roll(turn, 1, axis=1)], axis=1)
+    # For a check by the reader: without drives and dampers it stays constant.
+    energy = np.asarray(mechanics.kinetic_energy(joints, velocity), dtype=np.float64)
+    each = len(setup.law.parameters)
+    for k, f in enumerate(setup.flexible):
+        stiffness = parameters[k * each + setup.law.parameters.index("stiffness")]
+        energy = energy + 0.5 * stiffness * (joints[:, f.link] - f.ratio * joints[:, f.motor] - f.rest) ** 2
+    return ReferenceReadings(
+        robot, times, joints, velocity, base, hand, forward.torque(response, parameters)[0], energy, dict(paths)
+    )
+
+
+def _parameters(setup: Setup, values: Mapping[str, Mapping[str, float]]) -> Array:
+    """The law's parameters of all flexible joints, in the order of the program."""
+    words = {*setup.law.parameters, "offset", "offset_rate"}
+    for joint, given in values.items():
+        for name in given:
+            check_name(name, words, "parameter", place=f"reference simulation: {joint}")
+    flat = []
+    for f in setup.flexible:
+        own = {**f.values, **values.get(f.name, {})}
+        for name in setup.law.parameters:
+            if name not in own:
+                raise InputError(f"{name!r} of {f.name!r} is not given", place="reference simulation")
+            flat.append(float(own[name]))
+    return np.array(flat)
+
+
+def observe(
+    truth: ReferenceReadings,
+    frame: str,
+    sensors: Sequence[Sensor],
+    rng: np.random.Generator | None,
+    name: str = "test",
+    *,
+    method: Method = "least_squares",
+    attitude: bool = True,
+    torque_sigma: float | None = None,
+    exact_paths: bool = False,
+    start_known: bool = True,
+    smooth: bool = False,
+    chain: MeasurementChain | None = None,
+) -> JointTest:
+    """Read the sensors and reconstruct the flexible joints' angles (Eq. 21).
+
+    Args:
+        rng: None: readings without noise (``sensors`` still say how they are weighted).
+        torque_sigma: standard deviation of a torque reading, N m: the motors' torques are measured too.
+        exact_paths: the model is driven by the true paths, not by smoothed encoder readings.
+        start_known: the base starts where it is known to be, as in the paper; else only its sensor says where.
+        smooth: as in :class:`JointTest`.
+    """
+    robot = truth.robot
+    chain = chain or MeasurementChain(robot, frame, sensors)
+    noise = chain.noise
+
+    def add_noise(values: Array, sigma: float) -> Array:
+        return values if rng is None else values + sigma * rng.standard_normal(values.shape)
+
+    links = {f.link for f in chain.flexible}
+    encoders = {
+        joint: add_noise(truth.joints[:, i], noise["joint_position"])
+        for i, joint in enumerate(robot.joint_names)
+        if i not in links
+    }
+    seen = (
+        (truth.base, noise["position"], noise["attitude"]),
+        (truth.hand, noise["frame_position"], noise["frame_attitude"]),
+    )
+    poses = [_add_pose_noise(pose, add_noise, position, turn, _planar(truth)) for pose, position, turn in seen]
+    test = joint_test_from_vision(
+        name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
+        paths=truth.paths if exact_paths else {}, start_known=start_known, smooth=smooth,
+        **({"base_pose": truth.base[0]} if start_known else {}),
+    )  # fmt: skip
+    if torque_sigma is not None:
+        for k, f in enumerate(chain.flexible):
+            test = test.with_channel(f"{f.name}.torque", add_noise(truth.torque[:, k], torque_sigma), torque_sigma)
+    return test
+
+
+def _planar(truth: ReferenceReadings) -> bool:
+    """Whether all rotations are about the world's z axis, the only ones that a camera above an air table sees."""
+    return bool(np.all(np.abs(truth.base[:, 4:6]) < 1e-12) and np.all(np.abs(truth.hand[:, 4:6]) < 1e-12))
+
+
+def _add_pose_noise(
+    pose: Array, blur: Callable[[Array, float], Array], position: float, attitude: float, planar: bool
+) -> Array:
+    seen = np.empty_like(pose)
+    offset = blur(np.zeros((len(pose), 3)), position)
+    turn = blur(np.zeros((len(pose), 3)), attitude)
+    # Noise out of the plane would contradict what the sensor can see at all.
+    if planar:
+        offset[:, 2] = 0.0
+        turn[:, :2] = 0.0
+    seen[:, :3] = pose[:, :3] + offset
+    # Noise rotates in world axes, as the covariances of the measurement chain assume.
+    turned = Rotation.from_rotvec(turn) * Rotation.from_quat(np.roll(pose[:, 3:], -1, axis=1))
+    seen[:, 3:] = np.roll(turned.as_quat(), 1, axis=1)
+    # q and -q are the same attitude: keep the sign that is continuous with the truth.
+    seen[:, 3:] *= np.where(np.sum(seen[:, 3:] * pose[:, 3:], axis=1, keepdims=True) < 0, -1.0, 1.0)
+    return seen

@@ -1,0 +1,213 @@
+"""Inertia of what was caught: excitation by arm and thrusters, noisy sensors, identification with its covariance.
+
+Joints move on given paths and thrusters fire while sensors record; an output-error fit (:mod:`spacearm.identify`)
+estimates the ten inertia parameters of the gripper together with its load. The gripper's own are known and subtracted,
+which leaves the target's, moved into its frame. Linear maps carry the covariance along, so every number has a standard
+deviation; directions that the motion does not excite are reported as not determined and never as numbers.
+
+The record without noise is kept, so that noise can be drawn again from other seeds without another run. Sensors have
+white noise of known deviation; bias, misalignment and flexible modes are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spacearm.checks import array, check_name
+from spacearm.control.attitude import STANDARD_GRAVITY
+from spacearm.errors import InputError, SimulationError
+from spacearm.identify.inertia import Experiment, MotionRecord, OutputErrorProblem
+from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
+from spacearm.identify.inertia.load import target_load
+from spacearm.identify.inertia.output_error_fit import fit_output_error
+from spacearm.identify.inertia.scenario import ExciteKeys
+from spacearm.measure.sensors import shared_period
+from spacearm.mechanics.sensors import Sensor
+from spacearm.mission.flight import MissionFlight
+from spacearm.mission.limits import LimitUsage, Positive
+from spacearm.mission.stages import Flown, StageTable
+from spacearm.model import Pose, Robot
+from spacearm.model.document import error_context
+from spacearm.model.toml_schema import Duration
+from spacearm.result import Limit
+from spacearm.simulate import Phase, Release, constant, pulse, spline, thruster_load
+from spacearm.simulate.readings import Moments, read_moments
+from spacearm.study import NotedValue, key
+from spacearm.study.sensor_tables import SamplingTable, SensorTable
+from spacearm.text_format import format_result as text_of
+from spacearm.typing import Array
+
+#: Excursions are no larger, rad or m: more than any joint moves.
+LARGEST = 100.0
+#: A deviation that is not known is this many times what it may be.
+UNKNOWN = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class LoadIdentification:
+    """Identification of the load of a gripper, whose own inertia is known, from a record.
+
+    Args:
+        robot: servicer with the nominal model of the target.
+        gripper: body that holds the target, and its own ten inertia parameters.
+        place: the target's frame in the gripper's.
+        clean: the record without noise.
+    """
+
+    robot: Robot
+    gripper: str
+    own: Array
+    place: Pose
+    clean: MotionRecord
+
+    def repeat(self, seed: Any) -> IdentifiedLoad:
+        """The load identified from the record with random noise of this seed."""
+        # Only the gripper's parameters are unknown: its load is part of it, the rest of the servicer is known.
+        problem = OutputErrorProblem(self.robot, [self.clean.add_noise(seed)], bodies=[self.gripper])
+        fit = fit_output_error(problem)
+        first, rank = 10 * self.robot.body_index(self.gripper), problem.base.rank
+        # From base parameters (identifiable combinations) back to the ten of this body, by the fit's linear lift.
+        lift = problem.base.lift[first : first + 10]
+        whole = problem.inertia(fit.x)[first : first + 10]
+        covariance = lift @ fit.covariance[:rank, :rank] @ lift.T
+        # Directions that the data say nothing about: whatever has a part in them is not determined.
+        hidden = lift @ (fit.unseen * problem.sizes[:rank, None])
+        target = target_load(self.gripper, whole, self.own, covariance, hidden, self.place)
+        return IdentifiedLoad(whole, target.values, target.std, 2.0 * fit.cost / fit.freedom, fit.reason.has_converged)
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiedLoad:
+    """Identified load: the gripper's ten parameters with it, and the target's mass properties in its own frame."""
+
+    load: Array
+    plain: Array  # mass, mass centre, moments about it
+    std: Array
+    chi_square: float  # by degree of freedom
+    converged: bool
+
+    @property
+    def mass(self) -> float:
+        return float(self.plain[0])
+
+    def rows(self, truth: Array) -> dict[str, Any]:
+        """Every number of the target with its deviation, and the error that only a simulation knows."""
+        numbers = zip(PLAIN, self.plain, self.std, truth, PLAIN_UNITS, strict=True)
+        return {
+            name: NotedValue(float(value), f"standard deviation {std:.2g}; is {text_of(float(true))}", unit)
+            if np.isfinite(std)
+            else NotedValue(None, "not determined by this motion", unit)
+            for name, value, std, true, unit in numbers
+        }
+
+
+class IdentifySamplingTable(SamplingTable):
+    """What is measured while the inertia is identified, and what the sensors have in common."""
+
+    sample: Duration = key(0.2, "interval of the samples, s")
+
+
+class IdentifyLoadTable(StageTable, ExciteKeys):
+    """The inertia of the target is identified: thrusters fire, joints move, wheels keep their speed."""
+
+    called: ClassVar[str] = "identify"
+
+    duration: Duration = key(30.0, "s")
+    sensors: IdentifySamplingTable = key(IdentifySamplingTable(), "what is measured, how often, from which seed")
+    sensor: list[SensorTable] = key([], "sensors that differ from typical ones")
+    mass: Positive = key(0.05, "largest standard deviation of the mass, relative to it")
+
+    def experiment(self, flight: MissionFlight) -> Experiment:
+        for joint in self.excursions:
+            check_name(joint, flight.actuators.arm, "joint", of="arm", place="excursions")
+        paths = self.paths(flight.here.world.own_robot(flight.name))
+        for joint, nodes in paths.items():
+            array(nodes.positions, f"excursion of {joint}", least=-LARGEST, most=LARGEST, place="excursions")
+        return Experiment("identify", self.duration, flight.state.joints, paths, self.firings(self.duration))
+
+    def phase(self, flight: MissionFlight, experiment: Experiment, times: Array) -> Phase:
+        """Joints on their paths, wheels at their speed, thrusters firing; sampled as the sensors do."""
+        robot, crew, start = flight.here.world.own_robot(flight.name), flight.actuators, flight.state.joints
+        return Phase(
+            self.duration,
+            locked=[name for name in crew.arm if name not in experiment.paths],
+            driven={
+                name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
+                for name, nodes in experiment.paths.items()
+            },
+            # Wheels keep their speed: their momentum is then known exactly.
+            accelerations=dict.fromkeys(crew.wheels, constant(0.0)),
+            loads=[
+                thruster_load(robot, f.thruster, pulse(f.level, f.start, f.end - f.start)) for f in experiment.firings
+            ],
+            sample=times,
+            name=self.called,
+        )
+
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        crew, name = flight.actuators, flight.name
+        with error_context(self.called):
+            experiment, sensors = self.experiment(flight), self.sensors.sensors(self.sensor)
+        times = np.arange(0.0, self.duration * (1.0 + 1e-12), shared_period(sensors))
+        # Joints that are not excited are held by their brakes, so that no law disturbs the record.
+        yield from flight.brake()
+        if experiment.paths:
+            yield Release([flight.here.world.label(name, joint) for joint in experiment.paths])
+        begin = flight.here.time
+        with error_context(self.called):
+            phase = self.phase(flight, experiment, times)
+        fired = usage.spend(*self.propellant_use(flight, experiment))
+        yield from flight.phase(usage, phase, known=fired)
+        seen, rows = flight.here.samples
+        # The run also samples at events: the sensors' instants are picked out.
+        states = rows[name][np.searchsorted(seen - begin, times - 1e-9)]
+        yield from flight.brake()
+        record = self.record(flight, experiment, sensors, times, states)
+        assert flight.caught is not None
+        place = crew.robot.frame(crew.hand).placement @ flight.caught
+        own = crew.robot.inertia_parameters[crew.robot.body_index(crew.gripper)]
+        flight.identification = LoadIdentification(flight.assumed_robot(), crew.gripper, own, place, record)
+        try:
+            found = flight.identified = flight.identification.repeat(self.sensors.seed)
+        except (np.linalg.LinAlgError, InputError) as error:
+            raise SimulationError(
+                f"what was measured cannot be evaluated: {error}",
+                place=self.called,
+                hint="expected noise and excursions of usual sizes",
+            ) from None
+        # An undetermined mass has an infinite deviation; a finite stand-in keeps margins comparable.
+        doubt = min(float(found.std[0] / found.mass), UNKNOWN * self.mass)
+        limits = [Limit("uncertain", doubt, self.mass, "of its mass")]
+        truth = plain_of(flight.table.reference_robot.inertia_parameters[0])
+        numbers: dict[str, Any] = {"target": found.rows(truth)}
+        numbers["error"] = NotedValue(
+            float(np.max(np.abs(found.plain - truth) / found.std)), "largest, of the ten numbers", "standard deviations"
+        )
+        numbers["chi_square"] = NotedValue(found.chi_square, "by degree of freedom")
+        return limits, numbers
+
+    def propellant_use(self, flight: MissionFlight, experiment: Experiment) -> tuple[float, Array, Array]:
+        """Propellant of all firings, kg, and how much of it has gone at the ends of the firings, s since the start."""
+        ends, masses = [flight.here.time], [0.0]
+        for fire in sorted(experiment.firings, key=lambda fire: fire.end):
+            part = flight.actuators.robot.thruster(fire.thruster)
+            impulse = fire.level * part.force * (fire.end - fire.start)
+            ends.append(flight.here.time + fire.end)
+            # Propellant = impulse / (specific impulse times standard gravity).
+            masses.append(impulse / (part.specific_impulse * STANDARD_GRAVITY))
+        return sum(masses), np.array(ends), np.cumsum(masses)
+
+    def record(
+        self, flight: MissionFlight, experiment: Experiment, sensors: Sequence[Sensor], times: Array, states: Array
+    ) -> MotionRecord:
+        """Readings of the sensors, without noise."""
+        robot = flight.here.world.own_robot(flight.name)
+        rows = read_moments(robot, sensors, Moments(states))
+        readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
+        made = experiment.record(robot, sensors, times, readings)
+        moving = tuple(name in experiment.paths or name in flight.actuators.wheels for name in robot.joint_names)
+        return replace(made, moving=moving)

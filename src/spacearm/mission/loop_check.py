@@ -1,0 +1,112 @@
+"""The loops of a mission's sampled laws: whether each is stable with the load attached, and which period it is given.
+
+A loop is linear about the phase's configuration at rest, with references that hold it there: a time-invariant system,
+in which no command is at a limit. Its poles are those of the target as it is, with the law's model of it. So a loop
+that is unstable because of its period or because of its model is found before it is flown, and is reported as the
+cause of what follows; torques of such a flight say nothing about the motors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spacearm.control import Law, LinearLoop, linearise_loop
+from spacearm.mission.laws import Actuators, OpenPeriodLaw
+from spacearm.model import Robot
+from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.result import Limit
+from spacearm.simulate import Phase, State, World, constant
+from spacearm.simulate.bodies import evaluate_bodies, frame_pose
+
+#: Periods to choose from, s: few, because each is a program of its own.
+PERIODS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+#: Samples in the shortest time constant of the closed loop, and how many times the chosen period must be stable.
+SAMPLES, RESERVE = 20.0, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnstableLoop(Limit):
+    """A control loop that is unstable: the largest pole, of which 1 is the most; no limit of the hardware.
+
+    Args:
+        period: s, of the law.
+        stable: s, below which it is stable; 0: at no period.
+    """
+
+    period: float = 0.0
+    stable: float = 0.0
+
+    @property
+    def words(self) -> str:
+        mend = f"stable below {self.stable:.2g} s" if self.stable else "not stable at shorter periods either"
+        return f"{self.name} at {self.period:.3g} s; largest pole {self.used:.4g}; {mend}"
+
+
+def check_loop(
+    actuators: Actuators, world: World, states: Mapping[str, State], phase: Phase, time: float
+) -> tuple[Phase, list[Limit]]:
+    """The phase with the period chosen where it is open, and a limit where its loop is unstable.
+
+    ``time``: s, when the phase begins.
+    """
+    laws = [phase.laws] if isinstance(phase.laws, Law) else [*phase.laws]
+    if not laws:
+        return phase, []
+    (law,) = laws
+    loop = _linearise_at_rest(actuators, world, states, phase, law)
+    period = choose_period(loop) if isinstance(law, OpenPeriodLaw) else loop.period
+    flown = phase if period == loop.period else replace(phase, laws=law.replace(period=period))
+    if loop.is_stable(period):
+        return flown, []
+    stable, pole = loop.stable_period(period), loop.largest_pole(period)
+    return flown, [UnstableLoop("control loop unstable", pole, 1.0, time=time, period=period, stable=stable)]
+
+
+def choose_period(loop: LinearLoop) -> float:
+    """The longest of ``PERIODS`` that samples the loop well and is well inside its stable range, s.
+
+    Where none is, the longest that samples it well.
+    """
+    # Of the continuous closed loop: its shortest time constant sets the sampling.
+    fastest = float(np.abs(np.linalg.eigvals(loop.motion + loop.drive @ loop.gain)).max())
+    longest = min(loop.period, 1.0 / (SAMPLES * max(fastest, 1e-9)))
+    tried = [period for period in PERIODS if period <= longest] or [PERIODS[-1]]
+    # Longest first: fewer ticks, less computing.
+    for period in tried:
+        if loop.is_stable(period) and loop.is_stable(RESERVE * period):
+            return period
+    return tried[0]
+
+
+def _linearise_at_rest(
+    actuators: Actuators, world: World, states: Mapping[str, State], phase: Phase, law: Law
+) -> LinearLoop:
+    """The servicer's loop in a phase, everything at rest where it is; a free target is no part of it."""
+    name = actuators.robot.name
+    robot, state = world.own_robot(name), states[name]
+    locked = tuple(joint for joint in robot.joint_names if world.label(name, joint) in world.locked)
+    # About rest: velocity terms would make the loop time-varying.
+    still = replace(state, velocity=np.zeros_like(state.velocity))
+    # References that hold the present pose make it an equilibrium of the loop.
+    held = law.replace(references={**law.references, **_hold(actuators, robot, still, law)})
+    return linearise_loop(World({name: robot}, locked), still, Phase(phase.duration, laws=held, limits="ignore"))
+
+
+def _hold(actuators: Actuators, robot: Robot, state: State, law: Law) -> dict[str, list[Any]]:
+    """References of a law with which the servicer rests as it is."""
+    rotation, origin = frame_pose(robot, evaluate_bodies(robot, state.vector[None]), actuators.hand)
+    held: dict[str, Any] = {
+        "joints": state.joints[actuators.index(actuators.arm)],
+        "position": origin[0],
+        "quaternion": quaternion_from_rotation(rotation[0]),
+        "spin": np.zeros(3),
+        "momentum": np.zeros(3),
+    }
+    if "wheels" in law.signals:
+        gains = [signal(0.0) for signal in law.signals["wheels"]]
+        held["wheels"] = [*gains[:3], *state.quaternion]
+    return {name: [*map(constant, map(float, values))] for name, values in held.items() if name in law.references}

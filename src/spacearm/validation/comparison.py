@@ -1,0 +1,204 @@
+"""Comparison of a prediction with readings: residuals, bands, and what the stated uncertainties explain.
+
+Method: uncertain numbers x have standard deviations; with u = (x - x0) / sd, u is N(0, 1) beforehand. The prediction is
+linearised by central differences in u. Readings of a first part may be fitted (Gauss and Newton, with the stated
+deviations as priors); what is left of the covariance, P, is carried to the readings: their band has the variance
+sigma^2 + J P J^T. Chi-square of the residuals is taken with that whole covariance, so that readings that err together
+count as what they are. Noise of readings is taken as white; the test of Ljung and Box says whether it looks so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.errors import InputError
+from spacearm.optimise.diagnose import ChiSquare, Whiteness, whiteness
+from spacearm.typing import Array
+
+#: Half the distance of the two runs of a central difference, in standard deviations of the number.
+STEP = 0.3
+#: Two-sided 95 % of a normal distribution, in standard deviations.
+WITHIN = 1.959963984540054
+#: Steps of the fit, and the change, in standard deviations, at which it ends.
+MOST_STEPS, SMALL_STEP = 10, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, deviation of each."""
+
+    unit: str
+    times: Array
+    values: Array
+    sigma: float
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelComparison:
+    """Measured and predicted values of one quantity, with the numbers fitted to the first part.
+
+    Args:
+        predicted: (T,).
+        spread: (T,) standard deviation of the prediction, from the uncertain numbers.
+        judged: (T,) whether a reading was left out of the fit.
+        unexplained: (T,) what is left of the residuals with the uncertain numbers that fit these readings best, in
+            standard deviations of a reading.
+    """
+
+    readings: Readings
+    predicted: Array
+    spread: Array
+    judged: npt.NDArray[np.bool_]
+    unexplained: Array
+
+    @property
+    def residual(self) -> Array:
+        """(T,) measured less predicted."""
+        return self.readings.values - self.predicted
+
+    @property
+    def band(self) -> Array:
+        """(T,) standard deviation of measured less predicted."""
+        return np.hypot(self.spread, self.readings.sigma)
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(np.mean(self.residual[self.judged] ** 2)))
+
+    @property
+    def end_z(self) -> float:
+        """The last residual in standard deviations."""
+        return float(self.residual[-1] / self.band[-1])
+
+    @property
+    def share_within(self) -> float:
+        """Share of the readings within the 95 % band."""
+        return float(np.mean((np.abs(self.residual) <= WITHIN * self.band)[self.judged]))
+
+    @cached_property
+    def whiteness(self) -> Whiteness:
+        """Whiteness of the residuals that the uncertain numbers cannot explain."""
+        return whiteness(self.unexplained[self.judged])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A prediction beside its readings.
+
+    Args:
+        deviations: (N,) fitted numbers less the stated ones, in stated standard deviations.
+        covariance: (N, N) of them.
+        shares: (N,) of the variance of the prediction at the last readings that each number alone gives.
+        chi_square: of the residuals that were not fitted, with their whole covariance.
+        curvature: largest part of a band that the linearised prediction is off by, one deviation away.
+    """
+
+    channels: Mapping[str, ChannelComparison]
+    deviations: Array
+    covariance: Array
+    shares: Array
+    chi_square: ChiSquare
+    curvature: float
+
+
+def compare_prediction(
+    predict: Callable[[Array], Mapping[str, Array]],
+    readings: Mapping[str, Readings],
+    unknowns: int,
+    fit: float = 0.0,
+    progress: Callable[[float, float], None] | None = None,
+) -> Comparison:
+    """A model beside its readings.
+
+    Args:
+        predict: values of each quantity at the times of its readings, by the uncertain numbers (N,) in standard
+            deviations from what was stated.
+        fit: readings up to this time (s) are fitted; those after it are judged.
+    """
+    sigma = np.concatenate([np.full(own.times.size, own.sigma) for own in readings.values()])
+    times = np.concatenate([own.times for own in readings.values()])
+    measured = np.concatenate([own.values for own in readings.values()])
+    # Judged readings must not have been fitted: otherwise agreement proves nothing.
+    early = times <= fit
+    if early.all():
+        raise InputError(
+            "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
+        )
+
+    def values(u: Array) -> Array:
+        found = predict(u)
+        rows = np.concatenate([found[name] for name in readings])
+        if not np.all(np.isfinite(rows)):
+            bad = next(name for name in readings if not np.all(np.isfinite(found[name])))
+            raise InputError(
+                f"the run has no {bad!r} at the time of a reading",
+                hint="expected phases that last until the last reading",
+            )
+        # In deviations of a reading: all channels then have unit noise and can be stacked.
+        return np.asarray(rows / sigma)
+
+    def linearise(u: Array) -> tuple[Array, Array, Array]:
+        middle = values(u)
+        slopes, bends = np.zeros((middle.size, unknowns)), np.zeros((middle.size, unknowns))
+        for k, direction in enumerate(STEP * np.eye(unknowns)):
+            # Central differences give the slope and, at no further cost, the curvature along each number.
+            high, low = values(u + direction), values(u - direction)
+            slopes[:, k], bends[:, k] = (high - low) / (2.0 * STEP), (high - 2.0 * middle + low) / (2.0 * STEP**2)
+            if progress is not None:
+                progress(k + 1, unknowns)
+        return middle, slopes, bends
+
+    u: Array = np.zeros(unknowns)
+    covariance: Array = np.eye(unknowns)
+    middle, slopes, bends = linearise(u)
+    for _ in range(MOST_STEPS if early.any() and unknowns else 0):
+        own = slopes[early]
+        # Posterior of a linear model: the stated deviations are a prior of unit information in u.
+        covariance = np.asarray(np.linalg.inv(own.T @ own + np.eye(unknowns)), dtype=np.float64)
+        # Gauss-Newton with the prior's gradient, -u.
+        step = covariance @ (own.T @ (measured / sigma - middle)[early] - u)
+        u = u + step
+        # Around the new values: predictions of contact or latching may bend.
+        middle, slopes, bends = linearise(u)
+        if np.abs(step).max() < SMALL_STEP:
+            break
+    else:
+        if early.any() and unknowns:
+            raise InputError(
+                f"the fit of the first {fit:g} s does not settle", place="fit",
+                hint="smaller deviations, a longer part, or a better start",
+            )  # fmt: skip
+    residual = measured / sigma - middle
+    spread = np.sqrt(np.einsum("ij,jk,ik->i", slopes, covariance, slopes))
+    late = ~early
+    own, left = slopes[late], residual[late]
+    # r^T (1 + J P J^T)^-1 r without the large matrix (Woodbury); best: the numbers as all readings have them.
+    best = np.linalg.solve(np.linalg.inv(covariance) + own.T @ own, own.T @ left)
+    chi = ChiSquare(float(left @ left - left @ own @ best), float(left.size))
+    # The numbers err in common for all readings: only what none of their values explains is tested for whiteness.
+    unexplained = residual - slopes @ best
+    # Second-order term at one posterior deviation, relative to the band: small where linearising is justified.
+    bent = np.abs(bends) @ np.diag(covariance) / np.hypot(spread, 1.0)
+    channels, first, ends = {}, 0, []
+    for name, each in readings.items():
+        rows = slice(first, first + each.times.size)
+        ends.append(rows.stop - 1)
+        channels[name] = ChannelComparison(
+            each, middle[rows] * each.sigma, spread[rows] * each.sigma, late[rows], unexplained[rows]
+        )
+        first = rows.stop
+    # Without correlations: a share of each number alone, normalised to their sum.
+    power = slopes[ends] ** 2 * np.diag(covariance)
+    shares = (power / np.maximum(power.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
+    return Comparison(channels, u, covariance, shares, chi, float(bent[late].max(initial=0.0)))
+
+
+def worst_channels(comparison: Comparison) -> Sequence[str]:
+    """Names of the channels, that with the least share within its band first."""
+    found = comparison.channels
+    return sorted(found, key=lambda name: (found[name].share_within, -abs(found[name].end_z)))

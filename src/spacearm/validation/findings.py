@@ -1,0 +1,166 @@
+"""Findings of a validation: rows, checks, curves and figures of measured and predicted quantities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spacearm.figures import add_curve, new_figure
+from spacearm.measure import Record
+from spacearm.result import Check, Checks, Figure
+from spacearm.scene import Scene, scene_of
+from spacearm.simulate import Run
+from spacearm.study import Findings, NotedValue, row
+from spacearm.study.findings import dataset
+from spacearm.text_format import format_number
+from spacearm.typing import Array
+from spacearm.validation.comparison import WITHIN, ChannelComparison, Comparison, worst_channels
+
+#: By this part of its band a linearised prediction may be off.
+CURVATURE = 0.5
+#: Channels that the first sentence names, and that have a figure.
+MOST_NAMED, MOST_FIGURES = 3, 12
+
+
+class ChannelFindings(Findings):
+    """One quantity."""
+
+    found: ChannelComparison
+
+    rms = row(
+        "", "measured less predicted, after the fit", of=lambda c: NotedValue(c.found.rms, "", c.found.readings.unit)
+    )
+    end_z = row("1", "last residual in standard deviations of prediction and reading", name="end.z", of="found.end_z")
+    end_sd = row(
+        "", "of the prediction at the last reading", name="end.sd",
+        of=lambda c: NotedValue(float(c.found.spread[-1]), "", c.found.readings.unit),
+    )  # fmt: skip
+    within = row("1", "share of the readings within the 95 % band", of="found.share_within")
+    white = row(
+        "1", "how often white noise looks as coloured as what the uncertain numbers leave", name="white.p",
+        of="found.whiteness.p_value",
+    )  # fmt: skip
+
+
+class UncertainFindings(Findings):
+    """An uncertain number."""
+
+    value: float = row("", "as fitted; as stated where nothing is fitted")
+    sd: float = row("", "standard deviation that is left")
+    share: float = row("1", "of the variance of the prediction at its end, from this number alone")
+
+
+class ValidationFindings(Findings):
+    """A measured run and its prediction."""
+
+    run: Run
+    comparison: Comparison
+    record: Record
+    fit: float
+    names: list[str]
+    stated: Array
+    deviations: Array
+
+    channel = row(of=lambda v: {name: ChannelFindings(found=each) for name, each in v.comparison.channels.items()})
+    uncertain = row(of=lambda v: v.uncertain_numbers())
+    chi_square = row(
+        "1", "for each reading that was not fitted, with the covariance of the prediction: 1 where the stated "
+        "uncertainties explain the residuals", of="comparison.chi_square.ratio",
+    )  # fmt: skip
+    readings = row("1", "that were not fitted", of=lambda v: int(v.comparison.chi_square.freedom))
+
+    def uncertain_numbers(self) -> dict[str, UncertainFindings]:
+        found, left = self.comparison, np.sqrt(np.diag(self.comparison.covariance))
+        # Fitted numbers are in standard deviations from the stated ones: back to their own units.
+        values = self.stated + found.deviations * self.deviations
+        return {
+            name: UncertainFindings(value=float(value), sd=float(sd), share=float(share))
+            for name, value, sd, share in zip(self.names, values, left * self.deviations, found.shares, strict=True)
+        }
+
+    def title(self) -> str:
+        return f"Prediction of {self.record.name}"
+
+    def headline(self) -> str:
+        most = self.comparison.chi_square.bounds()[1]
+        ratio = self.comparison.chi_square.ratio
+        verb = "explain" if ratio <= most else "do not explain"
+        texts = []
+        # The worst first: a reader must see where the prediction fails.
+        for name in worst_channels(self.comparison)[:MOST_NAMED]:
+            own = self.comparison.channels[name]
+            texts.append(
+                f"{name}: rms {format_number(own.rms, 3)} {own.readings.unit}, {own.end_z:+.1f} sd at the end, "
+                f"{100.0 * own.share_within:.0f} % within the 95 % band"
+            )
+        return (
+            f"The stated uncertainties {verb} what was measured: chi-square {format_number(ratio, 3)} for each "
+            f"reading, at most {format_number(most, 3)} by chance. {'; '.join(texts)}."
+        )
+
+    def summary(self) -> str:
+        start = "from the stated start" if not self.fit else f"after a fit of the first {self.fit:g} s"
+        dropped = f" {self.record.dropped} rows of the file were left out." if self.record.dropped else ""
+        matters = ""
+        if self.names:
+            first = int(np.argmax(self.comparison.shares))
+            share = 100.0 * float(self.comparison.shares[first])
+            matters = f" Of the uncertain numbers, {self.names[first]} matters most at the end ({share:.0f} %)."
+        return (
+            f"{self.record.name} is predicted {start} over {self.run.end_time:g} s; "
+            f"{int(self.comparison.chi_square.freedom)} readings of {len(self.comparison.channels)} quantities are "
+            f"judged.{matters}{dropped}"
+        )
+
+    def certificate(self) -> Mapping[str, Checks]:
+        chi = self.comparison.chi_square
+        note = "chi-square for each reading that was not fitted, against its 99.9 % bound: else something is missing"
+        bent = "part of its band by which the linearised prediction is off, one deviation of a number away"
+        return {
+            # Numerics, statistics and linearity together: agreement of an unsound run would be worthless.
+            **(self.run.certificate or {}),
+            "explained": Check(chi.ratio, chi.bounds()[1], "", note),
+            "linear": Check(self.comparison.curvature, CURVATURE, "", bent),
+        }
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"file": self.record.source, "events": [f"{e.time:.9g} s: {e.kind} {e.name}" for e in self.run.events]}
+
+    def data(self) -> Any:
+        columns: dict[str, Any] = {}
+        coordinates: dict[str, Any] = {}
+        for name, own in self.comparison.channels.items():
+            # Each quantity has its own times: readings may be missing.
+            clock, label = f"time_{_slug(name)}", _slug(name)
+            coordinates[clock] = (clock, own.readings.times, "s", "since the start of the run")
+            columns[f"{label}_measured"] = (clock, own.readings.values, own.readings.unit, name)
+            columns[f"{label}_predicted"] = (clock, own.predicted, own.readings.unit, name)
+            columns[f"{label}_sd"] = (clock, own.band, own.readings.unit, "of measured less predicted")
+        return dataset(coordinates, columns)
+
+    def scene(self) -> Scene:
+        return scene_of(self.run)
+
+    def figures(self) -> list[Figure]:
+        found = []
+        for name, own in [*self.comparison.channels.items()][:MOST_FIGURES]:
+            # Prediction and reading together: the band is for readings, not for the mean.
+            times, width = own.readings.times, WITHIN * own.band
+            figure = new_figure(x="time", x_unit="s", y=name, y_unit=own.readings.unit)
+            figure.add_scatter(
+                x=[*times, *times[::-1]], y=[*(own.predicted + width), *(own.predicted - width)[::-1]], fill="toself",
+                line={"width": 0}, name="95 % band", opacity=0.3, hoverinfo="skip", mode="lines",
+            )  # fmt: skip
+            add_curve(figure, times, own.predicted, "predicted", colour=0)
+            add_curve(figure, times, own.readings.values, "measured", colour=1, mode="markers", size=4)
+            fitted = f" Readings up to {self.fit:g} s were fitted." if self.fit else ""
+            text = f"Measured and predicted {name}; the band holds 95 % of the readings if all is as stated.{fitted}"
+            found.append(Figure(_slug(name), figure, text))
+        return found
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)

@@ -1,0 +1,203 @@
+"""The prediction of measured runs, against closed forms and an independent program of the plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.result import Result
+from spacearm.study import run_scenario
+from spacearm.typing import Array
+from spacearm.validation.comparison import Comparison, Readings, compare_prediction
+from support.planar_capture import Table
+
+TIMES = np.linspace(0.1, 5.0, 50)
+
+
+def line(seed: int, slope: float = 0.0, fit: float = 0.0) -> Comparison:
+    """x = 1 + u0 + (2 + u1) t, with both deviations drawn, read with noise of 0.1."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(size=2) + np.array([0.0, slope])
+    measured = 1.0 + true[0] + (2.0 + true[1]) * TIMES + 0.1 * rng.normal(size=TIMES.size)
+    readings = {"x": Readings("m", TIMES, measured, 0.1)}
+    return compare_prediction(lambda u: {"x": 1.0 + u[0] + (2.0 + u[1]) * TIMES}, readings, 2, fit)
+
+
+def test_bands_and_fitted_numbers_are_those_of_linear_regression() -> None:
+    """Priors of one deviation, readings until 2 s: the posterior and its band in closed form."""
+    found = line(3, fit=2.0)
+    early = TIMES <= 2.0
+    design = np.column_stack([np.ones(TIMES.size), TIMES])
+    precision = np.eye(2) + design[early].T @ design[early] / 0.01
+    measured = found.channels["x"].readings.values
+    mean = np.linalg.solve(precision, design[early].T @ (measured - 1.0 - 2.0 * TIMES)[early] / 0.01)
+    np.testing.assert_allclose(found.deviations, mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(precision), rtol=1e-9)
+    spread = np.sqrt(np.einsum("ij,jk,ik->i", design, np.linalg.inv(precision), design))
+    np.testing.assert_allclose(found.channels["x"].spread, spread, rtol=1e-9)
+    covariance = 0.01 * np.eye((~early).sum()) + design[~early] @ np.linalg.inv(precision) @ design[~early].T
+    left = (measured - 1.0 - 2.0 * TIMES - design @ mean)[~early]
+    assert found.chi_square.total == pytest.approx(float(left @ np.linalg.solve(covariance, left)), rel=1e-9)
+    assert found.curvature < 1e-9
+
+
+@pytest.mark.parametrize("fit", [0.0, 1.0])
+def test_what_is_stated_holds_as_often_as_it_says(fit: float) -> None:
+    """200 records of the very model: chi-square, z at the end, the share within the band, whiteness."""
+    found = [line(seed, fit=fit) for seed in range(200)]
+    ratios = [each.chi_square.ratio for each in found]
+    freedom = found[0].chi_square.freedom
+    assert np.mean(ratios) == pytest.approx(1.0, abs=4.0 * np.sqrt(2.0 / freedom / 200.0))
+    z = np.array([each.channels["x"].end_z for each in found])
+    assert np.mean(np.abs(z) <= 1.96) == pytest.approx(0.95, abs=0.06)
+    assert np.std(z) == pytest.approx(1.0, abs=0.2)
+    assert np.mean([each.channels["x"].share_within for each in found]) == pytest.approx(0.95, abs=0.05)
+    assert np.mean([each.channels["x"].whiteness.white for each in found]) > 0.98
+
+
+def test_what_was_not_stated_shows() -> None:
+    """A slope eight deviations off is no chance: chi-square, and the last reading."""
+    found = line(1, slope=8.0)
+    assert found.chi_square.ratio > found.chi_square.bounds()[1]
+    assert abs(found.channels["x"].end_z) > 4.0
+    with pytest.raises(InputError, match="none is left to judge"):
+        line(1, fit=5.0)
+
+
+TABLE = Table(
+    masses=(16.0, 12.0),
+    inertias=(0.3, 0.2),
+    ports=((0.3, 0.0), (-0.15, 0.02)),
+    tilt=(0.004, -0.003),
+    drag=0.4,
+    pin_damping=0.02,
+    distance=0.05,
+    pinned=2.0,
+)
+START = np.array([0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0, 0.002, 0.01, -0.1, 0.0, 0.01])
+ROBOT = """[robot]
+name = "chaser"
+[[body]]
+name = "hull"
+mass = 16.0
+com = [0.0, 0.0, 0.3]
+inertia = [0.4, 0.4, 0.3]
+[[frame]]
+name = "gripper"
+body = "hull"
+origin = { xyz = [0.3, 0.0, 0.0] }
+"""
+SCENARIO = """study = "validation"
+robot = "chaser.toml"
+base = "planar"
+file = "lab.csv"
+begin = 5.0
+fit = 3.0
+gravity = [0.0, 0.0, -9.81]
+drag = [{ frame = "hull", linear = 0.4 }, { frame = "body", linear = 0.4 }]
+start = { velocity = [0.0, 0.002, 0.0], angular_velocity = [0.0, 0.0, 0.01] }
+[latch]
+guest = "target"
+frame = "gripper"
+at = "target/port"
+distance = 0.05
+pin = { damping = 0.02, lock = "locked" }
+[[system]]
+name = "target"
+base = "planar"
+body = { mass = 12.0, inertia = [0.2, 0.2, 0.2], com = [0.0, 0.0, 0.1] }
+frame = [{ name = "port", position = [-0.15, 0.02, 0.0] }]
+start = { position = [0.8, 0.0, 0.0], velocity = [-0.1, 0.0, 0.0], angular_velocity = [0.0, 0.0, 0.01] }
+[[phase]]
+duration = 20.0
+[[phase]]
+name = "pinned"
+duration = 2.0
+[[phase]]
+name = "locked"
+duration = 4.0
+[[uncertain]]
+key = "gravity[0]"
+sd = 0.01
+[[uncertain]]
+key = "gravity[1]"
+sd = 0.01
+"""
+NAMES = ("base_x", "base_y", "base_yaw", "target/base_x", "target/base_y", "target/base_yaw")
+
+
+def record(folder: Path, scenario: str, *, noise: tuple[float, float] = (5e-4, 1e-3), seed: int = 0) -> Result:
+    """The capture, measured by the other program in mm and degrees on a clock that starts at 5 s, and predicted."""
+    times = np.arange(0.0, 8.0, 0.1)
+    rng = np.random.default_rng(seed)
+    coordinates, caught = TABLE.motion(START, times)
+    assert 3.0 < caught < 6.0
+    sigma = np.array([noise[0], noise[0], noise[1]] * 2)
+    read: Array = coordinates + sigma * rng.normal(size=coordinates.shape)
+    scale = np.array([1e3, 1e3, np.degrees(1.0)] * 2)
+    rows = [
+        f"{t:.6f}," + ",".join(f"{value:.9f}" for value in row)
+        for t, row in zip(times + 5.0, read * scale, strict=True)
+    ]
+    rows[30] = rows[30].rpartition(",")[0] + ","  # a reading that is missing
+    (folder / "lab.csv").write_text("time,a,b,c,d,e,f\n" + "\n".join(rows) + "\n")
+    (folder / "chaser.toml").write_text(ROBOT)
+    for name, column, unit, deviation in zip(NAMES, "abcdef", ("mm", "mm", "deg") * 2, sigma, strict=True):
+        own = max(float(deviation), 1e-4)
+        scenario += f'[[channel]]\nquantity = "{name}"\ncolumn = "{column}"\nunit = "{unit}"\nsd = {own}\n'
+    (folder / "lab.toml").write_text(scenario)
+    return run_scenario(folder / "lab.toml")
+
+
+def test_a_capture_on_a_tilted_table_is_predicted_from_its_approach(tmp_path: Path) -> None:
+    """The tilt is fitted before the catch; pin, lock and the caught target's motion are predicted after it."""
+    result = record(tmp_path, SCENARIO)
+    assert result.sound, str(result.certificate)
+    values = {row.quantity: row.value for row in result.rows}
+    for k, tilt in enumerate(TABLE.tilt):
+        assert abs(values[f"uncertain.gravity[{k}].value"] - tilt) < 3.5 * values[f"uncertain.gravity[{k}].sd"]
+        assert values[f"uncertain.gravity[{k}].sd"] < 1e-3
+    for name in NAMES:
+        assert abs(values[f"channel.{name}.end.z"]) < 3.5
+        assert values[f"channel.{name}.within"] > 0.8
+    assert "chi-square" in result.headline
+    assert result.data is not None
+    assert result.data["target_base_yaw_measured"].size == 79
+    assert len(result.figures) == 6
+
+
+def test_without_noise_the_whole_chain_is_the_other_programs(tmp_path: Path) -> None:
+    """Numbers as they are, nothing fitted: planar bases, drag, tilt, catch, pin, lock differ by the file's digits."""
+    exact = SCENARIO.replace("gravity = [0.0, 0.0,", "gravity = [0.004, -0.003,").replace("fit = 3.0", "")
+    result = record(tmp_path, exact.partition("[[uncertain]]")[0], noise=(0.0, 0.0))
+    values = {row.quantity: row.value for row in result.rows}
+    assert max(values[f"channel.{name}.rms"] for name in NAMES) < 2e-9
+
+
+def test_a_wrong_model_is_not_sound(tmp_path: Path) -> None:
+    """A target 40 % too light: the approach says nothing of it, what follows the catch does."""
+    result = record(tmp_path, SCENARIO.replace("mass = 12.0", "mass = 7.0"))
+    assert not result.sound
+    assert "do not explain" in result.headline
+
+
+def test_faults_of_the_file_are_told_with_their_place(tmp_path: Path) -> None:
+    for old, new, text in (
+        ("begin = 5.0", "begin = 50.0", r"channel\[0\].*the file has 5 s to 12.9 s"),
+        ('key = "gravity[0]"', 'key = "gravity[7]"', r"uncertain\[0\]|gravity"),
+        ('file = "lab.csv"', 'file = "lob.csv"', "lob.csv"),
+        ("fit = 3.0", 'fit = 3.0\ninput = [{ to = "torque.joint1", column = "a" }]', r"input\[0\].*forces"),
+        (
+            "duration = 20.0",
+            'duration = 20.0\nforces = { base_vx = 1.0 }\n[[input]]\nto = "forces.base_vx"\ncolumn = "a"',
+            r"input\[0\].*phase\[0\] has",
+        ),
+        ("duration = 4.0", "duration = 0.1", "no 'base_x' at the time of a reading"),
+    ):
+        with pytest.raises(InputError, match=text):
+            record(tmp_path, SCENARIO.replace(old, new))
+    with pytest.raises(InputError, match="base_w"):
+        record(tmp_path, SCENARIO + '[[channel]]\nquantity = "base_w"\ncolumn = "a"\nsd = 1.0\n')

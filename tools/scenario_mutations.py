@@ -21,8 +21,9 @@ SHORT: dict[str, dict[str, Any]] = {
     "impact-grasp": {"map": {"directions": 30}, "optimise": None},
     "tumble": {},
     "mission": {
+        "limits": {"base_rate_deg": 9.0},
         "approach": {"duration": 6.0, "match": 4.0, "reach": 0.05, "period": 0.25},
-        "catch": {"duration": 1.0, "stop_time": 1.0, "period": 0.25, "base_rate_deg": 9.0},
+        "catch": {"duration": 1.0, "stop_time": 1.0, "period": 0.25},
         "settle": {"duration": 20.0, "rate_deg": 0.5},
         "stow": {"duration": 10.0, "settle_time": 1.0, "error_deg": 9.0},
         "eject": {"energy": 2.0, "duration": 10.0},
@@ -83,7 +84,10 @@ def starts() -> list[tuple[str, dict[str, Any]]]:
         found.append((name, {key: value for key, value in document.items() if value is not None}))
     for file in sorted((HERE.parent / "src/spacearm/study/starters").glob("*.toml")):
         if file.stem != "mission":  # the example is a shorter one
-            found.append((f"starter-{file.stem}", tomllib.loads(file.read_text())))
+            document = tomllib.loads(file.read_text())
+            if file.with_suffix(".csv").exists():  # the scenario is run from another folder
+                document["file"] = str(file.parent / document["file"])
+            found.append((f"starter-{file.stem}", document))
     return found
 
 

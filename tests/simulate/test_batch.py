@@ -279,7 +279,7 @@ def test_many_runs_in_which_systems_separate_and_join() -> None:
         )
         assert flown.sum() in (2, 3)
     assert np.all(batch.energy_residual < 1e-9)
-    with pytest.raises(InputError, match=r"several systems took part .of.system.: slider, block"):
+    with pytest.raises(InputError, match=r"several systems took part .expected system_states.system.: slider, block"):
         _ = batch.end
 
 

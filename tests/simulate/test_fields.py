@@ -204,4 +204,4 @@ def test_what_is_wrong_with_a_field_is_told() -> None:
     with pytest.raises(InputError, match="no force element"):
         World({"ball": robot}, elements=("gravity",))  # type: ignore[arg-type]
     run = simulate(World({"ball": robot}, elements=(Gravity(), Orbit(RATE))), State.at_rest(robot), 0.1)
-    assert "which the reference has not: orbit" in cross_check(run).reason
+    assert "which the reference does not have: orbit" in cross_check(run).reason

@@ -416,8 +416,8 @@ class JointFindings(Findings):
         told = "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
         if ungeared := self._find_ungeared_motors():
             told += (
-                f"\n\nThe gear ratio of {', '.join(ungeared)} is 1: behind a gear of ratio N the motor's inertia is N times "
-                "as large. If the ratio is not known, state nominal.gear = 1, or measure the motor's torque."
+                f"\n\nThe gear ratio of {', '.join(ungeared)} is 1: behind a gear of ratio N the motor's inertia is N "
+                "times as large. If the ratio is not known, state nominal.gear = 1, or measure the motor's torque."
             )
         if not self.fit.consider_shares:
             return f"{told}\n\nAll that is not estimated is taken as exact."

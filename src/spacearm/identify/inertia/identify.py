@@ -184,7 +184,8 @@ class Identification:
 
         First what alone brings the residuals down to the noise, or nearly (scores are those of small faults); then a
         frequency at which they move; then the rest. A body's inertia comes after all else that explains as much: its
-        ten numbers explain a little of everything.
+        ten numbers explain a little of everything. Of two causes the one with fewer numbers needs less to be as likely
+        (G. Schwarz 1978).
         """
         # Bonferroni: as many tests as scores.
         found = [score for score in self.scores if score.p_value * len(self.scores) < LEVEL]
@@ -194,7 +195,8 @@ class Identification:
 
         def order(score: Score) -> tuple[int, bool, float]:
             enough = total.total - score.statistic <= high and score.name != RHYTHM
-            return 0 if enough else 1 if score.name == RHYTHM else 2, score.body, -score.statistic
+            gain = score.statistic - score.freedom * np.log(max(total.freedom, 2.0))
+            return 0 if enough else 1 if score.name == RHYTHM else 2, score.body, -float(gain)
 
         return tuple(sorted(found, key=order))
 
@@ -219,6 +221,7 @@ class Identification:
             if record.estimated and name in checks:
                 note = f"{checks[name].note}; noise of {', '.join(record.estimated)} estimated from its scatter"
                 checks[name] = replace(checks[name], note=note)
+        checks |= self._noise_checks()
         least = LEVEL / max(len(self.scores), 1)
         for score in self.scores:
             note = "1 - p of a score test" if score.p_value > least else f"{score.advice}: {_remedy(score.name)}"
@@ -230,6 +233,29 @@ class Identification:
             note += f"; standard deviations by {self.interval}"
             checks["overconfidence"] = Check(1.0 - seen.p_value, 1.0 - LEVEL, "", note)
         return Certificate(checks)
+
+    def _noise_checks(self) -> dict[str, Check]:
+        """Whether noise that was taken from scatter is that of the residuals, channel by channel: the mean over all
+        channels hides one whose motion was taken for noise."""
+        found: dict[str, Check] = {}
+        squares = {} if self.output_error is None else self.output_error.channel_squares
+        doubts = [record.estimated for record in self.problem.records]
+        level = LEVEL / max(sum(map(len, doubts)), 1)
+        for k, (record, doubt) in enumerate(zip(self.problem.records, doubts, strict=True)):
+            label = self.problem.label(k)
+            for name in doubt:
+                place = f"noise.{label}.{name}"
+                if name in record.unresolved:
+                    why = f"{name} was read too seldom: its scatter is that of the motion; state the noise"
+                    found[place] = Check.from_condition(False, why)
+                elif doubt[name] and (label, name) in squares:
+                    chi_square = replace(squares[label, name], doubt=doubt[name])
+                    low, high = chi_square.bounds(level)
+                    note = f"mean square of the residuals, in noise from scatter, minus {0.5 * (low + high):.4g}"
+                    if chi_square.ratio < low:
+                        note += "; motion between readings was taken for noise, here or of the joints: state the noise"
+                    found[place] = Check(chi_square.ratio - 0.5 * (low + high), 0.5 * (high - low), "", note)
+        return found
 
     @property
     def samples(self) -> dict[str, str]:

@@ -91,6 +91,8 @@ class OutputErrorProblem(Problem):
             # Numbers that are known exactly are the prior's, which may differ from those of the robot file.
             self.nominal[list(self._exact_inertias)] = prior.mean[list(self._exact_inertias)]
         self.records = [RecordPrediction(robot, record, arrival) for record in records]
+        #: Readings of each record that are left out as too far from their prediction.
+        self.outliers: list[Mask] = [np.zeros_like(data.present) for data in self.records]
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
         for name in believed:
             if not self._is_observable(name):
@@ -444,7 +446,7 @@ class OutputErrorProblem(Problem):
     def reject_outliers(self, x: Array) -> int:
         """Leave out readings that are far from their prediction; how many these are."""
         self.compute_white_residuals(x)
-        kept = []
+        found: list[Mask] = []
         for i, data in enumerate(self.records):
             _, whole, model = self._kept[i]
             # The filter runs anew for each trial mask: an outlier that stays in would shift the innovations of the
@@ -452,11 +454,14 @@ class OutputErrorProblem(Problem):
             was: Mask = np.asarray(data.present, dtype=bool)
             if model is None or not np.all(np.isfinite(whole)):
                 return 0
-            kept.append(was & ~find_outliers(partial(_deviations, model, whole[:, :, :1]), was))
+            known = self.outliers[i]
+            judge = partial(_deviations, model, whole[:, :, :1])
+            found.append(find_outliers(judge, was | known, adapt=True, known=known))
         count = self.samples
         # All records or none: the masks are set only when every record could be judged.
-        for data, present in zip(self.records, kept, strict=True):
-            data.present = present
+        for data, known, far in zip(self.records, self.outliers, found, strict=True):
+            data.present = (data.present | known) & ~far
+        self.outliers = found
         return count - self.samples
 
     @property

@@ -35,6 +35,7 @@ from spacearm.identify.inertia.record_prediction import ROWS, RecordPrediction
 from spacearm.identify.inertia.regression import WORST, LinearLeastSquares
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.optimise.consider import FixedNumber
+from spacearm.optimise.diagnose import ChiSquare
 from spacearm.optimise.estimate import Estimate, StopReason
 from spacearm.optimise.information import ROUNDING, Information, complement, remove_directions
 from spacearm.optimise.problem import Parameter
@@ -92,6 +93,18 @@ class OutputErrorFit:
             self.information,
             problem.residuals(self.x),
         )
+
+    @cached_property
+    def channel_squares(self) -> dict[tuple[str, str], ChiSquare]:
+        """Chi-square of each channel of each record; its degrees of freedom are a share of the whole's."""
+        found, share = {}, self.freedom / max(self.problem.samples, 1)
+        rows = self.problem.residuals(self.x)
+        for name, data in zip(rows, self.problem.records, strict=False):
+            white = np.stack([*rows[name].values()], axis=1)
+            for channel, own in data.rows.items():
+                if count := int(data.present[:, own].sum()):
+                    found[name, channel] = ChiSquare(float(np.sum(white[:, own] ** 2)), share * count)
+        return found
 
     @cached_property
     def consider_effects(self) -> dict[FixedNumber, Array]:

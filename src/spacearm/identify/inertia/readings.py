@@ -65,6 +65,7 @@ class MotionRecord:
         bias_sigma: channel to standard deviation of an unknown constant bias.
         estimated: channels whose sigma comes from the scatter of their readings, with the relative standard deviation
             of its square; 0 where they do not scatter and a typical one is taken.
+        unresolved: those of them that were sampled so coarsely that the scatter is that of the motion.
         known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
         given_impulse: (T, 6) of the wrench, where it is known already and not integrated from it.
     """
@@ -85,6 +86,7 @@ class MotionRecord:
     certificate: Certificate = field(default_factory=Certificate)
     sound: bool = True
     estimated: Mapping[str, float] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():

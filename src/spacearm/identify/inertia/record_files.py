@@ -84,14 +84,15 @@ def read_record(
 
 def set_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
     """With the noise of these channels from the scatter of their readings, over all components together."""
-    sigma, doubt = dict(record.sigma), {}
+    sigma, doubt, unresolved = dict(record.sigma), {}, []
     for name in channels:
         # a turn moves a quaternion by half its angle, along three of four directions
         turn = name == "attitude"
-        variance, count = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
-        sigma[name] = float(np.sqrt(variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
-        doubt[name] = float(np.sqrt(2.0 / count)) if count else 0.0
-    return replace(record, sigma=sigma, estimated=doubt)
+        found = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
+        sigma[name] = float(np.sqrt(found.variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
+        doubt[name] = float(np.sqrt(2.0 / found.count)) if found.count else 0.0
+        unresolved += [] if found.resolved else [name]
+    return replace(record, sigma=sigma, estimated=doubt, unresolved=tuple(unresolved))
 
 
 def _select_columns(

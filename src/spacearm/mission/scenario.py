@@ -188,7 +188,7 @@ class MissionFile(StudyFile):
         checked = None
         if session.cross_check:
             progress = session.partial_progress(0.7, 0.95, "cross-checking with MuJoCo, seconds")
-            checked = mujoco_check(cross_check(run, progress=progress))
+            checked = mujoco_check(cross_check(run, closed_loop=True, progress=progress))
         return MissionFindings(
             run=run, outcomes=flight.outcomes, strategy=self.strategy, flight=flight, checked=checked
         )

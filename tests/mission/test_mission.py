@@ -78,10 +78,16 @@ def test_the_arm_stops_a_tumble_in_the_time_that_its_moment_takes() -> None:
 
 
 def test_mujoco_flies_the_same() -> None:
-    """A short mission, all stages but the ejection: laws' commands, catch, brakes, wheels, thrusters, given paths."""
+    """A short mission in closed loop, all stages but the ejection: laws that are called with MuJoCo's states, their
+    sensors, a camera, catch, brakes, wheels, thrusters, given paths."""
     bump = {"kind": "spline", "times": [0.0, 1.5, 3.0], "values_deg": [0.0, 3.0, 0.0]}
     mission = flown(
         cross_check=True, target__closing_speed=0.01, decide={}, eject=None, detumble__actuator="thrusters",
+        navigation={
+            "camera": {"position_noise": 2e-3, "angle_noise_deg": 0.2, "position_start": 0.01, "angle_start_deg": 0.5,
+                       "rate_start_deg": 0.05, "update": 3.0},
+            "sensor": [{"kind": "gyro", "noise": 1e-5}, {"kind": "star_tracker", "noise": 1e-5, "period": 0.5}],
+        },
         approach__duration=6.0, approach__match=4.0, approach__period=0.25, approach__reach=0.05,
         catch__duration=0.5, catch__stop_time=1.0, catch__period=0.1, settle__rate_deg=0.5, detumble__period=0.25,
         identify__duration=3.0, identify__mass=0.5,
@@ -97,6 +103,7 @@ def test_mujoco_flies_the_same() -> None:
     flown_stages = [each.stage for each in mission.outcomes]
     assert flown_stages == ["approach", "touch", "catch", "settle", "detumble", "identify", "decide", "stow"]
     assert rows(mission)["detumble.propellant"] > 0.0
+    assert 1e-4 < rows(mission)["touch.navigation.position"] < 0.02
     assert mission.checked is not None
     assert mission.checked.applies
     assert mission.checked.value < 1e-8

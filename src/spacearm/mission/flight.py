@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spacearm.control import Law
 from spacearm.engine import mechanics_of
 from spacearm.mission.clearance import compute_gaps, target_poses
 from spacearm.mission.encounter import BODY, GRASP, TARGET, Encounter, smooth_step
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events, order_limits
 from spacearm.mission.loop_check import check_loop
+from spacearm.mission.navigation import TargetNavigation
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
@@ -103,6 +105,15 @@ class MissionFlight:
         self._starts: list[float] = []  # of the phases, s
         self.file, self.actuators, self.met = file, crew, met
         self.strategy, self.table = file.strategy, file.target
+        #: The target's motion before the catch, as it is known: the truth without a camera.
+        self.seen = met
+        self.navigation: TargetNavigation | None = None
+        if file.navigation.camera is not None:
+            self.navigation = TargetNavigation(
+                file.navigation.camera, file.target, met, file.navigation.seed, file.orbit
+            )
+            self.seen = self.navigation.predict(0.0)
+        self.sensors = file.navigation.sensors()
         self.start = servicer
         self.outcomes: list[StageOutcome] = []
         self.identification: LoadIdentification | None = None
@@ -182,12 +193,18 @@ class MissionFlight:
         return np.arange(0.0, self.file.longest, self.file.sample)
 
     def phase(
-        self, usage: LimitUsage, phase: Phase, until: EndCondition | None = None, known: Sequence[Limit] = ()
+        self,
+        usage: LimitUsage,
+        phase: Phase,
+        until: EndCondition | None = None,
+        known: Sequence[Limit] = (),
+        *,
+        is_checked: bool = False,
     ) -> Iterator[Item]:
         """A phase up to its end or to this condition, and what it takes; :class:`LimitBroken` where that is too much.
 
         ``known`` are limits whose use is known before the phase is flown. The period of its law is chosen where that
-        is open.
+        is open, unless its loop ``is_checked``.
         """
         # Phases are numbered in the order of flight: the same numbers when the mission is flown again.
         number, begin, goes_on = len(self._starts), self.here.time, self.file.continue_after_limit
@@ -195,7 +212,9 @@ class MissionFlight:
         rate, alone = self.file.limits.si_value("base_rate"), TARGET in self.here.world.systems
         events = limit_events(self.actuators, None if rate is None else float(rate), alone, until, goes_on)
         # Before it is flown: an unstable loop is then reported as the cause, not as a list of broken limits.
-        phase, unstable = check_loop(self.actuators, self.here.world, self.here.states, phase, begin)
+        phase, unstable = self._with_sensors(phase), list[Limit]()
+        if not is_checked:
+            phase, unstable = check_loop(self.actuators, self.here.world, self.here.states, phase, begin)
         end = self.breaks.get(number)
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")
@@ -206,6 +225,19 @@ class MissionFlight:
         if broken and not goes_on:
             self.found_break = Break.first_of(number, broken)
             raise LimitBroken
+
+    def _with_sensors(self, phase: Phase) -> Phase:
+        """The phase with laws that read the servicer's sensors."""
+        if not self.sensors:
+            return phase
+        laws = (phase.laws,) if isinstance(phase.laws, Law) else phase.laws
+        seed = self.file.navigation.seed
+        return replace(phase, laws=tuple(law.replace(sensors=self.sensors, seed=seed) for law in laws))
+
+    def look(self) -> None:
+        """What is known of the target's motion, from all readings so far."""
+        if self.navigation is not None:
+            self.seen = self.navigation.predict(self.here.time)
 
     def judge_contacts(self, touches: Sequence[TouchRecord]) -> None:
         """Forces of contacts, which are known once all has been flown, against their limit."""
@@ -275,7 +307,7 @@ class MissionFlight:
 
     def wheels(self, before_touch: bool = False) -> WheelReference:
         """Reference of the wheels from the approach until all has settled, by the strategy."""
-        pick, met = self.file.wheels, self.met
+        pick, met = self.file.wheels, self.seen
         if not self.actuators.wheels:
             return WheelReference()
         if self.strategy == "coordinated":
@@ -296,7 +328,7 @@ class MissionFlight:
         return tuple(
             map(
                 float,
-                combined_angular_momentum(self.actuators.robot, self.start, self.table.assumed_robot, self.met.start),
+                combined_angular_momentum(self.actuators.robot, self.start, self.table.assumed_robot, self.seen.start),
             )
         )
 

@@ -22,6 +22,7 @@ from spacearm.mission.flight import MissionFlight, StageOutcome, worlds
 from spacearm.mission.identify_target import IdentifyLoadTable
 from spacearm.mission.laws import Actuators
 from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_limits
+from spacearm.mission.navigation import NavigationTable
 from spacearm.mission.stages import (
     ActuatorTable,
     CatchTable,
@@ -74,6 +75,7 @@ class MissionFile(StudyFile):
     limits: MissionLimitsTable = key(MissionLimitsTable(), "limits that hold in every stage")
     clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
     bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
+    navigation: NavigationTable = key(NavigationTable(), "what laws know; the truth, where it is left out")
     start: StartKeys = key(StartKeys(), "the servicer's joints at time zero")
     actuators: ActuatorTable = key(ActuatorTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
@@ -138,6 +140,15 @@ class MissionFile(StudyFile):
             raise InputError(
                 f"{count:.3g} samples", place="identify.sensors.sample", hint=f"expected at most {MOST_READINGS}"
             )
+        if (camera := self.navigation.camera) is not None:
+            with error_context("navigation.camera"):
+                camera.check(self.approach.duration + self.touch_time)
+            if self.touch.contact:
+                raise InputError(
+                    "the camera does not see a target move that is pushed",
+                    place="navigation.camera",
+                    hint="leave out 'camera' or 'touch.contact'",
+                )
         if self.orbit is not None and self.identify is not None:
             raise InputError(
                 "the identification does not model the forces of an orbit",
@@ -188,7 +199,7 @@ class MissionFile(StudyFile):
         checked = None
         if session.cross_check:
             progress = session.partial_progress(0.7, 0.95, "cross-checking with MuJoCo, seconds")
-            checked = mujoco_check(cross_check(run, progress=progress))
+            checked = mujoco_check(cross_check(run, closed_loop=True, progress=progress))
         return MissionFindings(
             run=run, outcomes=flight.outcomes, strategy=self.strategy, flight=flight, checked=checked
         )

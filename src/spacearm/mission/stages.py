@@ -6,7 +6,7 @@ A stage's ``fly`` is a generator of phases and changes; what it returns are its 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -93,9 +93,9 @@ class MissionApproachTable(GainKeys):
         retreats = [flight.met.meeting + touch.wait + k * again for k in range(touch.attempts - 1)]
         return HandPlan(match, lead, self.closing_speed, touch.retreat, tuple(retreats))
 
-    def law(self, flight: MissionFlight) -> Law:
+    def law(self, flight: MissionFlight, period: float | None = None) -> Law:
         """The law with which the hand follows its path; with the strategy `passive` it waits for the grasp."""
-        way = plan_hand_path(flight.met, flight.actuators, flight.start, self.plan(flight)).shift_start(
+        way = plan_hand_path(flight.seen, flight.actuators, flight.start, self.plan(flight)).shift_start(
             flight.here.time
         )
         return laws.track_hand_pose(
@@ -106,16 +106,31 @@ class MissionApproachTable(GainKeys):
             load=flight.load,
             gains=self.gains,
             wheels=flight.wheels(before_touch=True),
-            period=self.period,
+            period=self.period if period is None else period,
         )
+
+    def follow(
+        self, flight: MissionFlight, usage: LimitUsage, duration: float, name: str, until: EndCondition | None = None
+    ) -> Iterator[Item]:
+        """The hand follows the grasp as it is known to move; the path is planned anew as readings arrive."""
+        camera = flight.file.navigation.camera
+        count = 1 if camera is None else max(1, round(duration / camera.update))
+        ends, period = flight.here.time + duration / count * np.arange(1, count + 1), None
+        for end in ends:
+            flight.look()
+            phase = Phase(end - flight.here.time, laws=self.law(flight, period), name=name)
+            yield from flight.phase(usage, phase, until, is_checked=period is not None)
+            # The loop is that of the first interval: its period is chosen once.
+            period = next((log.law.period for log in flight.here.commands if log.law is not None), None)
+            if until is not None and flight.file.touch.is_closed(flight):
+                return
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         # The latch does not close before the hand goes with the grasp; that of a hand that waits, once it is there.
         ready = 0.5 * self.duration if flight.strategy == "passive" else self.duration - self.plan(flight).lead
-        yield from flight.phase(usage, Phase(ready, laws=self.law(flight), name=self.called))
+        yield from self.follow(flight, usage, ready, self.called)
         if ready < self.duration:
-            last = Phase(self.duration - ready, laws=self.law(flight), name="closing")
-            yield from flight.phase(usage, last, flight.file.touch.latch(flight))
+            yield from self.follow(flight, usage, self.duration - ready, "closing", flight.file.touch.latch(flight))
         far, _, _ = flight.gap()
         return [], {
             "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
@@ -160,18 +175,24 @@ class TouchTable(StageTable):
         # The approach may have ended at the latch already: then it closes at once.
         if not self.is_closed(flight):
             wait = max(flight.met.times[-1] - flight.here.time, 0.01)
-            phase = Phase(wait, laws=flight.file.approach.law(flight), name=self.called)
-            yield from flight.phase(usage, phase, self.latch(flight))
+            yield from flight.file.approach.follow(flight, usage, wait, self.called, self.latch(flight))
             touched = touched or _has_touched(flight)
         far, angle, speed = flight.gap()
         # The first attempt includes the approach; each further one takes a retreat and a wait.
         late = flight.here.time - flight.met.meeting - self.wait
-        numbers = {
+        numbers: dict[str, Any] = {
             "attempts": NotedValue(1 + max(0, math.ceil(late / self.retry_time(flight.file.approach) - 1e-9)), ""),
             "distance": NotedValue(far, "", "m"),
             "angle": NotedValue(angle, "", "rad"),
             "speed": NotedValue(speed, "", "m/s"),
         }
+        if flight.navigation is not None:
+            place, turn = flight.navigation.errors(flight.here.time)
+            numbers["navigation"] = {
+                "position": NotedValue(place, "error of where the grasp was believed to be", "m"),
+                "angle": NotedValue(turn, "error of its attitude", "rad"),
+                "readings": NotedValue(flight.navigation.readings, "of its pose that were used"),
+            }
         if far > self.distance * CLOSE:
             return [Limit("contact lost" if touched else "missed", far, self.distance, "m")], numbers
         return [

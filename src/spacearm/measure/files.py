@@ -32,6 +32,7 @@ class Column:
         expects: SI unit that it must have once converted, one or one for each name; empty when any will do.
         unwrap: remove jumps of a full revolution (only for angles).
         offset: added after conversion, SI (a known bias with its sign changed).
+        dropout: numbers, as they stand in the file, that mark a reading that was dropped.
     """
 
     name: str | Sequence[str]
@@ -39,6 +40,7 @@ class Column:
     expects: str | Sequence[str] = ""
     unwrap: bool = False
     offset: float = 0.0
+    dropout: Sequence[float] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,7 +51,8 @@ class Column:
         """Its columns one by one."""
         expected = [self.expects] * len(self.names) if isinstance(self.expects, str) else self.expects
         pairs = zip(self.names, expected, strict=True)
-        return [_Single(name, self.unit, expects, self.unwrap, self.offset) for name, expects in pairs]
+        marks = tuple(self.dropout)
+        return [_Single(name, self.unit, expects, self.unwrap, self.offset, marks) for name, expects in pairs]
 
 
 class _Single(NamedTuple):
@@ -60,6 +63,7 @@ class _Single(NamedTuple):
     expects: str
     unwrap: bool
     offset: float
+    dropout: tuple[float, ...] = ()
 
 
 def read_record(
@@ -69,6 +73,7 @@ def read_record(
     time: Column | str = "time",
     missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
+    repeats: Literal["reject", "merge"] = "reject",
     largest_step: float | None = None,
     name: str = "",
 ) -> Record:
@@ -80,6 +85,7 @@ def read_record(
         missing: rows with NaN or an empty cell are an error, dropped (their number is kept in ``dropped``), or kept; a
             row without a time is then dropped.
         gaps: gaps in time are an error, or kept.
+        repeats: rows of the same time are an error, or become one row with the last reading of each column.
         largest_step: longest step (s) that is no gap; 1.5 median steps when not given.
         name: of the record; the file's if omitted.
 
@@ -88,6 +94,15 @@ def read_record(
     """
     with error_context(file=path):
         times, values, units, dropped = _read(Path(path), columns, time, missing)
+        if repeats == "merge":
+            times, values = _merge_repeats(times, values)
+        elif np.any(np.diff(times) == 0.0):
+            i = int(np.flatnonzero(np.diff(times) == 0.0)[0])
+            raise InputError(
+                f"rows {i} and {i + 1} have the same time, {times[i]:.9g} s ({int(np.sum(np.diff(times) == 0.0))} such rows)",
+                place="time",
+                hint="repeats='merge' makes one row of them",
+            )
         if gaps == "reject":
             _refuse_gaps(times, largest_step)
         label = name or Path(path).stem
@@ -125,9 +140,12 @@ def _read(
                 place=_place(key, single),
                 hint="expected equal lengths",
             )
+        own = raw[single.name]
+        for mark in single.dropout:
+            own = np.where(np.isclose(own, mark, rtol=1e-6, atol=1e-12), np.nan, own)
         # A damaged file may hold 1e308: overflow is found below by its size, with a place.
         with np.errstate(over="ignore"):
-            values[key] = raw[single.name] * units[key][0] + single.offset
+            values[key] = own * units[key][0] + single.offset
     judged = [values["time"]] if missing == "keep" else values.values()
     good = np.all([np.isfinite(v) for v in judged], axis=0)
     if missing == "reject":
@@ -155,6 +173,21 @@ def _read(
     return values["time"], found, si, int(np.sum(~good))
 
 
+def _merge_repeats(times: Array, values: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    """One row for each time, with the last reading that each column has there."""
+    first = np.flatnonzero(np.append(True, np.diff(times) != 0.0))
+    found = {}
+    for key, own in values.items():
+        rows = own.reshape(times.size, -1)
+        # The number of the last row with a reading, so far; within its own group of rows only.
+        last = np.maximum.accumulate(np.where(np.isfinite(rows), np.arange(times.size)[:, None], -1), axis=0)
+        last = last[np.append(first[1:], times.size) - 1]
+        there = last >= first[:, None]
+        taken = np.take_along_axis(rows, np.maximum(last, 0), axis=0)
+        found[key] = np.where(there, taken, np.nan).reshape(first.size, *own.shape[1:])
+    return times[first], found
+
+
 def _refuse_missing(plan: Mapping[str, _Single], values: Mapping[str, Array]) -> None:
     bad = ~np.isfinite(list(values.values()))
     if bad.any():
@@ -176,11 +209,10 @@ def _place(key: str, column: _Single) -> str:
 def _scale(key: str, column: _Single) -> tuple[float, str]:
     """Factor to SI and the SI unit of a column, which must be the expected one."""
     place = _place(key, column)
-    factor, si = to_si(column.unit, place)
+    # Nothing stated, neither by the caller nor by the file: SI.
+    factor, si = to_si(column.unit or column.expects, place)
     if column.expects and si != column.expects:
-        raise InputError(
-            f"is in {column.unit or 'no unit'!r}", place=place, hint=f"expected a unit of {column.expects}"
-        )
+        raise InputError(f"is in {column.unit!r}", place=place, hint=f"expected a unit of {column.expects}")
     if column.unwrap and si not in ("rad", ""):
         raise InputError(f"in {column.unit!r} cannot be unwrapped", place=place, hint="expected an angle")
     return factor, si

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 from spacearm.errors import InputError, did_you_mean, quote_text
@@ -74,3 +75,21 @@ def put_key(root: dict[str, Any], name: str, value: Any) -> None:
         place[last] = value
     else:
         place[_index(place, last, name)] = value
+
+
+def fill_key(root: dict[str, Any], defaults: dict[str, Any], name: str) -> None:
+    """Give a key that the tables leave out its default, and what lies on the way to it too."""
+    place: Any = root
+    other: Any = defaults
+    for step in _steps(name):
+        if isinstance(place, dict):
+            if step not in place:
+                if not isinstance(other, dict) or other.get(step) is None:
+                    return
+                place[step] = deepcopy(other[step])
+            place, other = place[step], other.get(step) if isinstance(other, dict) else None
+        else:
+            number = _index(place, step, name)
+            place, other = place[number], other[number] if isinstance(other, list) else None
+        if not isinstance(place, dict | list):
+            return

@@ -75,6 +75,10 @@ class Session:
             low + (high - low) * done / max(total, 1e-300), f"{what}: {done:.4g} of {total:.4g}"
         )
 
+    def part(self, low: float, high: float) -> Session:
+        """The same session for a part of the work, whose progress goes from ``low`` to ``high``."""
+        return replace(self, report_progress=lambda s, what: self.report_progress(low + (high - low) * s, what))
+
 
 class StudyFile(ScenarioTable):
     """The whole scenario file of a study."""

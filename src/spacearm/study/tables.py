@@ -190,6 +190,7 @@ class ColumnTable(ScenarioTable):
     unit: str = key("", "unit of the numbers in the file; if omitted, the unit that the file states, else SI")
     unwrap: bool = key(False, "remove jumps of a full revolution")
     offset: Number = key(0.0, "added after conversion, SI")
+    dropout: Numbers = key([], "numbers, as they stand in the file, that mark a reading that was dropped")
 
     @model_validator(mode="before")
     @classmethod
@@ -199,7 +200,7 @@ class ColumnTable(ScenarioTable):
 
     def make(self) -> Column:
         """The column, or columns."""
-        return Column(self.column, self.unit, unwrap=self.unwrap, offset=self.offset)
+        return Column(self.column, self.unit, unwrap=self.unwrap, offset=self.offset, dropout=self.dropout)
 
     def single_column(self, place: str) -> str:
         """The name of the column, if exactly one is expected."""

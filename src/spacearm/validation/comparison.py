@@ -4,7 +4,8 @@ Method: uncertain numbers x have standard deviations; with u = (x - x0) / sd, u 
 linearised by central differences in u. Readings of a first part may be fitted (Gauss and Newton, with the stated
 deviations as priors); what is left of the covariance, P, is carried to the readings: their band has the variance
 sigma^2 + J P J^T. Chi-square of the residuals is taken with that whole covariance, so that readings that err together
-count as what they are. Noise of readings is taken as white; the test of Ljung and Box says whether it looks so.
+count as what they are. Where residuals of the fitted part are not white, the deviations of the fitted numbers are those
+of a sandwich estimate; the test of Ljung and Box says whether what is left of the judged part looks white.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ STEP = 0.3
 #: Two-sided 95 % of a normal distribution, in standard deviations.
 WITHIN = 1.959963984540054
 #: Steps of the fit, and the change, in standard deviations, at which it ends.
-MOST_STEPS, SMALL_STEP = 10, 1e-3
+MOST_STEPS, SMALL_STEP = 10, 1e-2
+#: Blocks of time from which the scatter of scores is estimated, at least.
+FEWEST_BLOCKS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, deviation of each."""
+    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, deviation of each or of all."""
 
     unit: str
     times: Array
     values: Array
-    sigma: float
+    sigma: Array | float
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class ChannelComparison:
     @property
     def band(self) -> Array:
         """(T,) standard deviation of measured less predicted."""
-        return np.hypot(self.spread, self.readings.sigma)
+        return np.asarray(np.hypot(self.spread, self.readings.sigma))
 
     @property
     def rms(self) -> float:
@@ -73,7 +76,7 @@ class ChannelComparison:
     @property
     def end_z(self) -> float:
         """The last residual in standard deviations."""
-        return float(self.residual[-1] / self.band[-1])
+        return float(self.residual[-1] / np.broadcast_to(self.band, self.residual.shape)[-1])
 
     @property
     def share_within(self) -> float:
@@ -92,10 +95,11 @@ class Comparison:
 
     Args:
         deviations: (N,) fitted numbers less the stated ones, in stated standard deviations.
-        covariance: (N, N) of them.
+        covariance: (N, N) of them, widened where the residuals of the fit are not white.
         shares: (N,) of the variance of the prediction at the last readings that each number alone gives.
         chi_square: of the residuals that were not fitted, with their whole covariance.
         curvature: largest part of a band that the linearised prediction is off by, one deviation away.
+        widening: (N,) how many times wider than by white noise the deviations of the fitted numbers are taken.
     """
 
     channels: Mapping[str, ChannelComparison]
@@ -104,6 +108,48 @@ class Comparison:
     shares: Array
     chi_square: ChiSquare
     curvature: float
+    widening: Array
+    rows: LinearRows
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRows:
+    """All readings in units of their noise: residuals (R,), slopes (R, N) by the uncertain numbers, fitted or judged.
+
+    Args:
+        times: (R,) s.
+        deviations: (N,) of the uncertain numbers at which it was linearised.
+    """
+
+    times: Array
+    residual: Array
+    slopes: Array
+    late: npt.NDArray[np.bool_]
+    deviations: Array
+
+
+def sandwich_widening(rows: LinearRows, covariance: Array) -> Array:
+    """Factors (N,), at least 1, by which fitted numbers scatter more than white noise would let them.
+
+    The covariance of the scores is estimated from blocks of time in place of the noise's (a sandwich; H. White,
+    Econometrica 48, 1980, with blocks as in W. K. Newey and K. D. West, 1987): errors that last for some readings no
+    longer count as so many independent ones. Ones where there are fewer than ``FEWEST_BLOCKS`` blocks.
+    """
+    early = ~rows.late
+    clock = np.unique(rows.times[early])
+    # Blocks of n^(1/3) instants grow with the record, and so does their number.
+    length = max(int(np.ceil(clock.size ** (1.0 / 3.0))), 2)
+    count = clock.size // length
+    if count < FEWEST_BLOCKS:
+        return np.ones(covariance.shape[0])
+    number = np.minimum(np.searchsorted(clock, rows.times[early]) // length, count - 1)
+    scores = np.zeros((count, covariance.shape[0]))
+    np.add.at(scores, number, rows.slopes[early] * rows.residual[early][:, None])
+    centred = scores - scores.mean(axis=0)
+    meat = centred.T @ centred * count / (count - 1)
+    # The priors are independent of the noise: their share of the covariance stays.
+    robust = covariance @ (meat + np.eye(covariance.shape[0])) @ covariance
+    return np.asarray(np.sqrt(np.maximum(np.diag(robust) / np.diag(covariance), 1.0)))
 
 
 def compare_prediction(
@@ -112,6 +158,8 @@ def compare_prediction(
     unknowns: int,
     fit: float = 0.0,
     progress: Callable[[float, float], None] | None = None,
+    *,
+    judge: bool = True,
 ) -> Comparison:
     """A model beside its readings.
 
@@ -119,13 +167,14 @@ def compare_prediction(
         predict: values of each quantity at the times of its readings, by the uncertain numbers (N,) in standard
             deviations from what was stated.
         fit: readings up to this time (s) are fitted; those after it are judged.
+        judge: False: all readings may be fitted; then nothing is judged.
     """
-    sigma = np.concatenate([np.full(own.times.size, own.sigma) for own in readings.values()])
+    sigma = np.concatenate([np.broadcast_to(own.sigma, own.times.shape) for own in readings.values()])
     times = np.concatenate([own.times for own in readings.values()])
     measured = np.concatenate([own.values for own in readings.values()])
     # Judged readings must not have been fitted: otherwise agreement proves nothing.
     early = times <= fit
-    if early.all():
+    if judge and early.all():
         raise InputError(
             "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
         )
@@ -163,10 +212,12 @@ def compare_prediction(
         # Gauss-Newton with the prior's gradient, -u.
         step = covariance @ (own.T @ (measured / sigma - middle)[early] - u)
         u = u + step
+        # A step that is small beside what is left unknown changes nothing: the slopes at hand still hold.
+        if np.abs(step / np.sqrt(np.diag(covariance))).max() < SMALL_STEP:
+            middle = values(u)
+            break
         # Around the new values: predictions of contact or latching may bend.
         middle, slopes, bends = linearise(u)
-        if np.abs(step).max() < SMALL_STEP:
-            break
     else:
         if early.any() and unknowns:
             raise InputError(
@@ -174,6 +225,10 @@ def compare_prediction(
                 hint="smaller deviations, a longer part, or a better start",
             )  # fmt: skip
     residual = measured / sigma - middle
+    rows = LinearRows(times, residual, slopes, ~early, u)
+    white = covariance
+    widening = sandwich_widening(rows, covariance) if early.any() and unknowns else np.ones(unknowns)
+    covariance = white * np.outer(widening, widening)
     spread = np.sqrt(np.einsum("ij,jk,ik->i", slopes, covariance, slopes))
     late = ~early
     own, left = slopes[late], residual[late]
@@ -186,16 +241,17 @@ def compare_prediction(
     bent = np.abs(bends) @ np.diag(covariance) / np.hypot(spread, 1.0)
     channels, first, ends = {}, 0, []
     for name, each in readings.items():
-        rows = slice(first, first + each.times.size)
-        ends.append(rows.stop - 1)
+        part = slice(first, first + each.times.size)
+        ends.append(part.stop - 1)
         channels[name] = ChannelComparison(
-            each, middle[rows] * each.sigma, spread[rows] * each.sigma, late[rows], unexplained[rows]
+            each, middle[part] * each.sigma, spread[part] * each.sigma, late[part], unexplained[part]
         )
-        first = rows.stop
+        first = part.stop
     # Without correlations: a share of each number alone, normalised to their sum.
     power = slopes[ends] ** 2 * np.diag(covariance)
     shares = (power / np.maximum(power.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
-    return Comparison(channels, u, covariance, shares, chi, float(bent[late].max(initial=0.0)))
+    bend = float(bent[late].max(initial=0.0))
+    return Comparison(channels, u, covariance, shares, chi, bend, widening, rows)
 
 
 def worst_channels(comparison: Comparison) -> Sequence[str]:

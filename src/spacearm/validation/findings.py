@@ -81,6 +81,14 @@ class ValidationFindings(Findings):
             for name, value, sd, share in zip(self.names, values, left * self.deviations, found.shares, strict=True)
         }
 
+    def worst(self) -> str:
+        """Name of the channel that is predicted worst."""
+        return worst_channels(self.comparison)[0]
+
+    def relaxed_text(self) -> str:
+        """The assumption that, if relaxed, explains most of what is left; empty if none was searched."""
+        return ""
+
     def title(self) -> str:
         return f"Prediction of {self.record.name}"
 

@@ -1,0 +1,466 @@
+"""A scenario with its record: readings at the times of the run, what was measured of its start, runs with other numbers.
+
+Start and catch may be measured: the start is the value and the slope of a regression through the first readings of each
+base and joint, the catch is the instant at which the hand comes to rest in the guest. Both are uncertain numbers then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.errors import InputError, error_context
+from spacearm.measure import Column, Record, read_record
+from spacearm.model import Robot
+from spacearm.model.document import validate_tables
+from spacearm.model.robot import RATE_ENDING
+from spacearm.model.toml_read import parse_toml, robot_from_tables
+from spacearm.model.toml_write import toml_text
+from spacearm.simulate import (
+    Attach,
+    Load,
+    Phase,
+    Run,
+    RunContext,
+    SetRates,
+    Signal,
+    State,
+    World,
+    simulate,
+    spline,
+    table,
+    thruster_load,
+)
+from spacearm.simulate.run.chain import Item
+from spacearm.study import Session, check_distinct
+from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, put_key
+from spacearm.study.surroundings import PinTable
+from spacearm.typing import Array
+from spacearm.validation.comparison import Readings
+from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch, local_slope
+from spacearm.validation.quantities import YAW, quantity_unit, read_quantity
+from spacearm.validation.tables import WRENCH
+
+if TYPE_CHECKING:
+    from spacearm.validation.scenario import ValidationFile
+
+#: A measured start is uncertain by this many times what the regression says: the fit that follows uses these readings.
+START_DOUBT = 10.0
+
+
+def _measured_path(times: Array, values: Array) -> Signal:
+    """A cubic spline through readings, which goes on for a step before the first and after the last of them."""
+    from scipy.interpolate import CubicSpline
+
+    # The solver asks for path and rate at both ends of the run: the spline must not end there.
+    step = float(np.median(np.diff(times)))
+    longer = np.array([times[0] - step, *times, times[-1] + step])
+    return spline(longer, CubicSpline(times, values)(longer), "not-a-knot")
+
+
+def cut_phase(phase: Phase, at: float) -> tuple[Phase, Phase]:
+    """A phase in two, the second from ``at`` (s) on, with the same course of everything that acts."""
+    if phase.laws:
+        raise InputError(
+            "has control laws during the catch", place=phase.place, hint="expected measured inputs in their place"
+        )
+
+    def later(given: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: signal.shift(-at) for name, signal in given.items()}
+
+    rest = replace(
+        phase, duration=phase.duration - at, driven=later(phase.driven), forces=later(phase.forces),
+        accelerations=later(phase.accelerations),
+        loads=[replace(each, wrench=tuple(part.shift(-at) for part in each.wrench)) for each in phase.loads],
+    )  # fmt: skip
+    return replace(phase, duration=at), rest
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRun:
+    """A scenario with its record: readings at the times of the run, and runs with other numbers."""
+
+    file: ValidationFile
+    session: Session
+
+    @cached_property
+    def robot(self) -> Robot:
+        return self.session.robot(self.file.robot, any_base=True)
+
+    @cached_property
+    def duration(self) -> float:
+        return float(sum(phase.duration for phase in self.file.phase))
+
+    @cached_property
+    def _start(self) -> tuple[World, dict[str, State]]:
+        robot, start, *_ = self.file.prepare_run(self.session)
+        return self.file.world(self.session, robot, start)
+
+    @property
+    def world(self) -> World:
+        return self._start[0]
+
+    @cached_property
+    def record(self) -> Record:
+        """The columns of all channels and inputs, by the number of their tables."""
+        file = self.file
+        check_distinct(file.channel, "channel", "quantity")
+        check_distinct(file.input, "input", "to")
+        columns: dict[str, Column | str] = {}
+        for k, channel in enumerate(file.channel):
+            with error_context(f"channel[{k}]"):
+                unit = quantity_unit(self.world, channel.quantity)
+                # A quantity is one number: several columns would have no prediction.
+                channel.single_column("column")
+                columns[channel.quantity] = replace(channel.make(), expects=unit)
+        for k, given in enumerate(file.input):
+            with error_context(f"input[{k}]"):
+                kind, name = given.target
+                # An input of the file and a measured one would be added, or contradict each other.
+                for number, phase in enumerate(file.phase):
+                    if name in getattr(phase, kind, ()):
+                        raise InputError(
+                            f"phase[{number}] has {given.to!r} too", place="to", hint="expected one of them"
+                        )
+                given.single_column("column")
+                columns[f"input {given.to}"] = given.make()
+        if not file.file:
+            raise InputError("is missing", place="file", hint="expected the measured file, here or in each record")
+        path = self.session.folder / file.data / file.file
+        return read_record(path, columns, time=file.time.make(), missing="keep", gaps="keep", repeats=file.repeats)
+
+    @cached_property
+    def readings(self) -> dict[str, Readings]:
+        """Readings of each quantity that fall into the run."""
+        found = {}
+        for k, table_ in enumerate(self.file.channel):
+            own = self.record.channel(table_.quantity)
+            times = own.times - self.file.begin
+            # Readings before the start and after the end are not predicted.
+            rows = (times >= 0.0) & (times <= self.duration) & np.isfinite(own.values)
+            if not rows.any():
+                low, high = self.record.span
+                raise InputError(
+                    f"there is no reading of {table_.quantity!r} during the run",
+                    place=f"channel[{k}]",
+                    hint=f"the file has {low:g} s to {high:g} s, the run {self.file.begin:g} s to "
+                    f"{self.file.begin + self.duration:g} s",
+                )
+            sigma = np.full(np.count_nonzero(rows), table_.sd)
+            if self.file.clock_sd and sigma.size > 2:
+                # A reading at the wrong time is off by what the quantity moves until then.
+                sigma = np.hypot(sigma, self.file.clock_sd * np.gradient(own.values[rows], times[rows]))
+            found[table_.quantity] = Readings(own.unit, times[rows], own.values[rows], sigma)
+        return found
+
+    def _sample_times(self, file: ValidationFile) -> Array:
+        """Times that readings show, s since the start of the run: late readings show earlier times."""
+        delays = {channel.quantity: channel.delay for channel in file.channel}
+        shown = [np.clip(own.times - delays[name], 0.0, self.duration) for name, own in self.readings.items()]
+        return np.unique(np.concatenate(shown))
+
+    @cached_property
+    def _columns(self) -> dict[tuple[str, str], tuple[Array, Array]]:
+        """Readings of inputs by kind and name: times of the run and values."""
+        found = {}
+        for k, given in enumerate(self.file.input):
+            own = self.record.channel(f"input {given.to}")
+            times, there = own.times - self.file.begin, np.isfinite(own.values)
+            inside = there & (times >= 0.0) & (times <= self.duration)
+            if np.count_nonzero(inside) < 4:
+                raise InputError(
+                    "has fewer than four readings during the run", place=f"input[{k}]", hint="another 'begin'"
+                )
+            # All readings, also outside the run: the ends of a spline are then not at the ends of the run.
+            found[given.target] = times[there], own.values[there]
+        return found
+
+    @cached_property
+    def inputs(self) -> dict[tuple[str, str], Signal]:
+        """Measured inputs by kind and name, as signals of the run's time, without scale and delay."""
+        # A path is differentiated twice and must be smooth; a force may jump.
+        return {
+            (kind, name): (_measured_path if kind == "driven" else table)(*columns)
+            for (kind, name), columns in self._columns.items()
+        }
+
+    def _inputs(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
+        """Measured inputs with the scales and delays of a file."""
+        found = {}
+        for given in file.input:
+            signal = self.inputs[given.target]
+            found[given.target] = (signal if given.scale == 1.0 else signal * given.scale).shift(given.delay)
+        return found
+
+    @cached_property
+    def motion(self) -> MeasuredMotion:
+        """The measured motion itself."""
+        paths = {name: signal for (kind, name), signal in self._inputs(self.file).items() if kind == "driven"}
+        return MeasuredMotion(*self._start, self.readings, paths)
+
+    # -- what is measured of the start and of the catch ----------------------------------------------------------------
+
+    def with_measured_parts(self) -> MeasuredRun:
+        """The same with start and catch from the record, where the file asks for that."""
+        tables = self.file.model_dump(exclude_unset=True)
+        extra: list[dict[str, Any]] = []
+        if self.file.measured_start is not None:
+            extra += self._measure_starts(tables, self.file.measured_start)
+        if self.file.catch is not None and self.file.catch.time is None:
+            time, sd = self._measure_catch()
+            tables["catch"]["time"] = time
+            extra.append({"key": "catch.time", "sd": sd})
+        if not extra:
+            return self
+        stated = {entry.key for entry in self.file.uncertain}
+        own = [entry for entry in extra if entry["key"] not in stated]
+        tables["uncertain"] = [*tables.get("uncertain", []), *own]
+        return MeasuredRun(validate_tables(type(self.file), tables), self.session)
+
+    def _measure_starts(self, tables: dict[str, Any], window: float) -> list[dict[str, Any]]:
+        """Starts from the first readings, put into the tables, and the uncertain numbers that they are."""
+        extra: list[dict[str, Any]] = []
+        for number, system in enumerate(self.world.systems):
+            place = "" if not number else f"system[{system}]."
+            host = tables if not number else tables["system"][number - 1]
+            start = host.setdefault("start", {})
+            robot = self.world.robot(system)
+            places = [("base_x", "position[0]", "velocity[0]"), ("base_y", "position[1]", "velocity[1]"),
+                      ("base_z", "position[2]", "velocity[2]"), (YAW, "rpy[2]", "angular_velocity[2]")]  # fmt: skip
+            places += [(name, f"joints.{name}", f"rates.{name}") for name in robot.joint_names]
+            for quantity, value_key, rate_key in places:
+                own = self.motion.reading(system, quantity)
+                if own is None:
+                    continue
+                slope = local_slope(own.times, own.values, 0.0, (0.0, window), float(np.median(own.sigma)))
+                if slope is None:
+                    raise InputError(
+                        f"the first {window:g} s have too few readings of {quantity!r} for a start",
+                        place="measured_start", hint="expected five or more",
+                    )  # fmt: skip
+                speed = self.motion.reading(system, quantity + RATE_ENDING)
+                del speed  # rates are taken from the positions: gyros and tachometers have biases
+                for name, value, sd in (
+                    (value_key, slope.value, slope.value_sd),
+                    (rate_key, slope.rate, slope.rate_sd),
+                ):
+                    _put_start(start, name, value)
+                    extra.append({"key": f"{place}start.{name}", "sd": START_DOUBT * sd})
+        return extra
+
+    def _measure_catch(self) -> tuple[float, float]:
+        """Time of the file at which the hand came to rest in the guest, and its standard deviation, s."""
+        catch = self.file.catch
+        assert catch is not None
+        with error_context("catch"):
+            host, _ = self.world.frame(catch.frame)
+            for system in (host, catch.guest):
+                self.world.robot(system)
+                if not self.motion.is_measured(system):
+                    raise InputError(
+                        f"place and yaw of {system!r} were not measured, which would show when it was caught",
+                        place="time", hint="give the time",
+                    )  # fmt: skip
+            after = (self.file.begin if catch.after is None else catch.after) - self.file.begin
+            clock = self.motion.reading(catch.guest, YAW)
+            assert clock is not None
+            found = estimate_catch(
+                lambda times: self.motion.relative_position(catch.frame, catch.guest, times), clock.times, after,
+                catch.within,
+            )  # fmt: skip
+        return found.time + self.file.begin, found.sd
+
+    @property
+    def fit(self) -> float:
+        """Readings until then are fitted, s since the start of the run."""
+        catch = self.file.catch
+        if catch is None or not catch.fit or catch.time is None:
+            return self.file.fit
+        sd = next((entry.sd for entry in self.file.uncertain if entry.key == "catch.time"), 0.0)
+        # Of a reading at the catch nobody knows on which side of it it was taken.
+        return catch.time - 2.0 * sd - self.file.begin
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        tables = {"scenario": self.file.model_dump(exclude_unset=True)}
+        whole = self.file.model_dump()
+        if any(entry.key.startswith(ROBOT) for entry in self.file.uncertain):
+            # The robot with all that is mounted on it, in place of its file.
+            # Uncertain numbers are changed in the tables, so that every check of a file applies to the changed one too.
+            tables["robot"] = parse_toml(toml_text(self.robot))
+            tables["scenario"]["robot"] = self.file.robot.file
+        for k, entry in enumerate(self.file.uncertain):
+            with error_context(f"uncertain[{k}]"):
+                # A key that the file leaves out has its default.
+                if not entry.key.startswith(ROBOT):
+                    fill_key(tables["scenario"], whole, entry.key)
+        return tables
+
+    def uncertain_value(self, name: str) -> float:
+        """An uncertain number as the files have it."""
+        value = get_key(*find_root(self._tables, name))
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise InputError(
+                f"is {value!r}", place=name, hint="expected a number there; write it even where it is zero"
+            )
+        return float(value)
+
+    def changed_tables(self, deviations: Sequence[float] | Array) -> dict[str, Any]:
+        """Tables of scenario and robot with uncertain numbers so many standard deviations from what is stated."""
+        whole = deepcopy(self._tables)  # shared by all runs
+        for k, (entry, deviation) in enumerate(zip(self.file.uncertain, deviations, strict=True)):
+            with error_context(f"uncertain[{k}]"):
+                put_key(*find_root(whole, entry.key), self.uncertain_value(entry.key) + entry.sd * float(deviation))
+        return whole
+
+    def run(self, deviations: Array) -> Run:
+        """The run with uncertain numbers so many standard deviations from what is stated."""
+        return self.run_tables(self.changed_tables(deviations))[1]
+
+    def run_tables(self, whole: dict[str, Any]) -> tuple[ValidationFile, Run]:
+        """The run of these tables, and their file."""
+        session = self.session
+        file = validate_tables(type(self.file), whole["scenario"])
+        if "robot" in whole:
+            # A changed robot replaces the file of that name in this run only.
+            session = replace(session, robots={**session.robots, file.robot.file: robot_from_tables(whole["robot"])})
+        robot, start, phases, method, _ = file.prepare_run(session)
+        world, states = file.world(session, robot, start)
+        inputs = self._inputs(file)
+        # A joint that starts beside its measured path would need an impulse.
+        states[robot.name] = self._start_on_paths(robot, states[robot.name], inputs)
+        source = phases if file.latch is None else file.latch.chain(world, phases)
+        chain = self._with_catch(file, phases, inputs) if file.catch is not None else source
+
+        def items(here: RunContext) -> Iterator[Item]:
+            for item in chain(here) if callable(chain) else chain:
+                # Signals count from the start of a phase, which may have ended early (a latch): shifted when it begins.
+                yield self._with_inputs(file, robot, item, here.time, inputs) if isinstance(item, Phase) else item
+
+        run = simulate(
+            world, states, items, duration=self.duration, method=method, sample=self._sample_times(file),
+            tolerance=file.tolerance, max_steps=file.method.max_steps,
+        )  # fmt: skip
+        return file, run
+
+    def read(self, file: ValidationFile, run: Run) -> dict[str, Array]:
+        """Each quantity of a run as its sensor shows it at the times of its readings."""
+        found = {}
+        for channel in file.channel:
+            times = self.readings[channel.quantity].times - channel.delay
+            shown = read_quantity(run, channel.quantity, np.clip(times, 0.0, self.duration)) + channel.bias
+            if channel.quantity.endswith(YAW):
+                # A record may count revolutions from elsewhere.
+                away = self.readings[channel.quantity].values[0] - shown[0]
+                shown = shown + 2.0 * np.pi * np.round(away / (2.0 * np.pi)) if np.isfinite(away) else shown
+            found[channel.quantity] = shown
+        return found
+
+    def predict(self, deviations: Array) -> Mapping[str, Array]:
+        """Each quantity at the times of its readings."""
+        return self.read(*self.run_tables(self.changed_tables(deviations)))
+
+    def _with_catch(
+        self, file: ValidationFile, phases: Sequence[Phase], inputs: Mapping[tuple[str, str], Signal]
+    ) -> Any:
+        """The phases, with the catch between them."""
+        catch = file.catch
+        assert catch is not None and catch.time is not None
+        at = catch.time - file.begin
+        if not 0.0 < at < self.duration:
+            raise InputError(
+                f"is at {catch.time:g} s of the file, the run from {file.begin:g} s to "
+                f"{file.begin + self.duration:g} s", place="catch.time", hint="expected a time during the run",
+            )  # fmt: skip
+        driven = [name for kind, name in inputs if kind == "driven"]
+        measured = catch.swing == "measured"
+        pin = PinTable() if measured and catch.pin is None else catch.pin
+        attach = (
+            Attach(catch.guest, catch.frame, held=driven)
+            if pin is None
+            else Attach(catch.guest, catch.frame, held=driven, kind="pin", pin=pin.make())
+        )
+        path = self._swing_path(catch.frame, catch.guest, at) if measured else None
+
+        def items(here: RunContext) -> Iterator[Item]:
+            for phase in phases:
+                rest = phase
+                if here.time <= at < here.time + phase.duration:
+                    if at - here.time > 1e-6:
+                        before, rest = cut_phase(phase, at - here.time)
+                        yield before
+                    yield attach
+                    if path is not None:
+                        yield SetRates({catch.pin_name: float(path.derivative()(at))}, held=driven)
+                if path is not None and here.time >= at - 1e-9:
+                    rest = replace(rest, driven={**rest.driven, catch.pin_name: path.shift(-here.time)})
+                yield rest
+
+        return items
+
+    def _swing_path(self, frame: str, guest: str, at: float) -> Signal:
+        """Measured angle of the pin from the catch on, zero at the catch."""
+        if not self.motion.is_measured(guest):
+            raise InputError(f"the swing of {guest!r} was not measured", place="catch.swing", hint="expected 'free'")
+        clock = self.motion.reading(guest, YAW)
+        assert clock is not None
+        times = clock.times[clock.times > at + 1e-3]
+        if times.size < 4:
+            raise InputError("fewer than four readings follow the catch", place="catch.swing")
+        angle = self.motion.swing(frame, guest, times)
+        # The rate jumps at the catch: the path starts there with the slope of the first readings after it.
+        first = angle[0] - (angle[1] - angle[0]) / (times[1] - times[0]) * (times[0] - at)
+        return _measured_path(np.append(at, times), np.append(first, angle) - first)
+
+    def _start_on_paths(self, robot: Robot, state: State, inputs: Mapping[tuple[str, str], Signal]) -> State:
+        """The start with joints that follow measured paths on them."""
+        joints, velocity = state.joints.copy(), state.velocity.copy()
+        for (kind, name), signal in inputs.items():
+            if kind == "driven":
+                index = robot.joint_index(name)
+                joints[index], velocity[6 + index] = signal(0.0), signal.derivative()(0.0)
+        return State(state.position, state.quaternion, joints, velocity)
+
+    def _with_inputs(
+        self, file: ValidationFile, robot: Robot, phase: Phase, begin: float, inputs: Mapping[tuple[str, str], Signal]
+    ) -> Phase:
+        """The phase, which begins at this time of the run, with what was measured."""
+        own = {where: signal.shift(-begin) for where, signal in inputs.items()}
+        parts = {kind: {name: signal for (each, name), signal in own.items() if each == kind} for kind in
+                 ("forces", "driven", "thruster", "load")}  # fmt: skip
+        fired = [thruster_load(robot, name, level) for name, level in parts["thruster"].items()]
+        for name, signal in parts["load"].items():
+            frame, _, entry = name.rpartition(".")
+            axis = WRENCH.index(entry)
+            fired.append(Load.from_direction(frame, np.eye(3)[axis % 3], signal, moment=axis > 2))
+        pushes = [push.load(begin) for push in file.push]
+        fired += [load for load in pushes if load is not None]
+        return replace(
+            phase,
+            forces={**phase.forces, **parts["forces"]},
+            driven={**phase.driven, **parts["driven"]},
+            loads=(*phase.loads, *fired),
+        )
+
+
+def _put_start(start: dict[str, Any], name: str, value: float) -> None:
+    """Put a number into a start table, which may lack what it belongs to."""
+    key, _, place = name.partition("[")
+    if place:
+        if key == "rpy":
+            # The attitude of the file may be in degrees.
+            given = start.pop("rpy_deg", None)
+            start.setdefault("rpy", [float(np.radians(each)) for each in given] if given else [0.0, 0.0, 0.0])
+        if key == "angular_velocity":
+            start.pop("angular_velocity_deg", None)
+        start.setdefault(key, [0.0, 0.0, 0.0])[int(place.rstrip("]"))] = value
+    else:
+        group, _, joint = name.partition(".")
+        start.setdefault(group, {})[joint] = value

@@ -1,0 +1,299 @@
+"""Several records of one experiment: each predicted, with shared numbers from what the other records say of them.
+
+A shared number (the tilt of a table on one day) is first fitted to each record as a whole. A record is then predicted
+with the mean of the others' values; its deviation is their scatter, widened for the mean of few: it holds what changes
+from record to record. Nothing of a record's own judged part enters its prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spacearm.errors import InputError, SpacearmError, error_context
+from spacearm.figures import new_figure
+from spacearm.model.document import validate_tables
+from spacearm.result import Check, Checks, Figure
+from spacearm.scene import Scene
+from spacearm.simulate.world import SEPARATOR
+from spacearm.study import Findings, NotedValue, Session, row
+from spacearm.study.document_keys import fill_key, find_root, put_key
+from spacearm.study.findings import dataset
+from spacearm.text_format import format_number
+from spacearm.typing import Array
+from spacearm.validation.comparison import compare_prediction
+from spacearm.validation.findings import ValidationFindings
+from spacearm.validation.measured_run import MeasuredRun
+from spacearm.validation.quantities import YAW
+
+if TYPE_CHECKING:
+    from spacearm.validation.scenario import ValidationFile
+
+#: Records from which a shared number is taken, at least.
+FEWEST = 3
+
+
+def record_files(file: ValidationFile) -> Iterator[tuple[str, bool, ValidationFile]]:
+    """Name of each record, whether it is held out, and its own file."""
+    whole = file.model_dump(exclude_unset=True)
+    del whole["record"]
+    defaults = file.model_dump()
+    durations = [phase.duration for phase in file.phase]
+    for k, entry in enumerate(file.record):
+        tables = deepcopy(whole)
+        with error_context(f"record[{k}]"):
+            for name, value in entry.tables(whole, durations):
+                fill_key(tables, defaults, name)
+                put_key(*find_root({"scenario": tables, "robot": {}}, name), value)
+            yield entry.name, entry.hold_out, validate_tables(type(file), tables)
+
+
+def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
+    """Every record of a file beside its prediction."""
+    files = list(record_files(file))
+    shared = [entry.key for entry in file.uncertain if entry.shared]
+    found: dict[str, dict[str, float]] = {}
+    missing: dict[str, str] = {}
+    count = len(files) * (2 if shared else 1)
+
+    def part(number: int) -> Session:
+        step = 0.85 / count
+        return session.part(0.05 + number * step, 0.05 + (number + 1) * step)
+
+    for k, (name, held_out, own) in enumerate(files if shared else ()):
+        if not held_out:
+            try:
+                with error_context(f"record {name!r}"):
+                    found[name] = fit_record(own, part(k), shared)
+            except SpacearmError as error:
+                missing[name] = str(error)
+    results: dict[str, ValidationFindings] = {}
+    for k, (name, _, own) in enumerate(files):
+        values = {key: [each[key] for other, each in found.items() if other != name] for key in shared}
+        with error_context(f"record {name!r}"):
+            results[name] = with_shared(own, values).compare_record(part(k + count - len(files)))
+    return RecordsFindings(records=results, shared=found, missing=missing)
+
+
+def fit_record(file: ValidationFile, session: Session, shared: list[str]) -> dict[str, float]:
+    """Shared numbers as the whole of a record has them."""
+    measured = MeasuredRun(file, session).with_measured_parts()
+    names = [entry.key for entry in measured.file.uncertain]
+    whole = compare_prediction(measured.predict, measured.readings, len(names), np.inf, judge=False)
+    return {
+        key: measured.uncertain_value(key)
+        + measured.file.uncertain[names.index(key)].sd * float(whole.deviations[names.index(key)])
+        for key in shared
+    }
+
+
+def with_shared(file: ValidationFile, values: Mapping[str, list[float]]) -> ValidationFile:
+    """The file with shared numbers from other records."""
+    tables, defaults = file.model_dump(exclude_unset=True), file.model_dump()
+    changed = False
+    for k, entry in enumerate(file.uncertain):
+        others = np.array(values.get(entry.key, ()))
+        if others.size >= FEWEST:
+            changed = True
+            if not entry.key.startswith("robot."):
+                fill_key(tables, defaults, entry.key)
+            put_key(*find_root({"scenario": tables, "robot": {}}, entry.key), float(others.mean()))
+            # A new record scatters as the others do, and their mean is not exactly known.
+            tables["uncertain"][k]["sd"] = float(others.std(ddof=1) * np.sqrt(1.0 + 1.0 / others.size))
+    return validate_tables(type(file), tables) if changed else file
+
+
+@dataclass(frozen=True)
+class SystemErrors:
+    """Errors of the place and yaw of a system during the judged part: rms, m and rad, and at the end."""
+
+    place: float
+    yaw: float
+    end_place: float
+    end_yaw: float
+
+
+def system_errors(found: ValidationFindings) -> dict[str, SystemErrors]:
+    """Errors by system."""
+    channels = found.comparison.channels
+    errors = {}
+    for name, own in channels.items():
+        if not name.endswith(YAW):
+            continue
+        system = name.rpartition(SEPARATOR)[0]
+        places = [channels.get(f"{system}{SEPARATOR if system else ''}{each}") for each in ("base_x", "base_y")]
+        if None in places:
+            continue
+        errors[system or next(iter(found.run.world.systems))] = SystemErrors(
+            float(np.sqrt(sum(each.rms**2 for each in places if each is not None))),
+            own.rms,
+            float(np.sqrt(sum(each.residual[-1] ** 2 for each in places if each is not None))),
+            abs(float(own.residual[-1])),
+        )
+    return errors
+
+
+class SystemFindings(Findings):
+    """Medians over the records."""
+
+    place: float = row("m", "median over the records of the rms of the distance, judged part")
+    yaw: float = row("rad", "the same of the yaw")
+    end_place: float = row("m", "median distance at the end", name="end.place")
+    end_yaw: float = row("rad", "median at the end", name="end.yaw")
+
+
+class RecordFindings(Findings):
+    """One record."""
+
+    chi_square: float = row("1", "for each judged reading")
+    end_z: float = row("1", "largest of all channels at the end, standard deviations", name="end.z")
+    duration: float = row("s", "of the judged part")
+    worst: str = row("", "channel with the least share within its band")
+    relaxed: str | None = row("", "assumption that, if relaxed, explains most of what is left")
+
+
+class RecordsFindings(Findings):
+    """Several records and their predictions."""
+
+    records: dict[str, ValidationFindings]
+    shared: dict[str, dict[str, float]]
+    missing: dict[str, str]
+
+    system = row(of=lambda r: r.medians())
+    within_two = row("1", "records with all channels within 2 sd at the end", name="within.2sd",
+                     of=lambda r: r.count_within(2.0))  # fmt: skip
+    within_three = row("1", "the same within 3 sd", name="within.3sd", of=lambda r: r.count_within(3.0))
+    count = row("1", "records", name="records", of=lambda r: len(r.records))
+    record = row(of=lambda r: r.each_record())
+    each_shared = row(of=lambda r: r.shared_rows(), name="shared")
+
+    def medians(self) -> dict[str, SystemFindings]:
+        each = [system_errors(found) for found in self.records.values()]
+        return {
+            system: SystemFindings(
+                **{
+                    name: float(np.median([getattr(own[system], name) for own in each if system in own]))
+                    for name in ("place", "yaw", "end_place", "end_yaw")
+                }
+            )
+            for system in each[0]
+        }
+
+    def end_z(self, found: ValidationFindings) -> Array:
+        """Residuals of all channels at the end in standard deviations."""
+        return np.array([own.end_z for own in found.comparison.channels.values()])
+
+    def count_within(self, most: float) -> int:
+        return sum(bool(np.all(np.abs(self.end_z(found)) <= most)) for found in self.records.values())
+
+    def each_record(self) -> dict[str, RecordFindings]:
+        found = {}
+        for name, own in self.records.items():
+            z = self.end_z(own)
+            k = int(np.argmax(np.abs(z)))
+            found[name] = RecordFindings(
+                chi_square=own.comparison.chi_square.ratio, end_z=float(z[k]), duration=own.run.end_time - own.fit,
+                worst=own.worst(), relaxed=own.relaxed_text() or None,
+            )  # fmt: skip
+        return found
+
+    def shared_rows(self) -> dict[str, NotedValue]:
+        keys = dict.fromkeys(key for own in self.shared.values() for key in own)
+        rows = {}
+        for key in keys:
+            values = np.array([own[key] for own in self.shared.values()])
+            rows[f"{key}.mean"] = NotedValue(float(values.mean()), "of the records, each fitted as a whole")
+            rows[f"{key}.scatter"] = NotedValue(float(values.std(ddof=1)) if values.size > 1 else None)
+            rows |= {f"{key}.{name}": NotedValue(own[key]) for name, own in self.shared.items()}
+        return rows
+
+    def title(self) -> str:
+        return f"Predictions of {len(self.records)} records"
+
+    def headline(self) -> str:
+        medians = "; ".join(
+            f"{name}: {format_number(1e3 * own.place, 3)} mm, {format_number(1e3 * own.yaw, 3)} mrad"
+            for name, own in self.medians().items()
+        )
+        return (
+            f"{self.count_within(2.0)} of {len(self.records)} records end within 2 standard deviations of their "
+            f"prediction, {self.count_within(3.0)} within 3." + (f" Median rms: {medians}." if medians else "")
+        )
+
+    def summary(self) -> str:
+        explained = sum(
+            own.comparison.chi_square.ratio <= own.comparison.chi_square.bounds()[1] for own in self.records.values()
+        )
+        text = (
+            f"Each record is fitted until its part to be judged, {format_number(self._median_duration(), 3)} s in the "
+            f"median, which is predicted. Of {explained} records all judged readings lie as the stated uncertainties say."
+        )
+        if self.shared:
+            text += " Shared numbers of a record come from the other records."
+        if self.missing:
+            text += f" No shared numbers were found in {', '.join(self.missing)}."
+        return text
+
+    def _median_duration(self) -> float:
+        return float(np.median([own.run.end_time - own.fit for own in self.records.values()]))
+
+    def certificate(self) -> Mapping[str, Checks]:
+        explained = max(own.comparison.chi_square.ratio for own in self.records.values())
+        bound = min(own.comparison.chi_square.bounds()[1] for own in self.records.values())
+        note = "largest chi-square for each judged reading of a record, against its 99.9 % bound"
+        most = max(self.records.values(), key=lambda own: own.comparison.curvature)
+        return {
+            **(next(iter(self.records.values())).run.certificate or {}),
+            "explained": Check(explained, bound, "", note),
+            "linear": most.certificate()["linear"],
+        }
+
+    def settings(self) -> Mapping[str, Any]:
+        return {name: own.record.source for name, own in self.records.items()}
+
+    def data(self) -> Any:
+        names = list(next(iter(self.records.values())).comparison.channels)
+        z = np.array([[own.comparison.channels[name].end_z for name in names] for own in self.records.values()])
+        rms = np.array([[own.comparison.channels[name].rms for name in names] for own in self.records.values()])
+        records = ("record", np.array(list(self.records)), "", "name")
+        quantities = ("quantity", np.array(names), "", "name")
+        return dataset(
+            {"record": records, "quantity": quantities},
+            {"end_z": (("record", "quantity"), z, "1", "at the end, in standard deviations"),
+             "rms": (("record", "quantity"), rms, "", "of the judged part, SI")},
+        )  # fmt: skip
+
+    def scene(self) -> Scene:
+        return next(iter(self.records.values())).scene()
+
+    def figures(self) -> list[Figure]:
+        names = list(next(iter(self.records.values())).comparison.channels)
+        figure = new_figure(x="record", y="residual at the end", y_unit="1")
+        for k, name in enumerate(names):
+            values = [own.comparison.channels[name].end_z for own in self.records.values()]
+            figure.add_scatter(x=list(self.records), y=values, mode="markers", name=name, marker={"symbol": k})
+        for level in (-2.0, 2.0):
+            figure.add_hline(y=level, line={"dash": "dot", "width": 1})
+        text = "Residuals of all channels at the end, in standard deviations of prediction and reading."
+        found = [Figure("end", figure, text)]
+        errors = {name: system_errors(own) for name, own in self.records.items()}
+        for what, label, unit in (("place", "rms of the distance", "m"), ("yaw", "rms of the yaw", "rad")):
+            figure = new_figure(x="record", y=label, y_unit=unit)
+            for system in dict.fromkeys(each for own in errors.values() for each in own):
+                values = [getattr(own[system], what) if system in own else None for own in errors.values()]
+                figure.add_bar(x=list(errors), y=values, name=system)
+            found.append(Figure(what, figure, f"{label.capitalize()} during the judged part, by record."))
+        # Of single records: the one that is explained worst.
+        worst = max(self.records.values(), key=lambda own: own.comparison.chi_square.ratio)
+        return [*found, *worst.figures()[:6]]
+
+
+def check_records(file: ValidationFile) -> None:
+    """Raise an error if a file has both a measured file of its own and records that lack one."""
+    if not file.file and any(entry.file is None for entry in file.record):
+        number = next(k for k, entry in enumerate(file.record) if entry.file is None)
+        raise InputError("is missing", place=f"record[{number}].file", hint="expected the measured file")

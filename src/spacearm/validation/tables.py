@@ -1,0 +1,138 @@
+"""Tables of a validation file: channels, inputs, uncertain numbers, the catch, several records."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from spacearm.errors import InputError
+from spacearm.model.toml_schema import Duration, Name, Number, Vector3, positive_number
+from spacearm.simulate import Load
+from spacearm.study import ScenarioTable, key
+from spacearm.study.surroundings import PinTable
+from spacearm.study.tables import ColumnTable
+
+#: Kinds of measured inputs.
+INPUTS = ("forces", "driven", "thruster", "load")
+#: Entries of a load on a frame, world axes.
+WRENCH = ("fx", "fy", "fz", "mx", "my", "mz")
+Deviation = Annotated[float, positive_number()]
+
+
+class ValidationChannelTable(ColumnTable):
+    """A measured quantity that is predicted."""
+
+    quantity: Name = key(
+        what="`base_x`, `base_y`, `base_z` (world), `base_yaw` (about the world's z), `base_vx` ... `base_wz` (base "
+        "axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of another system `<system>/<quantity>`"
+    )
+    sd: Deviation = key(what="standard deviation of a reading, SI")
+    bias: Number = key(0.0, "of the sensor: added to what is predicted, SI")
+    delay: Number = key(0.0, "a reading shows what was so long before, s")
+
+
+class MeasuredInputTable(ColumnTable):
+    """What acted on the robot, as it was measured: straight lines between readings, for a path a spline."""
+
+    to: Name = key(
+        what="`forces.<degree of freedom>`, `driven.<joint>`, `thruster.<name>` (share of its full thrust), or "
+        "`load.<frame>.fx` ... `mz` (world axes)"
+    )
+    scale: Number = key(1.0, "factor of the readings")
+    delay: Number = key(0.0, "it acts so long after its reading, s")
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """Kind and name."""
+        kind, _, name = self.to.partition(".")
+        if kind not in INPUTS or not name:
+            expected = ", ".join(f"{each}.<name>" for each in INPUTS)
+            raise InputError(f"{self.to!r} is no input", place="to", hint=f"expected {expected}")
+        if kind == "load" and name.rpartition(".")[2] not in WRENCH:
+            raise InputError(f"{self.to!r} is no entry of a load", place="to", hint=f"expected {', '.join(WRENCH)}")
+        return kind, name
+
+
+class PushTable(ScenarioTable):
+    """A constant force and moment that were not measured, world axes; their entries may be uncertain."""
+
+    frame: Name = key(what="frame on which it acts, also of another system: `target/body`")
+    force: Vector3 = key([0.0, 0.0, 0.0], "N")
+    moment: Vector3 = key([0.0, 0.0, 0.0], "N m")
+    start: Number = key(0.0, "s of the run")
+    end: Number = key(what="s of the run")
+
+    def load(self, begin: float) -> Load | None:
+        """The load in a phase that begins at this time; None once it is over."""
+        if self.end <= self.start:
+            raise InputError(f"is {self.end:g} s", place="end", hint="expected more than 'start'")
+        if self.end <= begin + 1e-9:
+            return None
+        return Load.pulse(self.frame, self.force, self.moment, self.end - max(self.start, begin),
+                          max(self.start - begin, 0.0), axes="world")  # fmt: skip
+
+
+class UncertainTable(ScenarioTable):
+    """A number of the scenario or of the robot that is not exactly known."""
+
+    sd: Deviation = key(what="standard deviation, in the number's own unit")
+    shared: bool = key(
+        False,
+        "the same in all records: each record is predicted with what the others say of it, mean and scatter",
+    )
+    key: Name = key(
+        what="where it stands: `start.velocity[0]`, `gravity[0]`, `drag[0].linear`, `input[1].delay`, "
+        "`robot.body[hull].mass`"
+    )
+
+
+class CatchTable(ScenarioTable):
+    """A capture at a time that was measured: a frame of the robot takes another system where it then is."""
+
+    guest: Name = key(what="the captured system")
+    frame: Name = key(what="frame to which it is attached")
+    time: Number | None = key(None, "time of the file, s; if omitted, estimated from the record")
+    after: Number | None = key(None, "the search for it starts here, s of the file; at `begin` if omitted")
+    within: Duration = key(2.0, "length of the search, s")
+    fit: bool = key(True, "all readings until shortly before it are fitted, whatever `fit` says")
+    pin: PinTable | None = key(None, "lets the guest rotate about an axis: its joint is `<guest>.pin`")
+    swing: Literal["free", "measured"] = key(
+        "free", "`measured`: the pin follows the angle that the channels show, and only the motion of both is predicted"
+    )
+
+    @property
+    def pin_name(self) -> str:
+        return f"{self.guest}.pin"
+
+
+class ValidationRecordTable(ScenarioTable):
+    """One of several records of the same experiment; keys that it leaves out are those of the file."""
+
+    name: Name
+    file: Name | None = key(None, "its file, relative to `data`")
+    begin: Number | None = key(None, "time of the file at which the run starts, s")
+    fit: Number | None = key(None, "length of the part that is fitted, s")
+    duration: Duration | None = key(None, "of the run, s; the last phase is shortened or lengthened")
+    after: Number | None = key(None, "as in the table `catch`, s of the file")
+    hold_out: bool = key(False, "says nothing about shared numbers of others")
+    set: dict[str, Number] = key({}, "further keys of the scenario with their numbers in this record")
+
+    overrides: ClassVar = ("file", "begin", "fit")
+
+    def tables(self, scenario: dict[str, Any], phases: list[float]) -> list[tuple[str, Any]]:
+        """Keys of the scenario and what they are in this record."""
+        found: list[tuple[str, Any]] = [
+            (name, getattr(self, name)) for name in self.overrides if getattr(self, name) is not None
+        ]
+        if self.duration is not None:
+            last = self.duration - sum(phases[:-1])
+            if last <= 0.0:
+                raise InputError(
+                    f"is {self.duration:g} s, the phases before the last take {sum(phases[:-1]):g} s",
+                    place="duration", hint="expected more",
+                )  # fmt: skip
+            found.append((f"phase[{len(phases) - 1}].duration", last))
+        if self.after is not None:
+            if "catch" not in scenario:
+                raise InputError("there is no catch", place="after", hint="give the scenario a table 'catch'")
+            found.append(("catch.after", self.after))
+        return [*found, *self.set.items()]

@@ -19,6 +19,7 @@ from spacearm.errors import ModelError, clip_text, error_context, similar_files
 from spacearm.model.appendages import Appendage, Mode, add_appendage, make_boom
 from spacearm.model.dh import dh_links
 from spacearm.model.edit import add_parts
+from spacearm.model.loops import Loop
 from spacearm.model.mounts import Mount, read_mount
 from spacearm.model.parts import (
     Body,
@@ -284,7 +285,18 @@ class _RobotBuilder:
             raise ModelError(
                 f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
             )
-        return self.add_flexible_parts(robot)
+        return self.add_loops(self.add_flexible_parts(robot))
+
+    def add_loops(self, robot: Robot) -> Robot:
+        """The robot with its loops: last, so that they may join parts of mounted robots and booms."""
+        loops: list[Loop] = []
+        for index, table in enumerate(self.file.loop):
+            place = Place(f"loop[{index}]", table.name)
+            with self.problems.collect_errors(), error_context(place, fallback=True):
+                loops.append(Loop(**table.model_dump()))
+        check_unique([loop.name for loop in loops], "loop")
+        self.problems.raise_all()
+        return robot.replace(loops=(*robot.loops, *loops)) if loops else robot
 
     def add_flexible_parts(self, robot: Robot) -> Robot:
         """The robot with its appendages, booms and tanks, which bring joints of their own."""

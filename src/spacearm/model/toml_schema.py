@@ -302,6 +302,19 @@ class CouplingTable(SpringTable):
     ratio: Number = 1.0
 
 
+class LoopTable(TomlTable):
+    """A constraint that closes a loop."""
+
+    name: Name
+    kind: Literal["point", "axis", "weld", "distance", "gear"]
+    first: Name
+    second: Name
+    axis: Vector3 | None = None
+    distance: Number = 0.0
+    ratio: Number = 1.0
+    offset: Number = 0.0
+
+
 class ModeTable(TomlTable):
     """A mode of an appendage whose root is held, its shape normalised to a modal mass of 1 kg."""
 
@@ -405,6 +418,7 @@ class RobotFile(TomlTable):
     thruster: list[ThrusterTable] = Field(default_factory=list)
     wheel: list[WheelTable] = Field(default_factory=list)
     coupling: list[CouplingTable] = Field(default_factory=list)
+    loop: list[LoopTable] = Field(default_factory=list, max_length=1000)
     appendage: list[AppendageTable] = Field(default_factory=list)
     boom: list[BoomTable] = Field(default_factory=list)
     tank: list[TankTable] = Field(default_factory=list)

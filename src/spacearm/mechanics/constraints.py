@@ -159,9 +159,7 @@ def _closure(tree: Tree, q: SX, rates: SX, ancestor: int, joints: list[int], loo
         maps.append(whole)
         first += len(own.kinds)
     facing = ca.vertcat(*(own.facing for own in rows))
-    values = ca.substitute(
-        [residual, jacobian, rate, bias, decay, facing, *maps], [s, v], [q[joints], rates[joints]]
-    )
+    values = ca.substitute([residual, jacobian, rate, bias, decay, facing, *maps], [s, v], [q[joints], rates[joints]])
     residual, jacobian, rate, bias, decay, facing, *maps = values
     return Closure(
         tuple(loops), ancestor, tuple(joints), residual, jacobian, rate, bias, decay, tuple(kinds[k] for k in kept),
@@ -359,8 +357,8 @@ def absorb_closure(
     ]
     factor = factorise(mobility, [DEPENDENT * each for each in scale])
     stacked = [wrench.stack() for wrench in wrenches]
-    passed = [Spatial(each[:3], each[3:]) for each in factor.forward(stacked)]
-    return AbsorbedClosure(closure, shorts, factor, passed)
+    reduced = [Spatial(each[:3], each[3:]) for each in factor.forward(stacked)]
+    return AbsorbedClosure(closure, shorts, factor, reduced)
 
 
 def stiffen(inertia: SpatialInertia, absorbed: AbsorbedClosure) -> SpatialInertia:
@@ -368,4 +366,3 @@ def stiffen(inertia: SpatialInertia, absorbed: AbsorbedClosure) -> SpatialInerti
     for wrench, inverse in zip(absorbed.passed, absorbed.factor.inverse, strict=True):
         inertia = inertia.minus_outer(wrench, -inverse)
     return inertia
-

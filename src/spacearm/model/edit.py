@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.errors import ModelError, error_context
 from spacearm.model.fuse import Weld, axial_tensor, configurations_by_name, fuse, joint_pose
-from spacearm.model.loops import Loop
+from spacearm.model.loops import is_frozen, scale_loop
 from spacearm.model.parts import (
     Body,
     Coupling,
@@ -64,8 +64,8 @@ def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None
     """Weld a body, or another robot by its base, to a frame of the robot: a captured target, a tool, a payload.
 
     ``placement`` is the frame of the body (of the other robot's base) in ``frame``. The body is fused into the body
-    that carries the frame, and its name stays usable as a frame. Another robot's joints, frames, thrusters,
-    couplings and loops come along, their names with ``prefix`` in front. In a configuration that both robots have, each has its
+    that carries the frame, and its name stays usable as a frame. Another robot's joints, frames, thrusters, couplings
+    and loops come along, their names with ``prefix`` in front. In a configuration that both robots have, each has its
     own joint positions; the attached robot's other configurations are not taken over.
     """
     expect(placement, Pose, "placement", optional=True)
@@ -165,7 +165,7 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
         kept = {other.name for other in joints}
         bodies = [body for body in robot.bodies if (body.name in away) == inside]
         frames = [frame for frame in robot.frames if (frame.body in away) == inside]
-        places = {part.name for part in (*bodies, *frames)}
+        places = {*(body.name for body in bodies), *(frame.name for frame in frames)}
         return fuse(
             name,
             bodies,
@@ -173,7 +173,9 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
             frames=frames,
             thrusters=[thruster for thruster in robot.thrusters if (thruster.body in away) == inside],
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
-            loops=[loop for loop in robot.loops if {loop.first, loop.second} <= (places if loop.joins_frames else kept)],
+            loops=[
+                loop for loop in robot.loops if {loop.first, loop.second} <= (places if loop.joins_frames else kept)
+            ],
             configurations=configurations_by_name(robot),
             moments=_rotor_tensors([cut]) if keep_rotor and not inside else None,
             base=None if inside else robot.base,
@@ -249,22 +251,10 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
         for name in (coupling.first, coupling.second):
             if name in free:
                 free[name] = _absorb_coupling(free[name], coupling, held)
-    loops = [loop for loop in robot.loops if not _loop_is_frozen(robot, loop, held)]
+    loops = [loop for loop in robot.loops if not is_frozen(robot, loop, held.keys())]
     return _rebuild(
         robot, joints=free.values(), welds=welds, couplings=couplings, loops=loops, moments=_rotor_tensors(stuck)
     )
-
-
-def _loop_is_frozen(robot: Robot, loop: Loop, held: Mapping[str, float]) -> bool:
-    """Whether no joint that a loop constrains is free any more."""
-    if loop.joins_frames:
-        paths = [robot.path(robot.body_index(robot.frame(end).body)) for end in (loop.first, loop.second)]
-        around = {robot.joints[i].name for i in {*paths[0]} ^ {*paths[1]}}
-    else:
-        around = {loop.first, loop.second}
-    if not loop.joins_frames and len(around & held.keys()) == 1:
-        raise ModelError(f"gear {loop.name!r} holds {', '.join(sorted(around))}", hint="freeze both of its joints")
-    return around <= held.keys()
 
 
 def _rotor_tensors(joints: Iterable[Joint]) -> dict[str, Array]:
@@ -355,12 +345,6 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
             rest=travel(first) * coupling.rest,
         )
 
-    def scale_loop(loop: Loop) -> Loop:
-        if loop.joins_frames:
-            return replace(loop, distance=length * loop.distance)
-        first, second = travel(robot.joint(loop.first)), travel(robot.joint(loop.second))
-        return replace(loop, ratio=loop.ratio * first / second, offset=first * loop.offset)
-
     factors = np.array([travel(joint) for joint in robot.joints])
     return robot.replace(
         bodies=tuple(map(scale_body, robot.bodies)),
@@ -370,7 +354,7 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
             replace(each, position=length * each.position, force=mass * length * each.force) for each in robot.thrusters
         ),
         couplings=tuple(map(scale_coupling, robot.couplings)),
-        loops=tuple(map(scale_loop, robot.loops)),
+        loops=tuple(scale_loop(robot, loop, length) for loop in robot.loops),
         configurations={key: factors * values for key, values in robot.configurations.items()},
     )
 
@@ -490,7 +474,7 @@ def make_flexible(
 
 
 def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
-    """Other names for bodies, joints, frames, thrusters, couplings, loops: every part of an old name gets the new one."""
+    """Other names for bodies, joints, frames, thrusters, couplings and loops: every part of an old name gets it."""
     known = {name for kind in _names(_parts(robot)) for name in kind}
     for name in names:
         checks.check_name(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)

@@ -1,15 +1,19 @@
-"""Closed loops: a loop joins two frames of a robot that its tree of joints does not join, or makes two joints a gear."""
+"""Closed loops: a loop joins two frames that a robot's tree of joints does not join, or makes two joints a gear."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from spacearm import checks
 from spacearm.checks import check_fields
 from spacearm.errors import ModelError, quote_text
 from spacearm.model.parts import Part, finite, unit_vector
 from spacearm.typing import Array
+
+if TYPE_CHECKING:
+    from spacearm.model.robot import Robot
 
 LoopKind: TypeAlias = Literal["point", "axis", "weld", "distance", "gear"]
 LOOP_KINDS: tuple[LoopKind, ...] = ("point", "axis", "weld", "distance", "gear")
@@ -69,3 +73,22 @@ class Loop(Part):
     def hinge(self) -> Array:
         """The axis of a hinge."""
         return cast(Array, self.axis)
+
+
+def is_frozen(robot: Robot, loop: Loop, held: Set[str]) -> bool:
+    """Whether all joints that a loop constrains are among those that are frozen; an error for one joint of a gear."""
+    if loop.joins_frames:
+        paths = [robot.path(robot.body_index(robot.frame(end).body)) for end in (loop.first, loop.second)]
+        return {robot.joints[i].name for i in {*paths[0]} ^ {*paths[1]}} <= held
+    around = {loop.first, loop.second}
+    if len(around & held) == 1:
+        raise ModelError(f"gear {loop.name!r} holds {loop.first!r} and {loop.second!r}", hint="freeze both")
+    return around <= held
+
+
+def scale_loop(robot: Robot, loop: Loop, length: float) -> Loop:
+    """The loop of a similar robot, all lengths times ``length``."""
+    if loop.joins_frames:
+        return replace(loop, distance=length * loop.distance)
+    first, second = (1.0 if robot.joint(end).kind == "revolute" else length for end in (loop.first, loop.second))
+    return replace(loop, ratio=loop.ratio * first / second, offset=first * loop.offset)

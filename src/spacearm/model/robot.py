@@ -47,8 +47,8 @@ class Robot:
 
     The order in which bodies and joints are given does not matter; they are sorted so that parents come first.
     ``configurations`` are named joint positions (n numbers each). Body names are frames too. ``base`` says how the base
-    may move in runs: a word (``free``, ``planar``, ``rail``, ``held``) or a :class:`BaseConstraint`. ``loops`` join what
-    the tree of joints leaves apart.
+    may move in runs: a word (``free``, ``planar``, ``rail``, ``held``) or a :class:`BaseConstraint`. ``loops`` join
+    what the tree of joints leaves apart.
     """
 
     name: str
@@ -160,7 +160,8 @@ class Robot:
         """Joints that are reaction wheels: a rotor without a spring, and beyond it nothing that has mass."""
         carriers = {joint.parent for joint in self.joints}
         massless = {body.name for body in self.bodies if body.inertia.mass == 0.0}
-        coupled = {name for pair in (*self.couplings, *self.loops) for name in (pair.first, pair.second)}
+        coupled = {name for part in self.couplings for name in (part.first, part.second)}
+        coupled |= {name for loop in self.loops for name in (loop.first, loop.second)}
         return tuple(
             joint.name
             for joint in self.joints

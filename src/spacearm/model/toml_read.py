@@ -19,7 +19,6 @@ from spacearm.errors import ModelError, clip_text, error_context, similar_files
 from spacearm.model.appendages import Appendage, Mode, add_appendage, make_boom
 from spacearm.model.dh import dh_links
 from spacearm.model.edit import add_parts
-from spacearm.model.loops import Loop
 from spacearm.model.mounts import Mount, read_mount
 from spacearm.model.parts import (
     Body,
@@ -61,6 +60,7 @@ from spacearm.model.toml_values import (
     inertia_of,
     limits_of,
     make_coupling,
+    make_loop,
     pose_of,
     rest_of,
     shapes_of,
@@ -289,12 +289,7 @@ class _RobotBuilder:
 
     def add_loops(self, robot: Robot) -> Robot:
         """The robot with its loops: last, so that they may join parts of mounted robots and booms."""
-        loops: list[Loop] = []
-        for index, table in enumerate(self.file.loop):
-            place = Place(f"loop[{index}]", table.name)
-            with self.problems.collect_errors(), error_context(place, fallback=True):
-                loops.append(Loop(**table.model_dump()))
-        check_unique([loop.name for loop in loops], "loop")
+        loops = self.make_parts("loop", make_loop)
         self.problems.raise_all()
         return robot.replace(loops=(*robot.loops, *loops)) if loops else robot
 

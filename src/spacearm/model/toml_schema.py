@@ -376,6 +376,7 @@ class RobotFileKeys(TomlTable):
     base_mass: Number | None = Field(None, description="mass of a base to which URDF or MJCF gives none, kg")
     scale: Number | None = Field(None, description="factor on all lengths; the robot then moves as before, in its size")
     scale_mass: Number | None = Field(None, description="factor on all masses; the cube of `scale` unless given")
+    loops: Annotated[bool, Strict()] = Field(True, description="false: without its closed loops")
     rename: dict[Name, Name] = Field(default_factory=dict, description="new names of parts by their old ones")
 
 

@@ -99,7 +99,9 @@ def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Part):
         return {name: _keys(value)}
     if isinstance(part, Loop) and name in ("distance", "ratio", "offset"):
-        return {name: value} if (part.kind == "gear") == (name != "distance") and part.kind in ("gear", "distance") else {}
+        return (
+            {name: value} if (part.kind == "gear") == (name != "distance") and part.kind in ("gear", "distance") else {}
+        )
     silent = value is None or (isinstance(part, Visual) and isinstance(value, str) and not value)
     return {} if silent or (name in _SILENT and value == _SILENT[name]) else {name: value}
 

@@ -7,8 +7,8 @@ cross-check applies the same changes with MuJoCo's.
 
 Method: with H the mass matrix, v and v+ the velocities before and after, H (v+ - v) = impulse. Free degrees of freedom
 get no impulse, held ones get a velocity: :func:`redistribute` solves the free rows for v+ and reads the impulse from
-the others. Closed loops add J v+ = 0 with impulses J^T f of their own. Positions never change. Generalised velocity (6 + n): base axes, then joint rates; SI units.
-Restitution is not modelled here: that is a contact's.
+the others. Closed loops add J v+ = 0 with impulses J^T f of their own. Positions never change. Generalised velocity
+(6 + n): base axes, then joint rates; SI units. Restitution is not modelled here: that is a contact's.
 """
 
 from __future__ import annotations

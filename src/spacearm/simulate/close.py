@@ -43,8 +43,8 @@ class Close(Change):
 
     Args:
         first, second: frames of one system. The loop is called ``<first>+<second>``.
-        kind: ``weld``; ``point``: the second body keeps the point that is at the first frame's origin now; ``axis``: and
-            turns about ``axis`` alone; ``distance``: the origins keep their distance.
+        kind: ``weld``; ``point``: the second body keeps the point that is at the first frame's origin now; ``axis``:
+            and turns about ``axis`` alone; ``distance``: the origins keep their distance.
         axis: of a hinge, in the axes of the first frame; z if omitted.
         held: degrees of freedom that keep their velocity in the impact: joints moved by stiff drives.
     """
@@ -112,7 +112,9 @@ class Open(Change):
         known = {loop.name: name for name, robot in world.systems.items() for loop in robot.loops}
         if self.loop not in known:
             raise InputError(
-                f"there is no loop {self.loop!r}", place="open", hint=did_you_mean(self.loop, known) or "use Close first"
+                f"there is no loop {self.loop!r}",
+                place="open",
+                hint=did_you_mean(self.loop, known) or "use Close first",
             )
         system = known[self.loop]
         robot = world.own_robot(system)

@@ -152,9 +152,7 @@ def check_closed(robot: Robot, state: State, place: str = "simulate") -> None:
         )
 
 
-def loop_forces(
-    model: RobotMotion, inputs: Array, parameters: Mapping[str, Array]
-) -> dict[str, Array]:
+def loop_forces(model: RobotMotion, inputs: Array, parameters: Mapping[str, Array]) -> dict[str, Array]:
     """Forces of the loops (T, 6 or 1) by name, from recorded inputs (T, ...) of a motion kernel."""
     robot = model.robot
     if not robot.loops:

@@ -28,7 +28,9 @@ def _rows(model: MujocoModel, robot: Robot, loop: Loop) -> Array:
         row = np.zeros((1, robot.dofs))
         row[0, robot.dof_index(loop.first)], row[0, robot.dof_index(loop.second)] = 1.0, -loop.ratio
         return row
-    (first, one), (second, two) = ((model.frame_pose(end), model.frame_jacobian(end)) for end in (loop.first, loop.second))
+    (first, one), (second, two) = (
+        (model.frame_pose(end), model.frame_jacobian(end)) for end in (loop.first, loop.second)
+    )
     arm = second.translation - first.translation
     across = np.cross(one[3:].T, arm).T
     # Of the second frame as the first one sees it.

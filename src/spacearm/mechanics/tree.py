@@ -262,11 +262,7 @@ class Tree:
 
     def path(self, body: int) -> Sequence[int]:
         """Joints from the base to this body."""
-        chain = []
-        while body:
-            chain.append(body - 1)
-            body = self.joints[body - 1].parent
-        return chain[::-1]
+        return self.robot.path(body)
 
 
 def rotor_inertias(robot: Robot) -> Array:

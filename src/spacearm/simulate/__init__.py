@@ -10,6 +10,7 @@ from spacearm.simulate.bushing import Bushing, Connect, Disconnect
 from spacearm.simulate.changes import Change, Lock, Release, Separate, SetRates, Switch
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.check.difference import RunComparison, compare
+from spacearm.simulate.close import Close, Open
 from spacearm.simulate.contact import Contact, JointStops, ShapeOnFrame
 from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest_approach
 from spacearm.simulate.elements import ForceElement
@@ -17,6 +18,7 @@ from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
 from spacearm.simulate.fields import Drag, Gravity, Orbit
 from spacearm.simulate.loads import Load, thruster_load
+from spacearm.simulate.loops import close_loops, close_state, loop_gap
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.run.certificate import CertificateWarning
@@ -48,6 +50,7 @@ __all__ = [
     "Bushing",
     "CertificateWarning",
     "Change",
+    "Close",
     "Connect",
     "Contact",
     "Detach",
@@ -65,6 +68,7 @@ __all__ = [
     "Load",
     "Lock",
     "Occurrence",
+    "Open",
     "Orbit",
     "Phase",
     "Pin",
@@ -86,6 +90,8 @@ __all__ = [
     "World",
     "approximate",
     "clearance",
+    "close_loops",
+    "close_state",
     "collision_pairs",
     "compare",
     "constant",
@@ -96,6 +102,7 @@ __all__ = [
     "gate",
     "half_sine",
     "load_run",
+    "loop_gap",
     "nearest_approach",
     "pulse",
     "rollout",

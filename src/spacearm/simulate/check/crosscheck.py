@@ -35,6 +35,7 @@ from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate.check.closed_loop import Memory, TickedLaw, loop_obstacle
 from spacearm.simulate.check.drive import DriveInterval, DriveSignals, FrictionState
+from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.fields import Drag, Gravity
 from spacearm.simulate.motion import SystemPart, laws_of
@@ -212,6 +213,9 @@ class MujocoTerms:
 
     def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
         return self._model_in_state(robot, state).frame_jacobian(frame)
+
+    def loop_jacobian(self, robot: Robot, state: State) -> Array:
+        return loop_rows(self._model_in_state(robot, state), robot)
 
 
 @lru_cache(maxsize=8)
@@ -454,11 +458,18 @@ class _MujocoSimulation:
         mass, free, driven = twin.mass_matrix(), pieces.free, pieces.driven
         # H_ff a_f = (tau - c)_f - H_fd a_d: rows of driven degrees of freedom are removed from the system.
         rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
-        acceleration[free] = np.linalg.solve(mass[np.ix_(free, free)], rest)
+        inertia, linear = mass[np.ix_(free, free)], twin.rotation @ velocity[:3]
+        acceleration[free] = np.linalg.solve(inertia, rest)
+        if self.robot.loops:
+            # Forces J^T f of closed loops, by J a = -(dJ/dt) v; of redundant ones the smallest.
+            rows = loop_rows(twin, self.robot)
+            lacking = -loop_bias(twin, self.robot, State.from_vector(y)) - rows @ acceleration
+            give = np.linalg.solve(inertia, rows[:, free].T)
+            acceleration[free] += give @ np.linalg.lstsq(rows[:, free] @ give, lacking, rcond=1e-12)[0]
         w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
         return np.concatenate(
             [
-                twin.rotation @ velocity[:3],
+                linear,
                 [-vector @ turn],
                 w * turn + np.cross(vector, turn),
                 velocity[6:],

@@ -33,6 +33,7 @@ from spacearm.simulate.changes import Change
 from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
 from spacearm.simulate.contact import ContactElement
 from spacearm.simulate.law import Law, LawCarryOver, PreparedLaw, PythonLaw
+from spacearm.simulate.loops import check_closed
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
@@ -245,8 +246,14 @@ class PhaseChain:
         self._wanted = settings.wanted
         self._ready: list[PreparedPhase] = []
         self._blocks = _blocks(as_items(phases), RunContext(self))
+        self._check_loops()
         # Errors in the first phases are reported before anything runs.
         self._begin()
+
+    def _check_loops(self) -> None:
+        """Raise an error if a closed loop is open."""
+        for name, state in self.world.states(self.vector).items():
+            check_closed(self.world.robot(name), state)
 
     @property
     def segments(self) -> list[Segment]:

@@ -157,7 +157,13 @@ def _track(entry: Mapping[str, Any], data: Any) -> Track:
     arrays = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
     arrays["stuck"] = arrays["stuck"].astype(bool)
     ledger = _ledger(data) if entry["energies"] else None
-    return Track(entry["name"], model, data["time"].values, **arrays, ledger=ledger, attrs=entry["attrs"])
+    forces: dict[str, Any] = {}
+    if "loop_force" in data:
+        forces |= {str(name): data["loop_force"].sel(loop=name).values for name in data["loop"].values}
+    if "gear_force" in data:
+        forces |= {str(name): data["gear_force"].sel(gear=[name]).values for name in data["gear"].values}
+    attrs = entry["attrs"]
+    return Track(entry["name"], model, data["time"].values, **arrays, ledger=ledger, attrs=attrs, loop_forces=forces)
 
 
 def _ledger(data: Any) -> Ledger:

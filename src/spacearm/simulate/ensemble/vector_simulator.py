@@ -124,7 +124,8 @@ class VectorSimulator:
         varied = frozenset(overrides or ())
         self._loop = _step_loop(robot, self.forces, self._locked, varied, frozenset(self._each))
         self._common = {name: value for name, value in common.items() if name in self._loop.inputs}
-        self._each = {name: value for name, value in self._each.items() if name in self._loop.inputs}
+        # Copies: single rows are set anew.
+        self._each = {name: np.array(value) for name, value in self._each.items() if name in self._loop.inputs}
         self._check_still(self._starts)
         #: s since each sample's start, (num_envs,).
         self.times = np.zeros(self.num_envs)
@@ -252,7 +253,7 @@ class _Device:
         from spacearm.engine.cuda import GpuSchedule, RolloutVariant
 
         self.of, cp = of, cupy()
-        self.states = cp.asarray(of._starts, dtype=of._precision)
+        self.states = cp.asarray(of._starts.copy(), dtype=of._precision)
         step = of.period / of._steps
         none = np.zeros((1, 1, 1, 0))
         self._course = GpuSchedule(np.array([of._steps]), np.array([step]), np.zeros(1), none[0], 1)

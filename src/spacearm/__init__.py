@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from spacearm.simulate import Run as Run
     from spacearm.simulate import Simulator as Simulator
     from spacearm.simulate import State as State
+    from spacearm.simulate import VectorSimulator as VectorSimulator
     from spacearm.simulate import World as World
     from spacearm.simulate import compare as compare
     from spacearm.simulate import constant as constant
@@ -136,6 +137,7 @@ __all__ = [
     "State",
     "Thruster",
     "TimeLimitError",
+    "VectorSimulator",
     "Verdict",
     "Visual",
     "World",
@@ -203,6 +205,7 @@ _HOME = {
     "simulate_batch": "spacearm.simulate",
     "Run": "spacearm.simulate",
     "Simulator": "spacearm.simulate",
+    "VectorSimulator": "spacearm.simulate",
     "World": "spacearm.simulate",
     "compare": "spacearm.simulate",
     "constant": "spacearm.simulate",

@@ -241,7 +241,7 @@ class Evaluator:
         )
         samples = loop.samples(width, 0, common=common, each=each, case=which, kept=_KEPT)
         code = loop.code(width)
-        ensure_loops()
+        ensure_loops("lanes")
 
         def work(first: int) -> int:
             last = min(first + CHUNK, total)

@@ -16,6 +16,7 @@ from spacearm.simulate.distance import clearance, collision_pairs, distance, gap
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
+from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
 from spacearm.simulate.fields import Drag, Gravity, Orbit
 from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.loops import close_loops, close_state, loop_gap
@@ -87,6 +88,7 @@ __all__ = [
     "Switch",
     "TouchRecord",
     "Track",
+    "VectorSimulator",
     "World",
     "approximate",
     "clearance",

@@ -120,6 +120,8 @@ class MissionFlight:
         self.identified: IdentifiedLoad | None = None  # what was found of the target
         self.spent = 0.0  # kg of propellant
         self.caught: Pose | None = None  # target's frame in the hand's
+        self.held: Pose | None = None  # the same, also after it was let go
+        self.firings: list[tuple[str, float, float, float]] = []  # of the identification: thruster, s, s, level
         self._assumed_robot: tuple[Pose, Robot] | None = None
         self.verdict = ""
         self.here: RunContext

@@ -160,6 +160,7 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         begin = flight.here.time
         with error_context(self.called):
             phase = self.phase(flight, experiment, times)
+        flight.firings += [(f.thruster, begin + f.start, begin + f.end, f.level) for f in experiment.firings]
         fired = usage.spend(*self.propellant_use(flight, experiment))
         yield from flight.phase(usage, phase, known=fired)
         seen, rows = flight.here.samples

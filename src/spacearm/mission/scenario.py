@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, SimulationError
+from spacearm.mission.curves import mission_curves
 from spacearm.mission.encounter import GRID, TARGET, MissionTargetTable, simulate_encounter
-from spacearm.mission.figures import curves, figures
+from spacearm.mission.figures import figures
 from spacearm.mission.finish import DecideTable, EjectTable, StowTable
 from spacearm.mission.flight import MissionFlight, StageOutcome, worlds
 from spacearm.mission.identify_target import IdentifyLoadTable
@@ -321,7 +322,7 @@ class MissionFindings(Findings):
         }
 
     def data(self) -> Any:
-        return curves(self.run, self.flight)
+        return mission_curves(self.run, self.flight, self.outcomes)
 
     def scene(self) -> Scene:
         return scene_of(self.run)

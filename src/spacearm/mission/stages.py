@@ -228,7 +228,7 @@ class CatchTable(GainKeys):
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         crew, limits = flight.actuators, list[Limit]()
-        flight.caught = flight.catch_pose()
+        flight.caught = flight.held = flight.catch_pose()
         host, before = flight.name, flight.here.states[TARGET]
         # Released before the impact, so that the soft joints take it up.
         if self.mode == "soft" and crew.soft:

@@ -42,7 +42,7 @@ from spacearm.scene import Scene, scene_of
 from spacearm.simulate import EndReason, ForceElement, Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import Findings, NotedValue, Session, StudyFile, key, largest_difference, mujoco_check, row
-from spacearm.study.tables import ConfigurationKeys
+from spacearm.study.tables import StartTable
 from spacearm.text_format import format_number
 from spacearm.typing import Array
 
@@ -54,10 +54,6 @@ RANGE_SLACK = 1e-9
 #: Actuators that a summary names.
 MOST_NAMED = 6
 Strategy = Literal["passive", "matched", "biased", "impedance", "coordinated"]
-
-
-class StartKeys(ConfigurationKeys):
-    """The servicer at time zero: at rest at the world's origin, in this configuration."""
 
 
 class MissionFile(StudyFile):
@@ -77,7 +73,7 @@ class MissionFile(StudyFile):
     clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
     bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
     navigation: NavigationTable = key(NavigationTable(), "what laws know; the truth, where it is left out")
-    start: StartKeys = key(StartKeys(), "the servicer's joints at time zero")
+    start: StartTable = key(StartTable(), "the servicer at time zero; at rest at the origin if omitted")
     actuators: ActuatorTable = key(ActuatorTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
     target: MissionTargetTable = key(what="what is caught")
@@ -126,9 +122,9 @@ class MissionFile(StudyFile):
             with error_context("stow.configuration"):
                 _check_ranges(robot, robot.configuration(self.stow.configuration))
         with error_context("start"):
-            positions = self.start.positions(robot)
-            _check_ranges(robot, positions)
-            return crew, State.at_rest(robot, positions)
+            servicer = self.start.state(robot)
+            _check_ranges(robot, servicer.joints)
+            return crew, servicer
 
     def _check(self) -> None:
         if self.longest > LONGEST:

@@ -17,6 +17,7 @@ import numpy as np
 from spacearm.errors import InputError, SimulationError
 from spacearm.mission.curves import mission_curves
 from spacearm.mission.encounter import GRID, TARGET, MissionTargetTable, simulate_encounter
+from spacearm.mission.failures import FailureTable
 from spacearm.mission.figures import figures
 from spacearm.mission.finish import DecideTable, EjectTable, StowTable
 from spacearm.mission.flight import MissionFlight, StageOutcome, worlds
@@ -73,6 +74,7 @@ class MissionFile(StudyFile):
     clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
     bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
     navigation: NavigationTable = key(NavigationTable(), "what laws know; the truth, where it is left out")
+    failure: list[FailureTable] = key([], "parts that fail in flight")
     start: StartTable = key(StartTable(), "the servicer at time zero; at rest at the origin if omitted")
     actuators: ActuatorTable = key(ActuatorTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
@@ -229,6 +231,12 @@ class MissionFindings(Findings):
     )
     binding = row(
         of=lambda m: NotedValue(f"{m.worst.stage}: {m.worst.binding_limit.name}", "the limit with the least margin")
+    )
+    failures = row(
+        "s",
+        of=lambda m: {
+            part: NotedValue(time, "from which it gave nothing") for part, time in m.flight.failures.times.items()
+        },
     )
     saturated = row(
         of=lambda m: {

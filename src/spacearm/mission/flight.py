@@ -25,6 +25,7 @@ from spacearm.control import Law
 from spacearm.engine import mechanics_of
 from spacearm.mission.clearance import compute_gaps, target_poses
 from spacearm.mission.encounter import BODY, GRASP, TARGET, Encounter, smooth_step
+from spacearm.mission.failures import PartFailures
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events, order_limits
 from spacearm.mission.loop_check import check_loop
@@ -114,12 +115,15 @@ class MissionFlight:
             )
             self.seen = self.navigation.predict(0.0)
         self.sensors = file.navigation.sensors()
+        self.failures = PartFailures(file.failure, crew)
         self.start = servicer
         self.outcomes: list[StageOutcome] = []
         self.identification: LoadIdentification | None = None
         self.identified: IdentifiedLoad | None = None  # what was found of the target
         self.spent = 0.0  # kg of propellant
         self.caught: Pose | None = None  # target's frame in the hand's
+        self.held: Pose | None = None  # the same, also after it was let go
+        self.firings: list[tuple[str, float, float, float]] = []  # of the identification: thruster, s, s, level
         self._assumed_robot: tuple[Pose, Robot] | None = None
         self.verdict = ""
         self.here: RunContext
@@ -215,6 +219,8 @@ class MissionFlight:
         phase, unstable = self._with_sensors(phase), list[Limit]()
         if not is_checked:
             phase, unstable = check_loop(self.actuators, self.here.world, self.here.states, phase, begin)
+        # After the check: a part that fails is no fault of the loop.
+        phase = self.failures.fail_laws(phase, begin)
         end = self.breaks.get(number)
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")

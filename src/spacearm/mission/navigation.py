@@ -26,7 +26,7 @@ from spacearm.model.layout import QUATERNION
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Number, Seed, Vector3
 from spacearm.simulate import State
-from spacearm.study import ScenarioTable, key
+from spacearm.study import NotedValue, ScenarioTable, key
 from spacearm.study.sensor_tables import SensorTable
 from spacearm.typing import Array
 
@@ -334,6 +334,15 @@ class TargetNavigation:
                 state, time = self.filter.body.move(state, float(times[k]) - time), float(times[k])
                 found[k] = state
         return found
+
+    def rows(self, now: float) -> dict[str, NotedValue]:
+        """What is believed now, against the truth."""
+        place, turn = self.errors(now)
+        return {
+            "position": NotedValue(place, "error of where the grasp was believed to be", "m"),
+            "angle": NotedValue(turn, "error of its attitude", "rad"),
+            "readings": NotedValue(self.readings, "of its pose that were used"),
+        }
 
     def errors(self, now: float) -> tuple[float, float]:
         """Error of the believed grasp: of its place, m, and of its attitude, rad, now."""

@@ -15,8 +15,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, SimulationError
+from spacearm.mission.curves import mission_curves
 from spacearm.mission.encounter import GRID, TARGET, MissionTargetTable, simulate_encounter
-from spacearm.mission.figures import curves, figures
+from spacearm.mission.failures import FailureTable
+from spacearm.mission.figures import figures
 from spacearm.mission.finish import DecideTable, EjectTable, StowTable
 from spacearm.mission.flight import MissionFlight, StageOutcome, worlds
 from spacearm.mission.identify_target import IdentifyLoadTable
@@ -41,7 +43,7 @@ from spacearm.scene import Scene, scene_of
 from spacearm.simulate import EndReason, ForceElement, Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import Findings, NotedValue, Session, StudyFile, key, largest_difference, mujoco_check, row
-from spacearm.study.tables import ConfigurationKeys
+from spacearm.study.tables import StartTable
 from spacearm.text_format import format_number
 from spacearm.typing import Array
 
@@ -53,10 +55,6 @@ RANGE_SLACK = 1e-9
 #: Actuators that a summary names.
 MOST_NAMED = 6
 Strategy = Literal["passive", "matched", "biased", "impedance", "coordinated"]
-
-
-class StartKeys(ConfigurationKeys):
-    """The servicer at time zero: at rest at the world's origin, in this configuration."""
 
 
 class MissionFile(StudyFile):
@@ -76,7 +74,8 @@ class MissionFile(StudyFile):
     clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
     bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
     navigation: NavigationTable = key(NavigationTable(), "what laws know; the truth, where it is left out")
-    start: StartKeys = key(StartKeys(), "the servicer's joints at time zero")
+    failure: list[FailureTable] = key([], "parts that fail in flight")
+    start: StartTable = key(StartTable(), "the servicer at time zero; at rest at the origin if omitted")
     actuators: ActuatorTable = key(ActuatorTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
     target: MissionTargetTable = key(what="what is caught")
@@ -125,9 +124,9 @@ class MissionFile(StudyFile):
             with error_context("stow.configuration"):
                 _check_ranges(robot, robot.configuration(self.stow.configuration))
         with error_context("start"):
-            positions = self.start.positions(robot)
-            _check_ranges(robot, positions)
-            return crew, State.at_rest(robot, positions)
+            servicer = self.start.state(robot)
+            _check_ranges(robot, servicer.joints)
+            return crew, servicer
 
     def _check(self) -> None:
         if self.longest > LONGEST:
@@ -233,6 +232,12 @@ class MissionFindings(Findings):
     binding = row(
         of=lambda m: NotedValue(f"{m.worst.stage}: {m.worst.binding_limit.name}", "the limit with the least margin")
     )
+    failures = row(
+        "s",
+        of=lambda m: {
+            part: NotedValue(time, "from which it gave nothing") for part, time in m.flight.failures.times.items()
+        },
+    )
     saturated = row(
         of=lambda m: {
             name: NotedValue(share, "share of the time of its laws at a limit of effort or rate")
@@ -321,7 +326,7 @@ class MissionFindings(Findings):
         }
 
     def data(self) -> Any:
-        return curves(self.run, self.flight)
+        return mission_curves(self.run, self.flight, self.outcomes)
 
     def scene(self) -> Scene:
         return scene_of(self.run)

@@ -41,6 +41,8 @@ SLOWEST = 1e-3
 Attempts = Annotated[int, integer_between(1, 10)]
 #: A latch that closes at its limits is within them, but for rounding.
 CLOSE = 1.0 + 1e-6
+#: s, too short for a phase.
+SOON = 1e-9
 #: 1/s, of the wheels' loop on the rate of the whole.
 BANDWIDTH = 0.2
 
@@ -86,8 +88,7 @@ class MissionApproachTable(GainKeys):
         touch = flight.file.touch
         if flight.strategy == "passive":
             return HandPlan(0.0, 0.0, 0.0)
-        # The hand matches the grasp's motion at the distance at which the latch can close, and covers that at the
-        # closing speed.
+        # The hand goes with the grasp where the latch can close, and comes nearer from there at the closing speed.
         lead = min(touch.distance / self.closing_speed, MOST_LEAD * self.duration) if self.closing_speed > 0.0 else 0.0
         match, again = min(self.match, self.duration - lead), touch.retry_time(self)
         retreats = [flight.met.meeting + touch.wait + k * again for k in range(touch.attempts - 1)]
@@ -130,7 +131,8 @@ class MissionApproachTable(GainKeys):
         ready = 0.5 * self.duration if flight.strategy == "passive" else self.duration - self.plan(flight).lead
         yield from self.follow(flight, usage, ready, self.called)
         if ready < self.duration:
-            yield from self.follow(flight, usage, self.duration - ready, "closing", flight.file.touch.latch(flight))
+            latch = None if flight.failures.failed_attempts else flight.file.touch.latch(flight)
+            yield from self.follow(flight, usage, self.duration - ready, "closing", latch)
         far, _, _ = flight.gap()
         return [], {
             "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
@@ -173,9 +175,15 @@ class TouchTable(StageTable):
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         touched = _has_touched(flight)
         # The approach may have ended at the latch already: then it closes at once.
-        if not self.is_closed(flight):
-            wait = max(flight.met.times[-1] - flight.here.time, 0.01)
-            yield from flight.file.approach.follow(flight, usage, wait, self.called, self.latch(flight))
+        failed = flight.failures.failed_attempts
+        if failed or not self.is_closed(flight):
+            approach, end = flight.file.approach, max(flight.met.times[-1], flight.here.time + 0.01)
+            # A latch that has failed may close when the hand has retreated and comes again.
+            again = flight.met.meeting + self.wait + (failed - 1) * self.retry_time(approach) + 0.5 * approach.match
+            if failed:
+                yield from approach.follow(flight, usage, min(again, end) - flight.here.time, self.called)
+            if (left := end - flight.here.time) > SOON:
+                yield from approach.follow(flight, usage, left, self.called, self.latch(flight))
             touched = touched or _has_touched(flight)
         far, angle, speed = flight.gap()
         # The first attempt includes the approach; each further one takes a retreat and a wait.
@@ -187,12 +195,9 @@ class TouchTable(StageTable):
             "speed": NotedValue(speed, "", "m/s"),
         }
         if flight.navigation is not None:
-            place, turn = flight.navigation.errors(flight.here.time)
-            numbers["navigation"] = {
-                "position": NotedValue(place, "error of where the grasp was believed to be", "m"),
-                "angle": NotedValue(turn, "error of its attitude", "rad"),
-                "readings": NotedValue(flight.navigation.readings, "of its pose that were used"),
-            }
+            numbers["navigation"] = flight.navigation.rows(flight.here.time)
+        if failed >= (tries := 1 if flight.strategy == "passive" else self.attempts):
+            return [Limit("latch failed", float(failed + 1), float(tries), "attempts")], numbers
         if far > self.distance * CLOSE:
             return [Limit("contact lost" if touched else "missed", far, self.distance, "m")], numbers
         return [
@@ -202,7 +207,7 @@ class TouchTable(StageTable):
 
     def is_closed(self, flight: MissionFlight) -> bool:
         """Whether distance, angle and speed are within their limits, or on them."""
-        bounds = (self.distance, self.steepest, self.speed)
+        bounds = self.distance, self.steepest, self.speed
         return all(value <= most * CLOSE for value, most in zip(flight.gap(), bounds, strict=True))
 
 
@@ -228,7 +233,7 @@ class CatchTable(GainKeys):
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         crew, limits = flight.actuators, list[Limit]()
-        flight.caught = flight.catch_pose()
+        flight.caught = flight.held = flight.catch_pose()
         host, before = flight.name, flight.here.states[TARGET]
         # Released before the impact, so that the soft joints take it up.
         if self.mode == "soft" and crew.soft:

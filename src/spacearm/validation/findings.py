@@ -17,7 +17,8 @@ from spacearm.study import Findings, NotedValue, row
 from spacearm.study.findings import dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.validation.comparison import WITHIN, ChannelComparison, Comparison, worst_channels
+from spacearm.validation.comparison import WITHIN, ChannelComparison, Comparison, Linearisation, worst_channels
+from spacearm.validation.measured_run import MeasuredRun
 
 #: By this part of its band a linearised prediction may be off.
 CURVATURE = 0.5
@@ -168,6 +169,21 @@ class ValidationFindings(Findings):
             text = f"Measured and predicted {name}; the band holds 95 % of the readings if all is as stated.{fitted}"
             found.append(Figure(_slug(name), figure, text))
         return found
+
+
+def make_findings(measured: MeasuredRun, found: Comparison, linear: Linearisation) -> ValidationFindings:
+    """Findings of a measured run and its comparison."""
+    uncertain = measured.file.uncertain
+    names = [entry.key for entry in uncertain]
+    return ValidationFindings(
+        run=measured.run(found.deviations),
+        comparison=found,
+        record=measured.record,
+        fit=measured.fit,
+        names=names,
+        stated=np.array([measured.uncertain_value(name) for name in names]),
+        deviations=np.array([entry.sd for entry in uncertain]),
+    )
 
 
 def _slug(name: str) -> str:

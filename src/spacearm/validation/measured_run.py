@@ -37,11 +37,12 @@ from spacearm.simulate import (
     thruster_load,
 )
 from spacearm.simulate.run.chain import Item
+from spacearm.simulate.world import SEPARATOR
 from spacearm.study import Session, check_distinct
 from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, put_key
 from spacearm.study.surroundings import PinTable
 from spacearm.typing import Array
-from spacearm.validation.comparison import Readings
+from spacearm.validation.comparison import Readings, StackedReadings
 from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch, local_slope
 from spacearm.validation.quantities import YAW, quantity_unit, read_quantity
 from spacearm.validation.tables import WRENCH
@@ -342,7 +343,7 @@ class MeasuredRun:
         def items(here: RunContext) -> Iterator[Item]:
             for item in chain(here) if callable(chain) else chain:
                 # Signals count from the start of a phase, which may have ended early (a latch): shifted when it begins.
-                yield self._with_inputs(file, robot, item, here.time, inputs) if isinstance(item, Phase) else item
+                yield self._with_inputs(file, robot, item, here, inputs) if isinstance(item, Phase) else item
 
         run = simulate(
             world, states, items, duration=self.duration, method=method, sample=self._sample_times(file),
@@ -362,6 +363,16 @@ class MeasuredRun:
                 shown = shown + 2.0 * np.pi * np.round(away / (2.0 * np.pi)) if np.isfinite(away) else shown
             found[channel.quantity] = shown
         return found
+
+    @cached_property
+    def stacked(self) -> StackedReadings:
+        """Model and readings, for linearisations and comparisons."""
+        if self.file.measured_start is not None and self.fit < self.file.measured_start:
+            raise InputError(
+                f"is {self.fit:g} s, shorter than the measured start of {self.file.measured_start:g} s", place="fit",
+                hint="a measured start has to be fitted",
+            )  # fmt: skip
+        return StackedReadings(self.predict, self.readings, len(self.file.uncertain))
 
     def predict(self, deviations: Array) -> Mapping[str, Array]:
         """Each quantity at the times of its readings."""
@@ -429,9 +440,15 @@ class MeasuredRun:
         return State(state.position, state.quaternion, joints, velocity)
 
     def _with_inputs(
-        self, file: ValidationFile, robot: Robot, phase: Phase, begin: float, inputs: Mapping[tuple[str, str], Signal]
+        self,
+        file: ValidationFile,
+        robot: Robot,
+        phase: Phase,
+        here: RunContext,
+        inputs: Mapping[tuple[str, str], Signal],
     ) -> Phase:
-        """The phase, which begins at this time of the run, with what was measured."""
+        """The phase, which begins now, with what was measured and with pushes."""
+        begin = here.time
         own = {where: signal.shift(-begin) for where, signal in inputs.items()}
         parts = {kind: {name: signal for (each, name), signal in own.items() if each == kind} for kind in
                  ("forces", "driven", "thruster", "load")}  # fmt: skip
@@ -440,8 +457,12 @@ class MeasuredRun:
             frame, _, entry = name.rpartition(".")
             axis = WRENCH.index(entry)
             fired.append(Load.from_direction(frame, np.eye(3)[axis % 3], signal, moment=axis > 2))
-        pushes = [push.load(begin) for push in file.push]
-        fired += [load for load in pushes if load is not None]
+        for load in (push.load(begin) for push in file.push):
+            if load is not None:
+                system, separator, frame = load.frame.rpartition(SEPARATOR)
+                # What was caught is a part of its host, under its own names.
+                gone = bool(separator) and system not in here.world.systems
+                fired.append(replace(load, frame=frame) if gone else load)
         return replace(
             phase,
             forces={**phase.forces, **parts["forces"]},

@@ -25,8 +25,8 @@ from spacearm.study.document_keys import fill_key, find_root, put_key
 from spacearm.study.findings import dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.validation.comparison import compare_prediction
-from spacearm.validation.findings import ValidationFindings
+from spacearm.validation.comparison import Linearisation, compare_linearised
+from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.quantities import YAW
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Records from which a shared number is taken, at least.
 FEWEST = 3
+#: Least deviation of a shared number, in the stated one: equal values of few records prove nothing.
+LEAST_SCATTER = 1e-2
 
 
 def record_files(file: ValidationFile) -> Iterator[tuple[str, bool, ValidationFile]]:
@@ -58,32 +60,32 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     shared = [entry.key for entry in file.uncertain if entry.shared]
     found: dict[str, dict[str, float]] = {}
     missing: dict[str, str] = {}
-    count = len(files) * (2 if shared else 1)
-
-    def part(number: int) -> Session:
-        step = 0.85 / count
-        return session.part(0.05 + number * step, 0.05 + (number + 1) * step)
-
-    for k, (name, held_out, own) in enumerate(files if shared else ()):
-        if not held_out:
+    linear: dict[str, tuple[MeasuredRun, Linearisation]] = {}
+    for k, (name, held_out, own) in enumerate(files):
+        with error_context(f"record {name!r}"):
+            part = session.part(0.05 + 0.9 * k / len(files), 0.05 + 0.9 * (k + 1) / len(files))
+            measured = MeasuredRun(own, part).with_measured_parts()
+            progress = part.partial_progress(0.0, 1.0, name)
+            linear[name] = measured, measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
+        if shared and not held_out:
             try:
-                with error_context(f"record {name!r}"):
-                    found[name] = fit_record(own, part(k), shared)
+                found[name] = fit_record(*linear[name], shared)
             except SpacearmError as error:
                 missing[name] = str(error)
     results: dict[str, ValidationFindings] = {}
-    for k, (name, _, own) in enumerate(files):
+    for name, (measured, near) in linear.items():
         values = {key: [each[key] for other, each in found.items() if other != name] for key in shared}
         with error_context(f"record {name!r}"):
-            results[name] = with_shared(own, values).compare_record(part(k + count - len(files)))
+            mean, deviation = shared_prior(measured, values)
+            compared = compare_linearised(measured.stacked, near, measured.fit, mean=mean, deviation=deviation)
+            results[name] = make_findings(measured, compared, near)
     return RecordsFindings(records=results, shared=found, missing=missing)
 
 
-def fit_record(file: ValidationFile, session: Session, shared: list[str]) -> dict[str, float]:
+def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> dict[str, float]:
     """Shared numbers as the whole of a record has them."""
-    measured = MeasuredRun(file, session).with_measured_parts()
     names = [entry.key for entry in measured.file.uncertain]
-    whole = compare_prediction(measured.predict, measured.readings, len(names), np.inf, judge=False)
+    whole = compare_linearised(measured.stacked, linear, np.inf, judge=False)
     return {
         key: measured.uncertain_value(key)
         + measured.file.uncertain[names.index(key)].sd * float(whole.deviations[names.index(key)])
@@ -91,20 +93,18 @@ def fit_record(file: ValidationFile, session: Session, shared: list[str]) -> dic
     }
 
 
-def with_shared(file: ValidationFile, values: Mapping[str, list[float]]) -> ValidationFile:
-    """The file with shared numbers from other records."""
-    tables, defaults = file.model_dump(exclude_unset=True), file.model_dump()
-    changed = False
-    for k, entry in enumerate(file.uncertain):
+def shared_prior(measured: MeasuredRun, values: Mapping[str, list[float]]) -> tuple[Array, Array]:
+    """Means and deviations of the uncertain numbers beforehand, in what is stated of them; shared ones from others."""
+    uncertain = measured.file.uncertain
+    mean, deviation = np.zeros(len(uncertain)), np.ones(len(uncertain))
+    for k, entry in enumerate(uncertain):
         others = np.array(values.get(entry.key, ()))
         if others.size >= FEWEST:
-            changed = True
-            if not entry.key.startswith("robot."):
-                fill_key(tables, defaults, entry.key)
-            put_key(*find_root({"scenario": tables, "robot": {}}, entry.key), float(others.mean()))
+            mean[k] = (others.mean() - measured.uncertain_value(entry.key)) / entry.sd
             # A new record scatters as the others do, and their mean is not exactly known.
-            tables["uncertain"][k]["sd"] = float(others.std(ddof=1) * np.sqrt(1.0 + 1.0 / others.size))
-    return validate_tables(type(file), tables) if changed else file
+            scatter = float(others.std(ddof=1) * np.sqrt(1.0 + 1.0 / others.size))
+            deviation[k] = max(scatter / entry.sd, LEAST_SCATTER)
+    return mean, deviation
 
 
 @dataclass(frozen=True)

@@ -26,16 +26,16 @@ STEP = 0.3
 #: Two-sided 95 % of a normal distribution, in standard deviations.
 WITHIN = 1.959963984540054
 #: Steps of the fit, and the change, in standard deviations, at which it ends.
-MOST_STEPS, SMALL_STEP = 20, 1e-2
-#: Part of its band by which a linearised prediction may be off before it is linearised anew.
-BENT = 0.3
+MOST_STEPS, SMALL_STEP = 40, 1e-2
+#: A step of more than this part of the one before it asks for new slopes, which are made so many times at most.
+SLOW, MOST_SLOPES = 0.6, 4
 #: Blocks of time from which the scatter of scores is estimated, at least.
 FEWEST_BLOCKS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, deviation of each or of all."""
+    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, their deviations."""
 
     unit: str
     times: Array
@@ -252,7 +252,7 @@ def compare_linearised(
         mean, deviation: (N,) of the numbers beforehand; zeros and ones if omitted.
         judge: False: all readings may be fitted; then nothing is judged.
     """
-    times, sigma, measured, readings = stacked.times, stacked.sigma, stacked.measured, stacked.readings
+    times, measured, readings = stacked.times, stacked.measured, stacked.readings
     unknowns = stacked.unknowns
     prior = np.zeros(unknowns) if mean is None else mean
     information = np.diag(1.0 / (np.ones(unknowns) if deviation is None else deviation) ** 2)
@@ -265,22 +265,24 @@ def compare_linearised(
     covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
     u: Array = prior
     middle = stacked.values(u) if np.any(u != linear.deviations) else linear.middle
+    before, renewed = np.inf, 0
     for _ in range(MOST_STEPS if unknowns else 0):
         own = linear.slopes[early]
         # Posterior of a linear model: the stated deviations are a prior of that information in u.
         covariance = np.asarray(np.linalg.inv(own.T @ own + information), dtype=np.float64)
         # Gauss-Newton with the prior's gradient; slopes stay until they prove wrong, since they cost the most runs.
         step = covariance @ (own.T @ (measured - middle)[early] - information @ (u - prior))
-        u = u + step
-        middle = stacked.values(u) if np.any(step) else middle
-        off = middle - linear.middle - linear.slopes @ (u - linear.deviations)
-        spread = np.sqrt(np.einsum("ij,jk,ik->i", linear.slopes, covariance, linear.slopes))
-        # Predictions of contact or latching may bend: then around the new values.
-        if np.abs(off / np.hypot(spread, 1.0)).max() > BENT:
-            linear = stacked.linearise(u)
         # A step that is small beside what is left unknown changes nothing.
-        elif np.abs(step / np.sqrt(np.diag(covariance))).max() < SMALL_STEP:
+        size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
+        if size < SMALL_STEP:
             break
+        u = u + step
+        # Predictions of contact or latching may bend: then around the new values.
+        if size > SLOW * before and renewed < MOST_SLOPES:
+            linear, before, renewed = stacked.linearise(u), np.inf, renewed + 1
+            middle = linear.middle
+        else:
+            middle, before = stacked.values(u), size
     else:
         if early.any() and unknowns:
             raise InputError(

@@ -1,4 +1,4 @@
-"""A scenario with its record: readings at the times of the run, what was measured of its start, runs with other numbers.
+"""A scenario with its record: readings at the times of the run, its measured start, runs with other numbers.
 
 Start and catch may be measured: the start is the value and the slope of a regression through the first readings of each
 base and joint, the catch is the instant at which the hand comes to rest in the guest. Both are uncertain numbers then.
@@ -18,7 +18,6 @@ from spacearm.errors import InputError, error_context
 from spacearm.measure import Column, Record, read_record
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
-from spacearm.model.robot import RATE_ENDING
 from spacearm.model.toml_read import parse_toml, robot_from_tables
 from spacearm.model.toml_write import toml_text
 from spacearm.simulate import (
@@ -190,7 +189,7 @@ class MeasuredRun:
             for (kind, name), columns in self._columns.items()
         }
 
-    def _inputs(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
+    def inputs_of(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
         """Measured inputs with the scales and delays of a file."""
         found = {}
         for given in file.input:
@@ -201,7 +200,7 @@ class MeasuredRun:
     @cached_property
     def motion(self) -> MeasuredMotion:
         """The measured motion itself."""
-        paths = {name: signal for (kind, name), signal in self._inputs(self.file).items() if kind == "driven"}
+        paths = {name: signal for (kind, name), signal in self.inputs_of(self.file).items() if kind == "driven"}
         return MeasuredMotion(*self._start, self.readings, paths)
 
     # -- what is measured of the start and of the catch ----------------------------------------------------------------
@@ -244,8 +243,7 @@ class MeasuredRun:
                         f"the first {window:g} s have too few readings of {quantity!r} for a start",
                         place="measured_start", hint="expected five or more",
                     )  # fmt: skip
-                speed = self.motion.reading(system, quantity + RATE_ENDING)
-                del speed  # rates are taken from the positions: gyros and tachometers have biases
+                # Rates are taken from the positions: gyros and tachometers have biases.
                 for name, value, sd in (
                     (value_key, slope.value, slope.value_sd),
                     (rate_key, slope.rate, slope.rate_sd),
@@ -334,7 +332,7 @@ class MeasuredRun:
             session = replace(session, robots={**session.robots, file.robot.file: robot_from_tables(whole["robot"])})
         robot, start, phases, method, _ = file.prepare_run(session)
         world, states = file.world(session, robot, start)
-        inputs = self._inputs(file)
+        inputs = self.inputs_of(file)
         # A joint that starts beside its measured path would need an impulse.
         states[robot.name] = self._start_on_paths(robot, states[robot.name], inputs)
         source = phases if file.latch is None else file.latch.chain(world, phases)
@@ -383,7 +381,8 @@ class MeasuredRun:
     ) -> Any:
         """The phases, with the catch between them."""
         catch = file.catch
-        assert catch is not None and catch.time is not None
+        assert catch is not None
+        assert catch.time is not None
         at = catch.time - file.begin
         if not 0.0 < at < self.duration:
             raise InputError(
@@ -422,7 +421,8 @@ class MeasuredRun:
             raise InputError(f"the swing of {guest!r} was not measured", place="catch.swing", hint="expected 'free'")
         clock = self.motion.reading(guest, YAW)
         assert clock is not None
-        times = clock.times[clock.times > at + 1e-3]
+        # A reading just after the catch would make a spline of one very short piece.
+        times = clock.times[clock.times > at + 0.3 * float(np.median(np.diff(clock.times)))]
         if times.size < 4:
             raise InputError("fewer than four readings follow the catch", place="catch.swing")
         angle = self.motion.swing(frame, guest, times)

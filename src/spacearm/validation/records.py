@@ -59,27 +59,35 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     files = list(record_files(file))
     shared = [entry.key for entry in file.uncertain if entry.shared]
     found: dict[str, dict[str, float]] = {}
-    missing: dict[str, str] = {}
+    failed: dict[str, SpacearmError] = {}
     linear: dict[str, tuple[MeasuredRun, Linearisation]] = {}
     for k, (name, held_out, own) in enumerate(files):
-        with error_context(f"record {name!r}"):
-            part = session.part(0.05 + 0.9 * k / len(files), 0.05 + 0.9 * (k + 1) / len(files))
-            measured = MeasuredRun(own, part).with_measured_parts()
-            progress = part.partial_progress(0.0, 1.0, name)
-            linear[name] = measured, measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
-        if shared and not held_out:
-            try:
-                found[name] = fit_record(*linear[name], shared)
-            except SpacearmError as error:
-                missing[name] = str(error)
+        try:
+            with error_context(f"record {name!r}"):
+                part = session.part(0.05 + 0.9 * k / len(files), 0.05 + 0.9 * (k + 1) / len(files))
+                measured = MeasuredRun(own, part).with_measured_parts()
+                progress = part.partial_progress(0.0, 1.0, name)
+                linear[name] = measured, measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
+                if shared and not held_out:
+                    found[name] = fit_record(*linear[name], shared)
+        # One bad record of many is told, and the others are predicted.
+        except SpacearmError as error:
+            failed[name] = error
+    groups = {entry.name: entry.group for entry in file.record}
     results: dict[str, ValidationFindings] = {}
     for name, (measured, near) in linear.items():
-        values = {key: [each[key] for other, each in found.items() if other != name] for key in shared}
-        with error_context(f"record {name!r}"):
-            mean, deviation = shared_prior(measured, values)
-            compared = compare_linearised(measured.stacked, near, measured.fit, mean=mean, deviation=deviation)
-            results[name] = make_findings(measured, compared, near)
-    return RecordsFindings(records=results, shared=found, missing=missing)
+        others = [each for other, each in found.items() if other != name and groups[other] == groups[name]]
+        values = {key: [each[key] for each in others] for key in shared}
+        try:
+            with error_context(f"record {name!r}"):
+                mean, deviation = shared_prior(measured, values)
+                compared = compare_linearised(measured.stacked, near, measured.fit, mean=mean, deviation=deviation)
+                results[name] = make_findings(measured, compared)
+        except SpacearmError as error:
+            failed[name] = error
+    if not results:
+        raise next(iter(failed.values()))
+    return RecordsFindings(records=results, shared=found, failed={name: str(error) for name, error in failed.items()})
 
 
 def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> dict[str, float]:
@@ -161,7 +169,7 @@ class RecordsFindings(Findings):
 
     records: dict[str, ValidationFindings]
     shared: dict[str, dict[str, float]]
-    missing: dict[str, str]
+    failed: dict[str, str]
 
     system = row(of=lambda r: r.medians())
     within_two = row("1", "records with all channels within 2 sd at the end", name="within.2sd",
@@ -169,6 +177,7 @@ class RecordsFindings(Findings):
     within_three = row("1", "the same within 3 sd", name="within.3sd", of=lambda r: r.count_within(3.0))
     count = row("1", "records", name="records", of=lambda r: len(r.records))
     record = row(of=lambda r: r.each_record())
+    balance = row(of=lambda r: r.balance_rows())
     each_shared = row(of=lambda r: r.shared_rows(), name="shared")
 
     def medians(self) -> dict[str, SystemFindings]:
@@ -211,6 +220,20 @@ class RecordsFindings(Findings):
             rows |= {f"{key}.{name}": NotedValue(own[key]) for name, own in self.shared.items()}
         return rows
 
+    def balance_rows(self) -> dict[str, NotedValue]:
+        """Medians over the records of what the measured momentum changes by in a catch."""
+        each = [own.measured_balance.change() for own in self.records.values() if own.measured_balance is not None]
+        changes = np.array([change for change in each if change is not None])
+        if not changes.size:
+            return {}
+        note = "median of the records: change of measured momentum over the catch"
+        return {
+            "linear": NotedValue(float(np.median(changes[:, 0])), note, "N s"),
+            "linear.sd": NotedValue(float(np.median(changes[:, 1])), "", "N s"),
+            "angular": NotedValue(float(np.median(np.abs(changes[:, 2]))), note, "N m s"),
+            "angular.sd": NotedValue(float(np.median(changes[:, 3])), "", "N m s"),
+        }
+
     def title(self) -> str:
         return f"Predictions of {len(self.records)} records"
 
@@ -230,12 +253,13 @@ class RecordsFindings(Findings):
         )
         text = (
             f"Each record is fitted until its part to be judged, {format_number(self._median_duration(), 3)} s in the "
-            f"median, which is predicted. Of {explained} records all judged readings lie as the stated uncertainties say."
+            f"median, which is predicted. The stated uncertainties explain all judged readings of {explained} records."
         )
         if self.shared:
             text += " Shared numbers of a record come from the other records."
-        if self.missing:
-            text += f" No shared numbers were found in {', '.join(self.missing)}."
+        failed = [f"{name} ({why})" for name, why in self.failed.items() if name not in self.records]
+        if failed:
+            text += f" Not predicted: {'; '.join(failed)}."
         return text
 
     def _median_duration(self) -> float:
@@ -249,6 +273,9 @@ class RecordsFindings(Findings):
         return {
             **(next(iter(self.records.values())).run.certificate or {}),
             "explained": Check(explained, bound, "", note),
+            "predicted": Check(
+                float(len({*self.failed} - {*self.records})), 0.0, "", "records that were not predicted"
+            ),
             "linear": most.certificate()["linear"],
         }
 

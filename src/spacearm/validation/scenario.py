@@ -6,7 +6,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from spacearm.errors import InputError
 from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.motion.scenario import MotionFile
 from spacearm.study import Session, StudyFile, check_distinct, key
@@ -68,7 +67,7 @@ class ValidationFile(MotionFile):
         # Runs with changed numbers take nearly all the time: 2 N + 1 of them for each linearisation.
         progress = session.partial_progress(0.1, 0.9, "runs with other numbers")
         linear = measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
-        return make_findings(measured, compare_linearised(measured.stacked, linear, measured.fit), linear)
+        return make_findings(measured, compare_linearised(measured.stacked, linear, measured.fit))
 
     def prepare_vectorised(self, session: Session) -> VectorisedStudy:
         """Refused: it is many runs already."""

@@ -166,7 +166,7 @@ def test_a_capture_on_a_tilted_table_is_predicted_from_its_approach(tmp_path: Pa
     assert "chi-square" in result.headline
     assert result.data is not None
     assert result.data["target_base_yaw_measured"].size == 79
-    assert len(result.figures) == 6
+    assert len(result.figures) == 8  # six channels, and the momentum of what was measured
 
 
 def test_without_noise_the_whole_chain_is_the_other_programs(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def run(
     *,
     out: Out,
     cross_check: CrossCheck = False,
+    data: Annotated[Path | None, Parameter(help="folder of the measured files, in place of the scenario's")] = None,
     time_limit: Limit = None,
     rows: Rows = FEW_ROWS,
     json: Json = False,
@@ -150,7 +151,7 @@ def run(
     from spacearm.cli.studies import run_scenario
 
     with limited(time_limit):
-        return run_scenario(scenario, out, cross_check=cross_check, rows=rows, json=json)
+        return run_scenario(scenario, out, cross_check=cross_check, rows=rows, json=json, data=data)
 
 
 @app.command

@@ -37,7 +37,9 @@ POLL = 0.1
 MOST_FAULTS = 5
 
 
-def run_scenario(scenario: Path, out: Path, *, cross_check: bool, rows: int | None, json: bool) -> int:
+def run_scenario(
+    scenario: Path, out: Path, *, cross_check: bool, rows: int | None, json: bool, data: Path | None = None
+) -> int:
     """Run one scenario and write its folder, completely or not at all."""
     from spacearm.report.folder import publish, study_in_folder
     from spacearm.report.write import write_files
@@ -47,7 +49,7 @@ def run_scenario(scenario: Path, out: Path, *, cross_check: bool, rows: int | No
     # Before the run: a folder that cannot be written is reported at once.
     with _resume_work(scenario.name), publish(out, study) as staging:
         with progress_bar(scenario.name) as tick:
-            result = studies.run_scenario(scenario, cross_check=cross_check, progress=tick)
+            result = studies.run_scenario(scenario, cross_check=cross_check, progress=tick, data=data)
         write_files(result, staging)
         older = study_in_folder(out)
     if older:

@@ -96,10 +96,10 @@ def read_record(
         times, values, units, dropped = _read(Path(path), columns, time, missing)
         if repeats == "merge":
             times, values = _merge_repeats(times, values)
-        elif np.any(np.diff(times) == 0.0):
-            i = int(np.flatnonzero(np.diff(times) == 0.0)[0])
+        elif (same := np.flatnonzero(np.diff(times) == 0.0)).size:
+            i = int(same[0])
             raise InputError(
-                f"rows {i} and {i + 1} have the same time, {times[i]:.9g} s ({int(np.sum(np.diff(times) == 0.0))} such rows)",
+                f"rows {i} and {i + 1} have the same time, {times[i]:.9g} s ({same.size} such rows)",
                 place="time",
                 hint="repeats='merge' makes one row of them",
             )

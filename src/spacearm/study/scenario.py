@@ -142,8 +142,13 @@ def _study(document: dict[str, Any]) -> str:
     return study
 
 
-def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progress | None = None) -> Result:
+def run_scenario(
+    path: str | Path, *, cross_check: bool = False, progress: Progress | None = None, data: str | Path | None = None
+) -> Result:
     """Run the scenario in a file.
+
+    Args:
+        data: folder of the measured files, in place of the scenario's key ``data``.
 
     Raises:
         InputError: something is wrong with the file; states file and place.
@@ -151,6 +156,11 @@ def run_scenario(path: str | Path, *, cross_check: bool = False, progress: Progr
     """
     path = Path(path)
     document = _read(path)
+    if data is not None:
+        if "data" not in document:
+            hint = "only scenarios with that key have measured files in a folder of their own"
+            raise InputError("has no key 'data', which --data would replace", place="data", file=path, hint=hint)
+        document["data"] = str(Path(data).absolute())
     try:
         result = run_document(document, folder=path.parent, cross_check=cross_check, progress=progress)
         return replace(result, source=path.name)

@@ -26,14 +26,16 @@ STEP = 0.3
 #: Two-sided 95 % of a normal distribution, in standard deviations.
 WITHIN = 1.959963984540054
 #: Steps of the fit, and the change, in standard deviations, at which it ends.
-MOST_STEPS, SMALL_STEP = 10, 1e-2
+MOST_STEPS, SMALL_STEP = 40, 1e-2
+#: A step of more than this part of the one before it asks for new slopes, which are made so many times at most.
+SLOW, MOST_SLOPES = 0.6, 4
 #: Blocks of time from which the scatter of scores is estimated, at least.
 FEWEST_BLOCKS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, deviation of each or of all."""
+    """Readings of one quantity: times (T,) s since the start of the run, values (T,) SI, their deviations."""
 
     unit: str
     times: Array
@@ -128,7 +130,7 @@ class LinearRows:
     deviations: Array
 
 
-def sandwich_widening(rows: LinearRows, covariance: Array) -> Array:
+def sandwich_widening(rows: LinearRows, covariance: Array, prior: Array) -> Array:
     """Factors (N,), at least 1, by which fitted numbers scatter more than white noise would let them.
 
     The covariance of the scores is estimated from blocks of time in place of the noise's (a sandwich; H. White,
@@ -148,8 +150,73 @@ def sandwich_widening(rows: LinearRows, covariance: Array) -> Array:
     centred = scores - scores.mean(axis=0)
     meat = centred.T @ centred * count / (count - 1)
     # The priors are independent of the noise: their share of the covariance stays.
-    robust = covariance @ (meat + np.eye(covariance.shape[0])) @ covariance
+    robust = covariance @ (meat + prior) @ covariance
     return np.asarray(np.sqrt(np.maximum(np.diag(robust) / np.diag(covariance), 1.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Linearisation:
+    """A prediction near some values of the uncertain numbers, in deviations of a reading.
+
+    Args:
+        deviations: (N,) of the numbers.
+        middle: (R,) the prediction there; slopes, bends: (R, N) its first and half its second derivatives.
+    """
+
+    deviations: Array
+    middle: Array
+    slopes: Array
+    bends: Array
+
+
+@dataclass(frozen=True, eq=False)
+class StackedReadings:
+    """A model beside its readings, all channels stacked in deviations of a reading.
+
+    Args:
+        predict: values of each quantity at the times of its readings, by the uncertain numbers (N,) in standard
+            deviations from what was stated.
+    """
+
+    predict: Callable[[Array], Mapping[str, Array]]
+    readings: Mapping[str, Readings]
+    unknowns: int
+
+    @cached_property
+    def sigma(self) -> Array:
+        return np.concatenate([np.broadcast_to(own.sigma, own.times.shape) for own in self.readings.values()])
+
+    @cached_property
+    def times(self) -> Array:
+        return np.concatenate([own.times for own in self.readings.values()])
+
+    @cached_property
+    def measured(self) -> Array:
+        return np.asarray(np.concatenate([own.values for own in self.readings.values()]) / self.sigma)
+
+    def values(self, u: Array) -> Array:
+        """The prediction for these numbers."""
+        found = self.predict(u)
+        rows = np.concatenate([found[name] for name in self.readings])
+        if not np.all(np.isfinite(rows)):
+            bad = next(name for name in self.readings if not np.all(np.isfinite(found[name])))
+            raise InputError(
+                f"the run has no {bad!r} at the time of a reading",
+                hint="expected phases that last until the last reading",
+            )
+        return np.asarray(rows / self.sigma)
+
+    def linearise(self, u: Array, progress: Callable[[float, float], None] | None = None) -> Linearisation:
+        """Two runs for each number."""
+        middle = self.values(u)
+        slopes, bends = np.zeros((middle.size, self.unknowns)), np.zeros((middle.size, self.unknowns))
+        for k, direction in enumerate(STEP * np.eye(self.unknowns)):
+            # Central differences give the slope and, at no further cost, the curvature along each number.
+            high, low = self.values(u + direction), self.values(u - direction)
+            slopes[:, k], bends[:, k] = (high - low) / (2.0 * STEP), (high - 2.0 * middle + low) / (2.0 * STEP**2)
+            if progress is not None:
+                progress(k + 1, self.unknowns)
+        return Linearisation(u, middle, slopes, bends)
 
 
 def compare_prediction(
@@ -158,8 +225,6 @@ def compare_prediction(
     unknowns: int,
     fit: float = 0.0,
     progress: Callable[[float, float], None] | None = None,
-    *,
-    judge: bool = True,
 ) -> Comparison:
     """A model beside its readings.
 
@@ -167,67 +232,68 @@ def compare_prediction(
         predict: values of each quantity at the times of its readings, by the uncertain numbers (N,) in standard
             deviations from what was stated.
         fit: readings up to this time (s) are fitted; those after it are judged.
+    """
+    stacked = StackedReadings(predict, readings, unknowns)
+    return compare_linearised(stacked, stacked.linearise(np.zeros(unknowns), progress), fit)
+
+
+def compare_linearised(
+    stacked: StackedReadings,
+    linear: Linearisation,
+    fit: float = 0.0,
+    *,
+    mean: Array | None = None,
+    deviation: Array | None = None,
+    judge: bool = True,
+) -> Comparison:
+    """The comparison from a linearisation at hand, which is made anew where it does not hold.
+
+    Args:
+        mean, deviation: (N,) of the numbers beforehand; zeros and ones if omitted.
         judge: False: all readings may be fitted; then nothing is judged.
     """
-    sigma = np.concatenate([np.broadcast_to(own.sigma, own.times.shape) for own in readings.values()])
-    times = np.concatenate([own.times for own in readings.values()])
-    measured = np.concatenate([own.values for own in readings.values()])
+    times, measured, readings = stacked.times, stacked.measured, stacked.readings
+    unknowns = stacked.unknowns
+    prior = np.zeros(unknowns) if mean is None else mean
+    information = np.diag(1.0 / (np.ones(unknowns) if deviation is None else deviation) ** 2)
     # Judged readings must not have been fitted: otherwise agreement proves nothing.
     early = times <= fit
     if judge and early.all():
         raise InputError(
             "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
         )
-
-    def values(u: Array) -> Array:
-        found = predict(u)
-        rows = np.concatenate([found[name] for name in readings])
-        if not np.all(np.isfinite(rows)):
-            bad = next(name for name in readings if not np.all(np.isfinite(found[name])))
-            raise InputError(
-                f"the run has no {bad!r} at the time of a reading",
-                hint="expected phases that last until the last reading",
-            )
-        # In deviations of a reading: all channels then have unit noise and can be stacked.
-        return np.asarray(rows / sigma)
-
-    def linearise(u: Array) -> tuple[Array, Array, Array]:
-        middle = values(u)
-        slopes, bends = np.zeros((middle.size, unknowns)), np.zeros((middle.size, unknowns))
-        for k, direction in enumerate(STEP * np.eye(unknowns)):
-            # Central differences give the slope and, at no further cost, the curvature along each number.
-            high, low = values(u + direction), values(u - direction)
-            slopes[:, k], bends[:, k] = (high - low) / (2.0 * STEP), (high - 2.0 * middle + low) / (2.0 * STEP**2)
-            if progress is not None:
-                progress(k + 1, unknowns)
-        return middle, slopes, bends
-
-    u: Array = np.zeros(unknowns)
-    covariance: Array = np.eye(unknowns)
-    middle, slopes, bends = linearise(u)
-    for _ in range(MOST_STEPS if early.any() and unknowns else 0):
-        own = slopes[early]
-        # Posterior of a linear model: the stated deviations are a prior of unit information in u.
-        covariance = np.asarray(np.linalg.inv(own.T @ own + np.eye(unknowns)), dtype=np.float64)
-        # Gauss-Newton with the prior's gradient, -u.
-        step = covariance @ (own.T @ (measured / sigma - middle)[early] - u)
-        u = u + step
-        # A step that is small beside what is left unknown changes nothing: the slopes at hand still hold.
-        if np.abs(step / np.sqrt(np.diag(covariance))).max() < SMALL_STEP:
-            middle = values(u)
+    covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
+    u: Array = prior
+    middle = stacked.values(u) if np.any(u != linear.deviations) else linear.middle
+    before, renewed = np.inf, 0
+    for _ in range(MOST_STEPS if unknowns else 0):
+        own = linear.slopes[early]
+        # Posterior of a linear model: the stated deviations are a prior of that information in u.
+        covariance = np.asarray(np.linalg.inv(own.T @ own + information), dtype=np.float64)
+        # Gauss-Newton with the prior's gradient; slopes stay until they prove wrong, since they cost the most runs.
+        step = covariance @ (own.T @ (measured - middle)[early] - information @ (u - prior))
+        # A step that is small beside what is left unknown changes nothing.
+        size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
+        if size < SMALL_STEP:
             break
-        # Around the new values: predictions of contact or latching may bend.
-        middle, slopes, bends = linearise(u)
+        u = u + step
+        # Predictions of contact or latching may bend: then around the new values.
+        if size > SLOW * before and renewed < MOST_SLOPES:
+            linear, before, renewed = stacked.linearise(u), np.inf, renewed + 1
+            middle = linear.middle
+        else:
+            middle, before = stacked.values(u), size
     else:
         if early.any() and unknowns:
             raise InputError(
                 f"the fit of the first {fit:g} s does not settle", place="fit",
                 hint="smaller deviations, a longer part, or a better start",
             )  # fmt: skip
-    residual = measured / sigma - middle
+    slopes, bends = linear.slopes, linear.bends
+    residual = measured - middle
     rows = LinearRows(times, residual, slopes, ~early, u)
     white = covariance
-    widening = sandwich_widening(rows, covariance) if early.any() and unknowns else np.ones(unknowns)
+    widening = sandwich_widening(rows, covariance, information) if early.any() and unknowns else np.ones(unknowns)
     covariance = white * np.outer(widening, widening)
     spread = np.sqrt(np.einsum("ij,jk,ik->i", slopes, covariance, slopes))
     late = ~early

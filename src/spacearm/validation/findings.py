@@ -17,12 +17,17 @@ from spacearm.study import Findings, NotedValue, row
 from spacearm.study.findings import dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
+from spacearm.validation.assumptions import RelaxedAssumption, relax_assumptions
+from spacearm.validation.balance import MeasuredBalance, measure_balance
 from spacearm.validation.comparison import WITHIN, ChannelComparison, Comparison, worst_channels
+from spacearm.validation.measured_run import MeasuredRun
 
 #: By this part of its band a linearised prediction may be off.
 CURVATURE = 0.5
 #: Channels that the first sentence names, and that have a figure.
 MOST_NAMED, MOST_FIGURES = 3, 12
+#: Relaxed assumptions that have rows, and the share below which none is named.
+MOST_RELAXED, SMALL_SHARE = 5, 0.02
 
 
 class ChannelFindings(Findings):
@@ -53,6 +58,35 @@ class UncertainFindings(Findings):
     share: float = row("1", "of the variance of the prediction at its end, from this number alone")
 
 
+class RelaxedFindings(Findings):
+    """An assumption that was relaxed."""
+
+    value: float = row("", "estimate from all readings, the uncertain numbers fitted anew")
+    sd: float = row("", "its standard deviation, widened by what is left")
+    share: float = row("1", "of the sum of squares of all readings that it explains")
+
+
+class CatchFindings(Findings):
+    """Momentum of the measured motion over a catch, less what measured forces and gravity gave."""
+
+    linear: float = row("N s", "change of linear momentum from before the catch to after it")
+    linear_sd: float = row("N s", name="linear.sd")
+    angular: float = row("N m s", "change of angular momentum about the world's origin")
+    angular_sd: float = row("N m s", name="angular.sd")
+
+
+class BalanceFindings(Findings):
+    """Momentum and energy of the measured motion itself, less what measured forces and gravity gave."""
+
+    linear: float = row("N s", "rms about the mean over the run")
+    linear_sd: float = row("N s", "standard deviation of a value, from the readings", name="linear.sd")
+    angular: float = row("N m s", "rms about the mean over the run, about the world's origin")
+    angular_sd: float = row("N m s", name="angular.sd")
+    energy_start: float = row("J", "kinetic, at the start", name="energy.start")
+    energy_end: float = row("J", "kinetic, at the end", name="energy.end")
+    catch: CatchFindings | None = row()
+
+
 class ValidationFindings(Findings):
     """A measured run and its prediction."""
 
@@ -63,6 +97,8 @@ class ValidationFindings(Findings):
     names: list[str]
     stated: Array
     deviations: Array
+    relaxed: list[RelaxedAssumption]
+    measured_balance: MeasuredBalance | None
 
     channel = row(of=lambda v: {name: ChannelFindings(found=each) for name, each in v.comparison.channels.items()})
     uncertain = row(of=lambda v: v.uncertain_numbers())
@@ -71,6 +107,36 @@ class ValidationFindings(Findings):
         "uncertainties explain the residuals", of="comparison.chi_square.ratio",
     )  # fmt: skip
     readings = row("1", "that were not fitted", of=lambda v: int(v.comparison.chi_square.freedom))
+
+    assumption = row(of=lambda v: v.relaxed_rows(), name="relaxed")
+    balance = row(of=lambda v: v.balance_rows())
+
+    def relaxed_rows(self) -> dict[str, RelaxedFindings]:
+        found = {}
+        for each in self.relaxed[:MOST_RELAXED]:
+            found[each.name] = RelaxedFindings(
+                value=NotedValue(each.value, "", each.unit),  # type: ignore[arg-type]
+                sd=NotedValue(each.sd, "", each.unit),
+                share=each.share,
+            )  # type: ignore[arg-type]
+        return found
+
+    def balance_rows(self) -> BalanceFindings | None:
+        own = self.measured_balance
+        if own is None:
+            return None
+        change = own.change()
+        return BalanceFindings(
+            linear=float(np.sqrt(np.mean(np.sum((own.linear - own.linear.mean(axis=0)) ** 2, axis=1)))),
+            linear_sd=float(np.median(own.linear_sd)),
+            angular=float(own.angular.std()),
+            angular_sd=float(np.median(own.angular_sd)),
+            energy_start=float(own.energy[0]),
+            energy_end=float(own.energy[-1]),
+            catch=None if change is None else CatchFindings(
+                linear=change[0], linear_sd=change[1], angular=change[2], angular_sd=change[3]
+            ),
+        )  # fmt: skip
 
     def uncertain_numbers(self) -> dict[str, UncertainFindings]:
         found, left = self.comparison, np.sqrt(np.diag(self.comparison.covariance))
@@ -86,8 +152,12 @@ class ValidationFindings(Findings):
         return worst_channels(self.comparison)[0]
 
     def relaxed_text(self) -> str:
-        """The assumption that, if relaxed, explains most of what is left; empty if none was searched."""
-        return ""
+        """The assumption that, if relaxed, explains most of what is left; empty if there is none."""
+        if not self.relaxed or self.relaxed[0].share < SMALL_SHARE:
+            return ""
+        first = self.relaxed[0]
+        size = f"{format_number(first.value, 3)} ± {format_number(first.sd, 2)} {first.unit}".rstrip(" 1")
+        return f"{first.name}: {size} ({100.0 * first.share:.0f} %)"
 
     def title(self) -> str:
         return f"Prediction of {self.record.name}"
@@ -104,9 +174,13 @@ class ValidationFindings(Findings):
                 f"{name}: rms {format_number(own.rms, 3)} {own.readings.unit}, {own.end_z:+.1f} sd at the end, "
                 f"{100.0 * own.share_within:.0f} % within the 95 % band"
             )
+        relaxed = self.relaxed_text()
+        lead = (
+            f" Of the assumptions, this explains most of what is left: {relaxed}." if ratio > most and relaxed else ""
+        )
         return (
             f"The stated uncertainties {verb} what was measured: chi-square {format_number(ratio, 3)} for each "
-            f"reading, at most {format_number(most, 3)} by chance. {'; '.join(texts)}."
+            f"reading, at most {format_number(most, 3)} by chance. {'; '.join(texts)}.{lead}"
         )
 
     def summary(self) -> str:
@@ -167,7 +241,42 @@ class ValidationFindings(Findings):
             fitted = f" Readings up to {self.fit:g} s were fitted." if self.fit else ""
             text = f"Measured and predicted {name}; the band holds 95 % of the readings if all is as stated.{fitted}"
             found.append(Figure(_slug(name), figure, text))
-        return found
+        return [*found, *self._balance_figures()]
+
+    def _balance_figures(self) -> list[Figure]:
+        own = self.measured_balance
+        if own is None:
+            return []
+        figure = new_figure(x="time", x_unit="s", y="momentum", y_unit="N s")
+        for k, axis in enumerate("xy"):
+            add_curve(figure, own.times, own.linear[:, k], f"along {axis}", colour=k)
+        turn = new_figure(x="time", x_unit="s", y="angular momentum", y_unit="N m s")
+        add_curve(turn, own.times, own.angular, "about the world's z", colour=0)
+        for each in (figure, turn):
+            if own.catch is not None:
+                each.add_vline(x=own.catch, line={"dash": "dot", "width": 1})
+        text = "of what was measured, less the impulse of measured forces and gravity: constant if nothing else acted."
+        return [
+            Figure("momentum", figure, f"Linear momentum {text}"),
+            Figure("angular_momentum", turn, f"Angular momentum about the origin {text}"),
+        ]
+
+
+def make_findings(measured: MeasuredRun, found: Comparison) -> ValidationFindings:
+    """Findings of a measured run and its comparison."""
+    uncertain = measured.file.uncertain
+    names = [entry.key for entry in uncertain]
+    return ValidationFindings(
+        run=measured.run(found.deviations),
+        comparison=found,
+        record=measured.record,
+        fit=measured.fit,
+        names=names,
+        stated=np.array([measured.uncertain_value(name) for name in names]),
+        deviations=np.array([entry.sd for entry in uncertain]),
+        relaxed=relax_assumptions(measured, found) if measured.file.relax else [],
+        measured_balance=measure_balance(measured),
+    )
 
 
 def _slug(name: str) -> str:

@@ -153,8 +153,8 @@ class CatchTime(NamedTuple):
 def estimate_catch(place: Callable[[Array], Array], times: Array, after: float, within: float) -> CatchTime:
     """The instant at which a frame comes to its place in the guest: where the line of its last approach ends.
 
-    The place is that at the end of the search. The distance to it is a straight line of time during the last part of the
-    approach, from ``FAR`` of its largest value down to ``NEAR``; friction and play of a grasp end it unevenly. The
+    The place is that at the end of the search. The distance to it is a straight line of time during the last part of
+    the approach, from ``FAR`` of its largest value down to ``NEAR``; friction and play of a grasp end it unevenly. The
     deviation is that of the line's zero.
 
     Args:

@@ -1,4 +1,4 @@
-"""A scenario with its record: readings at the times of the run, what was measured of its start, runs with other numbers.
+"""A scenario with its record: readings at the times of the run, its measured start, runs with other numbers.
 
 Start and catch may be measured: the start is the value and the slope of a regression through the first readings of each
 base and joint, the catch is the instant at which the hand comes to rest in the guest. Both are uncertain numbers then.
@@ -18,7 +18,6 @@ from spacearm.errors import InputError, error_context
 from spacearm.measure import Column, Record, read_record
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
-from spacearm.model.robot import RATE_ENDING
 from spacearm.model.toml_read import parse_toml, robot_from_tables
 from spacearm.model.toml_write import toml_text
 from spacearm.simulate import (
@@ -37,11 +36,12 @@ from spacearm.simulate import (
     thruster_load,
 )
 from spacearm.simulate.run.chain import Item
+from spacearm.simulate.world import SEPARATOR
 from spacearm.study import Session, check_distinct
 from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, put_key
 from spacearm.study.surroundings import PinTable
 from spacearm.typing import Array
-from spacearm.validation.comparison import Readings
+from spacearm.validation.comparison import Readings, StackedReadings
 from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch, local_slope
 from spacearm.validation.quantities import YAW, quantity_unit, read_quantity
 from spacearm.validation.tables import WRENCH
@@ -189,7 +189,7 @@ class MeasuredRun:
             for (kind, name), columns in self._columns.items()
         }
 
-    def _inputs(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
+    def inputs_of(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
         """Measured inputs with the scales and delays of a file."""
         found = {}
         for given in file.input:
@@ -200,7 +200,7 @@ class MeasuredRun:
     @cached_property
     def motion(self) -> MeasuredMotion:
         """The measured motion itself."""
-        paths = {name: signal for (kind, name), signal in self._inputs(self.file).items() if kind == "driven"}
+        paths = {name: signal for (kind, name), signal in self.inputs_of(self.file).items() if kind == "driven"}
         return MeasuredMotion(*self._start, self.readings, paths)
 
     # -- what is measured of the start and of the catch ----------------------------------------------------------------
@@ -243,8 +243,7 @@ class MeasuredRun:
                         f"the first {window:g} s have too few readings of {quantity!r} for a start",
                         place="measured_start", hint="expected five or more",
                     )  # fmt: skip
-                speed = self.motion.reading(system, quantity + RATE_ENDING)
-                del speed  # rates are taken from the positions: gyros and tachometers have biases
+                # Rates are taken from the positions: gyros and tachometers have biases.
                 for name, value, sd in (
                     (value_key, slope.value, slope.value_sd),
                     (rate_key, slope.rate, slope.rate_sd),
@@ -333,7 +332,7 @@ class MeasuredRun:
             session = replace(session, robots={**session.robots, file.robot.file: robot_from_tables(whole["robot"])})
         robot, start, phases, method, _ = file.prepare_run(session)
         world, states = file.world(session, robot, start)
-        inputs = self._inputs(file)
+        inputs = self.inputs_of(file)
         # A joint that starts beside its measured path would need an impulse.
         states[robot.name] = self._start_on_paths(robot, states[robot.name], inputs)
         source = phases if file.latch is None else file.latch.chain(world, phases)
@@ -342,7 +341,7 @@ class MeasuredRun:
         def items(here: RunContext) -> Iterator[Item]:
             for item in chain(here) if callable(chain) else chain:
                 # Signals count from the start of a phase, which may have ended early (a latch): shifted when it begins.
-                yield self._with_inputs(file, robot, item, here.time, inputs) if isinstance(item, Phase) else item
+                yield self._with_inputs(file, robot, item, here, inputs) if isinstance(item, Phase) else item
 
         run = simulate(
             world, states, items, duration=self.duration, method=method, sample=self._sample_times(file),
@@ -363,6 +362,16 @@ class MeasuredRun:
             found[channel.quantity] = shown
         return found
 
+    @cached_property
+    def stacked(self) -> StackedReadings:
+        """Model and readings, for linearisations and comparisons."""
+        if self.file.measured_start is not None and self.fit < self.file.measured_start:
+            raise InputError(
+                f"is {self.fit:g} s, shorter than the measured start of {self.file.measured_start:g} s", place="fit",
+                hint="a measured start has to be fitted",
+            )  # fmt: skip
+        return StackedReadings(self.predict, self.readings, len(self.file.uncertain))
+
     def predict(self, deviations: Array) -> Mapping[str, Array]:
         """Each quantity at the times of its readings."""
         return self.read(*self.run_tables(self.changed_tables(deviations)))
@@ -372,7 +381,8 @@ class MeasuredRun:
     ) -> Any:
         """The phases, with the catch between them."""
         catch = file.catch
-        assert catch is not None and catch.time is not None
+        assert catch is not None
+        assert catch.time is not None
         at = catch.time - file.begin
         if not 0.0 < at < self.duration:
             raise InputError(
@@ -411,7 +421,8 @@ class MeasuredRun:
             raise InputError(f"the swing of {guest!r} was not measured", place="catch.swing", hint="expected 'free'")
         clock = self.motion.reading(guest, YAW)
         assert clock is not None
-        times = clock.times[clock.times > at + 1e-3]
+        # A reading just after the catch would make a spline of one very short piece.
+        times = clock.times[clock.times > at + 0.3 * float(np.median(np.diff(clock.times)))]
         if times.size < 4:
             raise InputError("fewer than four readings follow the catch", place="catch.swing")
         angle = self.motion.swing(frame, guest, times)
@@ -429,9 +440,15 @@ class MeasuredRun:
         return State(state.position, state.quaternion, joints, velocity)
 
     def _with_inputs(
-        self, file: ValidationFile, robot: Robot, phase: Phase, begin: float, inputs: Mapping[tuple[str, str], Signal]
+        self,
+        file: ValidationFile,
+        robot: Robot,
+        phase: Phase,
+        here: RunContext,
+        inputs: Mapping[tuple[str, str], Signal],
     ) -> Phase:
-        """The phase, which begins at this time of the run, with what was measured."""
+        """The phase, which begins now, with what was measured and with pushes."""
+        begin = here.time
         own = {where: signal.shift(-begin) for where, signal in inputs.items()}
         parts = {kind: {name: signal for (each, name), signal in own.items() if each == kind} for kind in
                  ("forces", "driven", "thruster", "load")}  # fmt: skip
@@ -440,8 +457,12 @@ class MeasuredRun:
             frame, _, entry = name.rpartition(".")
             axis = WRENCH.index(entry)
             fired.append(Load.from_direction(frame, np.eye(3)[axis % 3], signal, moment=axis > 2))
-        pushes = [push.load(begin) for push in file.push]
-        fired += [load for load in pushes if load is not None]
+        for load in (push.load(begin) for push in file.push):
+            if load is not None:
+                system, separator, frame = load.frame.rpartition(SEPARATOR)
+                # What was caught is a part of its host, under its own names.
+                gone = bool(separator) and system not in here.world.systems
+                fired.append(replace(load, frame=frame) if gone else load)
         return replace(
             phase,
             forces={**phase.forces, **parts["forces"]},

@@ -25,8 +25,8 @@ from spacearm.study.document_keys import fill_key, find_root, put_key
 from spacearm.study.findings import dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.validation.comparison import compare_prediction
-from spacearm.validation.findings import ValidationFindings
+from spacearm.validation.comparison import Linearisation, compare_linearised
+from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.quantities import YAW
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Records from which a shared number is taken, at least.
 FEWEST = 3
+#: Least deviation of a shared number, in the stated one: equal values of few records prove nothing.
+LEAST_SCATTER = 1e-2
 
 
 def record_files(file: ValidationFile) -> Iterator[tuple[str, bool, ValidationFile]]:
@@ -57,33 +59,41 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     files = list(record_files(file))
     shared = [entry.key for entry in file.uncertain if entry.shared]
     found: dict[str, dict[str, float]] = {}
-    missing: dict[str, str] = {}
-    count = len(files) * (2 if shared else 1)
-
-    def part(number: int) -> Session:
-        step = 0.85 / count
-        return session.part(0.05 + number * step, 0.05 + (number + 1) * step)
-
-    for k, (name, held_out, own) in enumerate(files if shared else ()):
-        if not held_out:
-            try:
-                with error_context(f"record {name!r}"):
-                    found[name] = fit_record(own, part(k), shared)
-            except SpacearmError as error:
-                missing[name] = str(error)
+    failed: dict[str, SpacearmError] = {}
+    linear: dict[str, tuple[MeasuredRun, Linearisation]] = {}
+    for k, (name, held_out, own) in enumerate(files):
+        try:
+            with error_context(f"record {name!r}"):
+                part = session.part(0.05 + 0.9 * k / len(files), 0.05 + 0.9 * (k + 1) / len(files))
+                measured = MeasuredRun(own, part).with_measured_parts()
+                progress = part.partial_progress(0.0, 1.0, name)
+                linear[name] = measured, measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
+                if shared and not held_out:
+                    found[name] = fit_record(*linear[name], shared)
+        # One bad record of many is told, and the others are predicted.
+        except SpacearmError as error:
+            failed[name] = error
+    groups = {entry.name: entry.group for entry in file.record}
     results: dict[str, ValidationFindings] = {}
-    for k, (name, _, own) in enumerate(files):
-        values = {key: [each[key] for other, each in found.items() if other != name] for key in shared}
-        with error_context(f"record {name!r}"):
-            results[name] = with_shared(own, values).compare_record(part(k + count - len(files)))
-    return RecordsFindings(records=results, shared=found, missing=missing)
+    for name, (measured, near) in linear.items():
+        others = [each for other, each in found.items() if other != name and groups[other] == groups[name]]
+        values = {key: [each[key] for each in others] for key in shared}
+        try:
+            with error_context(f"record {name!r}"):
+                mean, deviation = shared_prior(measured, values)
+                compared = compare_linearised(measured.stacked, near, measured.fit, mean=mean, deviation=deviation)
+                results[name] = make_findings(measured, compared)
+        except SpacearmError as error:
+            failed[name] = error
+    if not results:
+        raise next(iter(failed.values()))
+    return RecordsFindings(records=results, shared=found, failed={name: str(error) for name, error in failed.items()})
 
 
-def fit_record(file: ValidationFile, session: Session, shared: list[str]) -> dict[str, float]:
+def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> dict[str, float]:
     """Shared numbers as the whole of a record has them."""
-    measured = MeasuredRun(file, session).with_measured_parts()
     names = [entry.key for entry in measured.file.uncertain]
-    whole = compare_prediction(measured.predict, measured.readings, len(names), np.inf, judge=False)
+    whole = compare_linearised(measured.stacked, linear, np.inf, judge=False)
     return {
         key: measured.uncertain_value(key)
         + measured.file.uncertain[names.index(key)].sd * float(whole.deviations[names.index(key)])
@@ -91,20 +101,18 @@ def fit_record(file: ValidationFile, session: Session, shared: list[str]) -> dic
     }
 
 
-def with_shared(file: ValidationFile, values: Mapping[str, list[float]]) -> ValidationFile:
-    """The file with shared numbers from other records."""
-    tables, defaults = file.model_dump(exclude_unset=True), file.model_dump()
-    changed = False
-    for k, entry in enumerate(file.uncertain):
+def shared_prior(measured: MeasuredRun, values: Mapping[str, list[float]]) -> tuple[Array, Array]:
+    """Means and deviations of the uncertain numbers beforehand, in what is stated of them; shared ones from others."""
+    uncertain = measured.file.uncertain
+    mean, deviation = np.zeros(len(uncertain)), np.ones(len(uncertain))
+    for k, entry in enumerate(uncertain):
         others = np.array(values.get(entry.key, ()))
         if others.size >= FEWEST:
-            changed = True
-            if not entry.key.startswith("robot."):
-                fill_key(tables, defaults, entry.key)
-            put_key(*find_root({"scenario": tables, "robot": {}}, entry.key), float(others.mean()))
+            mean[k] = (others.mean() - measured.uncertain_value(entry.key)) / entry.sd
             # A new record scatters as the others do, and their mean is not exactly known.
-            tables["uncertain"][k]["sd"] = float(others.std(ddof=1) * np.sqrt(1.0 + 1.0 / others.size))
-    return validate_tables(type(file), tables) if changed else file
+            scatter = float(others.std(ddof=1) * np.sqrt(1.0 + 1.0 / others.size))
+            deviation[k] = max(scatter / entry.sd, LEAST_SCATTER)
+    return mean, deviation
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,7 @@ class RecordsFindings(Findings):
 
     records: dict[str, ValidationFindings]
     shared: dict[str, dict[str, float]]
-    missing: dict[str, str]
+    failed: dict[str, str]
 
     system = row(of=lambda r: r.medians())
     within_two = row("1", "records with all channels within 2 sd at the end", name="within.2sd",
@@ -169,6 +177,7 @@ class RecordsFindings(Findings):
     within_three = row("1", "the same within 3 sd", name="within.3sd", of=lambda r: r.count_within(3.0))
     count = row("1", "records", name="records", of=lambda r: len(r.records))
     record = row(of=lambda r: r.each_record())
+    balance = row(of=lambda r: r.balance_rows())
     each_shared = row(of=lambda r: r.shared_rows(), name="shared")
 
     def medians(self) -> dict[str, SystemFindings]:
@@ -211,6 +220,20 @@ class RecordsFindings(Findings):
             rows |= {f"{key}.{name}": NotedValue(own[key]) for name, own in self.shared.items()}
         return rows
 
+    def balance_rows(self) -> dict[str, NotedValue]:
+        """Medians over the records of what the measured momentum changes by in a catch."""
+        each = [own.measured_balance.change() for own in self.records.values() if own.measured_balance is not None]
+        changes = np.array([change for change in each if change is not None])
+        if not changes.size:
+            return {}
+        note = "median of the records: change of measured momentum over the catch"
+        return {
+            "linear": NotedValue(float(np.median(changes[:, 0])), note, "N s"),
+            "linear.sd": NotedValue(float(np.median(changes[:, 1])), "", "N s"),
+            "angular": NotedValue(float(np.median(np.abs(changes[:, 2]))), note, "N m s"),
+            "angular.sd": NotedValue(float(np.median(changes[:, 3])), "", "N m s"),
+        }
+
     def title(self) -> str:
         return f"Predictions of {len(self.records)} records"
 
@@ -230,12 +253,13 @@ class RecordsFindings(Findings):
         )
         text = (
             f"Each record is fitted until its part to be judged, {format_number(self._median_duration(), 3)} s in the "
-            f"median, which is predicted. Of {explained} records all judged readings lie as the stated uncertainties say."
+            f"median, which is predicted. The stated uncertainties explain all judged readings of {explained} records."
         )
         if self.shared:
             text += " Shared numbers of a record come from the other records."
-        if self.missing:
-            text += f" No shared numbers were found in {', '.join(self.missing)}."
+        failed = [f"{name} ({why})" for name, why in self.failed.items() if name not in self.records]
+        if failed:
+            text += f" Not predicted: {'; '.join(failed)}."
         return text
 
     def _median_duration(self) -> float:
@@ -249,6 +273,9 @@ class RecordsFindings(Findings):
         return {
             **(next(iter(self.records.values())).run.certificate or {}),
             "explained": Check(explained, bound, "", note),
+            "predicted": Check(
+                float(len({*self.failed} - {*self.records})), 0.0, "", "records that were not predicted"
+            ),
             "linear": most.certificate()["linear"],
         }
 

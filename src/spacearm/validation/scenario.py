@@ -6,14 +6,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from spacearm.errors import InputError
 from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.motion.scenario import MotionFile
 from spacearm.study import Session, StudyFile, check_distinct, key
 from spacearm.study.scenario import VectorisedStudy
 from spacearm.study.tables import ColumnTable
-from spacearm.validation.comparison import compare_prediction
-from spacearm.validation.findings import ValidationFindings
+from spacearm.validation.comparison import compare_linearised
+from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.records import RecordsFindings, check_records, compare_records
 from spacearm.validation.tables import (
@@ -65,26 +64,10 @@ class ValidationFile(MotionFile):
     def compare_record(self, session: Session) -> ValidationFindings:
         """Predict and compare the record of this file."""
         measured = MeasuredRun(self, session).with_measured_parts()
-        uncertain = measured.file.uncertain
-        if self.measured_start is not None and measured.fit < self.measured_start:
-            raise InputError(
-                f"is {measured.fit:g} s, shorter than the measured start of {self.measured_start:g} s", place="fit",
-                hint="a measured start has to be fitted",
-            )  # fmt: skip
-        progress = session.partial_progress(0.1, 0.9, "runs with other numbers")
         # Runs with changed numbers take nearly all the time: 2 N + 1 of them for each linearisation.
-        found = compare_prediction(measured.predict, measured.readings, len(uncertain), measured.fit, progress)
-        names = [entry.key for entry in uncertain]
-        stated = [float(measured.uncertain_value(name)) for name in names]
-        return ValidationFindings(
-            run=measured.run(found.deviations),
-            comparison=found,
-            record=measured.record,
-            fit=measured.fit,
-            names=names,
-            stated=np.array(stated),
-            deviations=np.array([entry.sd for entry in uncertain]),
-        )
+        progress = session.partial_progress(0.1, 0.9, "runs with other numbers")
+        linear = measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
+        return make_findings(measured, compare_linearised(measured.stacked, linear, measured.fit))
 
     def prepare_vectorised(self, session: Session) -> VectorisedStudy:
         """Refused: it is many runs already."""

@@ -113,6 +113,7 @@ class ValidationRecordTable(ScenarioTable):
     fit: Number | None = key(None, "length of the part that is fitted, s")
     duration: Duration | None = key(None, "of the run, s; the last phase is shortened or lengthened")
     after: Number | None = key(None, "as in the table `catch`, s of the file")
+    group: Name = key("", "shared numbers are those of the records of the same group: a day, a place")
     hold_out: bool = key(False, "says nothing about shared numbers of others")
     set: dict[str, Number] = key({}, "further keys of the scenario with their numbers in this record")
 

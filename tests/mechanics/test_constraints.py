@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 import pytest
-from tests.support.linkages import at, four_bar
+from support.linkages import at, four_bar
 
 from spacearm import Body, Frame, Inertia, Joint, Mechanics, ModelError, Pose, State
 from spacearm.engine import Kernel

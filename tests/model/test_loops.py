@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from tests.support.linkages import dual_arm, four_bar
+from support.linkages import dual_arm, four_bar
 
 from spacearm import InputError, Mechanics, ModelError
 from spacearm.model import Loop, Pose, edit

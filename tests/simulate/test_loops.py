@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from tests.support.linkages import BARS, at, dual_arm, four_bar, reduced_inertia, solve_four_bar
+from support.linkages import BARS, at, dual_arm, four_bar, reduced_inertia, solve_four_bar
 
 from spacearm import Body, Frame, Inertia, InputError, Joint, Mechanics, Phase, State, World, cross_check, simulate
 from spacearm.model import Loop, Robot

@@ -39,6 +39,7 @@ from spacearm.simulate import (
 from spacearm.simulate.law import PythonLaw
 from support.cli import Capture
 from support.compilers import build, compiler
+from support.linkages import four_bar
 from support.random_robots import random_robot
 
 
@@ -52,6 +53,11 @@ def runs(robot: Robot, folder: Path, motion: MotionCode | None = None, *flags: s
 def test_a_robot_passes_its_own_test(tmp_path: Path, seed: int) -> None:
     robot = random_robot(seed, 1 + 2 * seed, geometry=("aligned", "skew", "mixed")[seed], rotors=0.4)  # type: ignore[arg-type]
     done = runs(robot, tmp_path, None, "-O1")
+    assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+
+
+def test_closed_loops_have_the_same_bits_in_c(tmp_path: Path) -> None:
+    done = runs(four_bar("axis", 1), tmp_path, None, "-O1")
     assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
 
 

@@ -372,12 +372,15 @@ def test_what_measures_only_is_not_a_loss():
     robot_from_mjcf(world(free("base", looks + SLIDER.format("")), sensors), reading=Reading(strict=True))
 
 
-def test_a_joint_that_follows_another_becomes_a_coupling_by_repair():
+def test_a_joint_that_follows_another_becomes_a_gear_or_by_repair_a_coupling():
     """MuJoCo's polynomial counts from the joints' ``ref``."""
     arm = SLIDER.format('ref="0.5"').replace('name="t"', 'name="t" ref="90"')
     after = '<equality><joint name="w" joint1="s" joint2="t" polycoef="0.25 2 0 0 0"/></equality>'
-    _, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after)))
-    assert any("repair=True (--repair) makes it a stiff coupling" in each for each in lost)
+    robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after)))
+    (gear,) = robot.loops
+    assert (gear.kind, gear.first, gear.second, gear.ratio) == ("gear", "s", "t", 2.0)
+    assert gear.offset == pytest.approx(0.75 - np.pi)
+    assert not lost
     robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after), reading=Reading(repair=True)))
     (coupling,) = robot.couplings
     assert (coupling.first, coupling.second, coupling.ratio) == ("s", "t", 2.0)

@@ -275,9 +275,10 @@ class Extras:
         (one, first), (two, second) = map(place_on, ids)
         if kind == _EQ_CONNECT:
             return [(one, first @ Pose(translation=data[:3])), (two, second @ Pose(translation=data[3:6]))]
-        # The weld's anchor is a point of the second body; the second body lies in the first as ``relpose`` has it.
-        anchor, relative = Pose(translation=data[:3]), Pose(rotation_from_quaternion(data[6:10]), data[3:6])
-        return [(one, first @ relative @ anchor), (two, second @ anchor)]
+        # MuJoCo joins the anchor of the second body to the point of the first that ``relpose`` gives, whatever its
+        # reference says of the origin of the second body.
+        relative = Pose(rotation_from_quaternion(data[6:10]), data[3:6])
+        return [(one, first @ relative), (two, second @ Pose(translation=data[:3]))]
 
     # -- keyframes and the rest --------------------------------------------------------------------------------------
 

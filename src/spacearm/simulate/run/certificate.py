@@ -28,8 +28,6 @@ from spacearm.typing import Array
 TOLERANCE = 1e-8
 #: Fraction of the impulse of joint forces to which their balance is known: dry friction holds this much more.
 BALANCE = SLACK
-#: Largest opening of a closed loop, m or rad.
-LOOP_TOLERANCE = 1e-9
 #: Largest error, relative to what took part, of momentum and mass in a change.
 CHANGE_TOLERANCE = 1e-10
 
@@ -56,20 +54,20 @@ def certify(
             )
         # Constraints are those of the whole segment: they are added to the last system's entry, once.
         name, checks = found.popitem()
-        found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance), **_loops(segment, y)}
+        found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance), **_loops(segment, y, tolerance)}
         if any(element.internal for element in segment.world.elements):
             meaning = "largest sum of the wrenches that a force element exerts between systems, relative to them"
             found[name]["third_law"] = Check(segment.touches.reaction, CHANGE_TOLERANCE, "", meaning)
     return Certificate.worst(found) | _changes(ledger, tolerance)
 
 
-def _loops(segment: Segment, y: Array) -> dict[str, Check]:
+def _loops(segment: Segment, y: Array, tolerance: float) -> dict[str, Check]:
     """The largest opening of the closed loops of all systems."""
     parts = [part for part in segment.model.parts if part.motion.robot.loops]
     if not parts:
         return {}
     gap = max(float(loop_gap(part.motion.robot, y[:, part.layout.joints]).max()) for part in parts)
-    return {"loops": Check(gap, LOOP_TOLERANCE, "m or rad", "largest opening of a closed loop at the samples")}
+    return {"loops": Check(gap, tolerance, "", "largest opening of a closed loop, m or rad")}
 
 
 def _changes(ledger: Ledger, tolerance: float) -> dict[str, Check]:

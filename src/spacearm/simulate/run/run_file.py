@@ -110,6 +110,9 @@ def load_run(path: str | Path) -> Run:
         raise InputError("there is no such file", file=path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
+            if "spacearm_run" not in tree.attrs:
+                hint = "expected a file of Run.to_netcdf; xarray.open_datatree reads data.nc of a folder of results"
+                raise InputError("does not hold a run", file=path, hint=hint)
             about = json.loads(tree.attrs["spacearm_run"])
             if about["format"] != FORMAT:
                 raise InputError(f"is of format {about['format']}", file=path, hint=f"this version reads {FORMAT}")

@@ -212,8 +212,12 @@ class Identification:
             most = float(norm.isf(0.5 * LEVEL / max(self.information.rank, 1)))
             note = "deviations by which total estimation, which counts noise in all readings, moves the values at most"
             checks["bias"] = Check(self.bias, most, "", note)
+        left_out = 0 if self.output_error is None else self.output_error.outliers
         for k, record in enumerate(self.problem.records):
             name = f"chi_square.{self.problem.label(k)}"
+            if name in checks and left_out and checks[name].value > checks[name].tolerance:
+                note = f"{checks[name].note}; {left_out} outliers were left out, and smaller ones may be among the rest"
+                checks[name] = replace(checks[name], note=note)
             if record.estimated and name in checks:
                 note = f"{checks[name].note}; noise of {', '.join(record.estimated)} estimated from its scatter"
                 checks[name] = replace(checks[name], note=note)

@@ -39,7 +39,7 @@ def test_neighbouring_differences_are_not_independent() -> None:
 
 def test_few_or_equal_readings_tell_nothing_and_coarse_ones_their_steps() -> None:
     time = np.arange(400.0)
-    assert noise_from_scatter(time[:8], time[:8, None] ** 5).count == 0.0
+    assert noise_from_scatter(time[:8], time[:8, None] ** 5).independent == 0.0
     assert noise_from_scatter(time, np.full((400, 1), 0.3)).variance == 0.0
     coarse = np.round(0.01 * time)[:, None]  # most differences are zero
     assert noise_from_scatter(time, coarse)[0] > 0.0

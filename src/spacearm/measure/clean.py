@@ -208,11 +208,14 @@ def predict_by_neighbours(time: Array, row: Array, sigma: float) -> Prediction:
 
 
 class NoiseVariance(NamedTuple):
-    """Variance of white noise, the number of independent squares in that mean, and whether noise is ``resolved``: told
-    from the motion, which differences of the highest order still show where it was sampled too coarsely."""
+    """Variance of white noise, and the number of ``independent`` squares in that mean.
+
+    ``resolved``: noise is told from the motion, which differences of the highest order still show where it was sampled
+    too coarsely.
+    """
 
     variance: float
-    count: float
+    independent: float
     resolved: bool = True
 
 

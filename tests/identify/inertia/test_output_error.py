@@ -13,10 +13,11 @@ from scipy.spatial.transform import Rotation
 from spacearm.errors import InputError
 from spacearm.identify.inertia import Prior, identify
 from spacearm.identify.inertia.base_motion import BaseMotion, MotionInputs
-from spacearm.identify.inertia.output_error import NUISANCES, OutputErrorProblem
+from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import predict_information
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, rotate_quaternion
 from spacearm.identify.inertia.record_files import set_noise
+from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.model import Inertia, Robot
 from spacearm.model.edit import replace_inertias
 from spacearm.optimise.diagnose import diagnose
@@ -198,7 +199,7 @@ def test_what_is_wrong_is_found_and_can_be_estimated(name: str, motion: Motion) 
     assert scores[name] < 1e-6
     assert not diagnose(found).sound
     problem, found = solve(drawing(1.3), record, estimate=[name])
-    at = slice(10, 10 + NUISANCES[name].size)
+    at = slice(10, 10 + INERTIA_NUISANCES[name].size)
     assert np.abs((found.values[at] - truth) / found.std[at]).max() < 4.0
     assert np.abs((found.values[:10] - TRUTH) / found.std[:10]).max() < 4.0
     assert min(score.p_value for score in problem.scores(found.values)) > 1e-4
@@ -212,7 +213,7 @@ def _rotated(q: Array, v: Any) -> Array:
 def test_what_is_right_is_not_suspected(motion: Motion) -> None:
     problem, found = solve(drawing(1.3), measured(motion, 5))
     scores = problem.scores(found.values)
-    always = {name for name, nuisance in NUISANCES.items() if nuisance.channel in ("", "velocity", "rate")}
+    always = {name for name, nuisance in INERTIA_NUISANCES.items() if nuisance.channel in ("", "velocity", "rate")}
     assert {score.name for score in scores} == {*always, "bus", "upper"} - {"thrusters"}
     assert min(score.p_value for score in scores) > 1e-3
     assert diagnose(found).sound

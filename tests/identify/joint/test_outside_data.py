@@ -299,7 +299,7 @@ def test_a_search_that_strays_still_names_the_cause() -> None:
     test = spoilt(case, "motor_angle", 0, "mount")
     fit = identify_joints(case.plant.robot(), [test], warn=False)
     assert not fit.sound
-    assert not fit.certificate["suspect.joint1.bias"].sound
+    assert not fit.certificate["score.joint1.bias"].sound
     assert any("nuisances.bias" in remark for remark in fit.remarks)
 
 

@@ -30,8 +30,9 @@ from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
-from spacearm.identify.inertia.record_prediction import NUISANCES, PriorSummary, RecordPrediction, displace_state
+from spacearm.identify.inertia.record_prediction import PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.standard_parameters import Prior
+from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.identify.whitening import ErrorModel
 from spacearm.measure.clean import Mask, find_outliers
 from spacearm.model import Robot
@@ -39,8 +40,6 @@ from spacearm.optimise.consider import ConsiderParameters, FixedNumber
 from spacearm.optimise.diagnose import spectral_peak
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
-
-__all__ = ["NUISANCES", "OutputErrorProblem"]
 
 #: Names of the twelve errors of a start, and their units.
 START = (*(f"{name}.{axis}" for name in ("position", "turn", "P", "L") for axis in "xyz"),)
@@ -61,8 +60,8 @@ class OutputErrorProblem(Problem):
         robot: geometry, and the inertias to start from.
         records: of the experiments, each with the noise of its channels.
         bodies: bodies whose inertias are estimated; those of the others are known. All, if omitted.
-        estimate: names of :data:`NUISANCES` to estimate besides, or name to the standard deviation of a prior about
-            zero; the others can be tested (:meth:`scores`).
+        estimate: names of :data:`.INERTIA_NUISANCES` to estimate besides, or name to the standard deviation of a prior
+            about zero; the others can be tested (:meth:`scores`).
         prior: of the inertias; numbers that it knows exactly are no unknowns, and ``bodies`` is not given.
         arrival: summary of earlier samples of the one record; nothing but inertias is estimated then.
     """
@@ -79,8 +78,8 @@ class OutputErrorProblem(Problem):
         believed = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
         self.believed: Mapping[str, float] = believed
         for name in believed:
-            if name not in NUISANCES:
-                raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, NUISANCES))
+            if name not in INERTIA_NUISANCES:
+                raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, INERTIA_NUISANCES))
         if bodies is not None:
             rest = [name for name in robot.body_names if robot.body_index(name) not in map(robot.body_index, bodies)]
             prior = Prior.from_known_bodies(robot, rest)
@@ -96,7 +95,7 @@ class OutputErrorProblem(Problem):
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
         for name in believed:
             if not self._is_observable(name):
-                hint = f"expected {NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
+                hint = f"expected {INERTIA_NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
                 raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
         self._starts = [data.start(self.nominal) for data in self.records]
         # Two caches: estimators ask for residuals and derivatives at the same x one after the other (_last), and
@@ -119,7 +118,7 @@ class OutputErrorProblem(Problem):
     def _others(self, believed: Mapping[str, float]) -> list[Parameter]:
         found = []
         for name, deviation in believed.items():
-            own, many = NUISANCES[name], self.size(name)
+            own, many = INERTIA_NUISANCES[name], self.size(name)
             # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
             turns = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
             names = {-3: turns, -1: self.thrusters, 0: self.robot.joint_names}
@@ -143,7 +142,7 @@ class OutputErrorProblem(Problem):
 
     def size(self, name: str) -> int:
         """How many numbers a nuisance is."""
-        own = NUISANCES[name].size
+        own = INERTIA_NUISANCES[name].size
         return own if own > 0 else -own * len(self.thrusters) if own < 0 else self.robot.n
 
     def inertia(self, x: Array) -> Array:
@@ -232,7 +231,7 @@ class OutputErrorProblem(Problem):
         thrust, delay = self._input_errors(data, x)
         try:
             # Columns of wrenches cost a propagation each along the record: only those that are asked for.
-            pushes = [name for name in (*self.nuisances, *tested) if NUISANCES[name].pushes]
+            pushes = [name for name in (*self.nuisances, *tested) if INERTIA_NUISANCES[name].pushes]
             residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion, pushes)
         except BrokenOffError:
             count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
@@ -240,7 +239,7 @@ class OutputErrorProblem(Problem):
         # A record has columns of its own thrusters alone; the unknowns are those of all records.
         for name in ("thrusters", "thrust_direction"):
             if name in named:
-                named[name] = self._all_thrusters(data, named[name], -NUISANCES[name].size)
+                named[name] = self._all_thrusters(data, named[name], -INERTIA_NUISANCES[name].size)
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
         whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
         columns = whole[:, :, 1:]
@@ -352,12 +351,14 @@ class OutputErrorProblem(Problem):
         # With one thruster, its own scale and the common scale are the same column.
         alike = ("thrusters",) if len(self.thrusters) < 2 else ()
         return tuple(
-            n for n in NUISANCES if n not in (*self.nuisances, *alike) and self.size(n) and self._is_observable(n)
+            n
+            for n in INERTIA_NUISANCES
+            if n not in (*self.nuisances, *alike) and self.size(n) and self._is_observable(n)
         )
 
     def _is_observable(self, nuisance: str) -> bool:
         """Whether a record has the channel that shows it."""
-        channel = NUISANCES[nuisance].channel
+        channel = INERTIA_NUISANCES[nuisance].channel
         return not channel or any(channel in data.rows for data in self.records)
 
     def scores(self, x: Array, names: Sequence[str] | None = None, known: bool = True) -> tuple[Score, ...]:
@@ -375,14 +376,23 @@ class OutputErrorProblem(Problem):
         # the tests would report faults which the stated uncertainty explains.
         residual, columns = self.whiten_fixed(residual), self.whiten_fixed(columns)
         at = len(self.parameters)
-        sizes = {name: (self.size(name), NUISANCES[name].advice) for name in tested} | {
+        sizes = {name: (self.size(name), INERTIA_NUISANCES[name].advice) for name in tested} | {
             name: (part.shape[1], f"{name} does not have the inertia that is taken as known")
             for name, part in bodies.items()
         }
         ends = at + np.cumsum([count for count, _ in sizes.values()])[:-1]
         groups = dict(zip(sizes, np.split(columns, [at, *ends], axis=1)[1:], strict=True)) if sizes else {}
+        remedies = dict.fromkeys(bodies, "do not take it as known")
         found = [
-            Score(name, gain, freedom, sizes[name][1], body=name in bodies, doubt=self.noise_variance_std)
+            Score(
+                name,
+                gain,
+                freedom,
+                sizes[name][1],
+                remedies.get(name, f"estimate {name!r}"),
+                body=name in bodies,
+                doubt=self.noise_variance_std,
+            )
             for name, gain, freedom, _ in score_tests(residual, columns[:, :at], groups)
         ]
         return tuple(found)
@@ -402,7 +412,9 @@ class OutputErrorProblem(Problem):
                 advice = f"something that is not modelled moves at about {hertz:.2g} Hz"
                 # The largest of many ordinates is large by chance: the p-value is multiplied by their number.
                 trials = peak.trials * len(self.records)
-                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, trials, doubt=self.noise_variance_std))
+                remedy = "a mode of a panel or of fuel, or a force that comes and goes: model it, or hold it still"
+                doubt = self.noise_variance_std
+                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, remedy, trials, doubt=doubt))
         return min(found, key=lambda one: one.p_value, default=None)
 
     def consider_parameters(self, x: Array, deviations: Mapping[str, float]) -> ConsiderParameters | None:
@@ -411,7 +423,7 @@ class OutputErrorProblem(Problem):
         ``deviations``: of nuisances that are not estimated, in their units; of known bodies' inertias by the body's
         name, or of all others by ``nominal``, as shares of each number's typical size.
         """
-        allowed = (*NUISANCES, *self.robot.body_names, "nominal")
+        allowed = (*INERTIA_NUISANCES, *self.robot.body_names, "nominal")
         for name, value in deviations.items():
             check_name(name, allowed, "fixed number", place="consider")
             non_negative(value, name, place="consider")

@@ -135,7 +135,7 @@ class OutputErrorFit:
             return None
         misfit = float(away @ np.linalg.solve(total, away))
         meaning = "the nominal model is off by more than stated"
-        return Score("prior", misfit, freedom, meaning, doubt=self.problem.noise_variance_std)
+        return Score("prior", misfit, freedom, meaning, "widen the prior", doubt=self.problem.noise_variance_std)
 
 
 def assess_fit(fit: OutputErrorFit) -> Identifiability:

@@ -1,4 +1,17 @@
-"""What an experiment left behind: readings over time, known forces, and how uncertain the readings are."""
+"""What an experiment left behind: readings over time, known forces, and how uncertain the readings are.
+
+A :class:`MotionRecord` is a :class:`spacearm.measure.Record` prepared for the equations of inertia: all channels on one
+clock, attitudes as quaternions, the wrench of the thrusters at each sample in base axes, and which joints move. Leading
+axes of the readings are repetitions of the same experiment with other noise.
+
+Errors of the readings are one vector per sample, channel after channel (:meth:`MotionRecord.deviations`). Those of an
+attitude are rotation vectors in body axes, not differences of quaternions, whose four numbers are not independent.
+A locked joint's rate is exactly zero, whatever its tachometer reads.
+
+Impulse is the integral of a wrench that turns with the base: between switches the measured rotation is smooth, so a
+spline of high order through the samples is integrated. The result is linear in the rotations, and the same weights
+carry the noise of all earlier attitudes into the impulse.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ import numpy as np
 from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean, error_context
 from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
-from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
+from spacearm.identify.joint.identify import identify_joints, profile_likelihood
+from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import JointTest, joint_test_from_record
 from spacearm.identify.joint.measurement_chain import MeasurementChain
@@ -400,7 +401,7 @@ class JointFindings(Findings):
             units = dict(zip(fit.estimate.names, fit.estimate.units, strict=True))
             told = [f"{word} {format_uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()]
             found += [f"{f.name} has " + ", ".join(told)] if told else []
-        worst = [one for one in fit.suspects if not fit.certificate[f"suspect.{one.name}"].sound]
+        worst = [one for one in fit.suspects if not fit.certificate[f"score.{one.name}"].sound]
         doubt = f" Do not rely on it: {worst[0].what}." if worst else "" if fit.sound else " Do not rely on it."
         return "; ".join(found) + "." + doubt if found else ""
 

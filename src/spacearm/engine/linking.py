@@ -28,6 +28,8 @@ class _NoEnvironment:
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     """A function that is not compiled by itself."""
 
+    _linking_libraries: list[Any]
+
     @property
     def codegen(self) -> Any:
         return _NoEnvironment()
@@ -53,6 +55,8 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 class EntryLibrary(JITCodeLibrary):  # type: ignore[misc]
     """A function that is compiled together with all its parts."""
+
+    _linking_libraries: list[Any]
 
     def finalize(self) -> None:
         linked: dict[Any, None] = {}

@@ -34,11 +34,9 @@ from spacearm.engine.fixed_step import (
     StepSymbols,
     Update,
     first_law_steps,
-    roll_samples,
     tick_moments,
 )
 from spacearm.engine.machine import host
-from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
@@ -48,15 +46,13 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
 from spacearm.simulate.checks import check_mapping, check_robot, flat_states
+from spacearm.simulate.ensemble.lanes import roll_chunks
 from spacearm.simulate.ensemble.observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.overrides import check_friction, check_mass, check_parameter, robot_parameters, with_base
 from spacearm.simulate.signals import Signal
-from spacearm.simulate.threads import run_chunks
 from spacearm.typing import Array
 
-#: Samples that a thread processes at a time; a multiple of every lane width.
-CHUNK = 1024
 SHARED = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
 PASSIVE = ("stiffness", "rest", "damping")
 
@@ -397,29 +393,6 @@ def _make_schedule(
         drawn=NO_RANDOM_CHANNELS if law is None else law.random_channels(robot),
         seed=0 if law is None else law.seed,
     )
-
-
-def roll_chunks(
-    code: Any,
-    course: Any,
-    samples: Any,
-    size: int,
-    threads: int | None,
-    progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Run all samples through the schedule, spread over threads."""
-    ensure_loops("lanes")
-
-    def chunk(first: int) -> int:
-        last = min(first + CHUNK, size)
-        roll_samples(code, course, samples, first, last)
-        return last - first
-
-    # A single chunk in this thread: starting a pool would take longer than the work.
-    if size <= CHUNK:
-        chunk(0)
-    else:
-        run_chunks(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
 
 
 def warn_of_bad_samples(bad: Any, size: int, depth: int = 3) -> None:

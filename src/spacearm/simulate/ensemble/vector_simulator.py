@@ -28,7 +28,8 @@ from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.checks import check_robot, flat_states
-from spacearm.simulate.ensemble.rollout import PASSIVE, SHARED, limit_rates, prepare_samples, roll_chunks
+from spacearm.simulate.ensemble.lanes import roll_chunks
+from spacearm.simulate.ensemble.rollout import PASSIVE, SHARED, limit_rates, prepare_samples
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.readings import state_readings
 from spacearm.typing import Array

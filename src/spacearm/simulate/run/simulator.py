@@ -211,8 +211,8 @@ class Simulator:
             given = [given.get(name, 0.0) for name in self.forces]
         # The common case without the full check, since step() is called at every tick: a sum of squares is finite if
         # all of them are.
-        usual = type(given) is np.ndarray and given.shape == self._values.shape and given.dtype == np.float64
-        if usual and isfinite(given.dot(given)):
+        usual = isinstance(given, np.ndarray) and given.shape == self._values.shape and given.dtype == np.float64
+        if usual and isinstance(given, np.ndarray) and isfinite(given.dot(given)):
             return given
         return checks.array(given, "commands", (len(self.forces),), place="step")
 

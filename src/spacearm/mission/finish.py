@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.control import point_to_point
+from spacearm.errors import InputError
 from spacearm.mission import laws
 from spacearm.mission.encounter import BODY, GRASP, TARGET
 from spacearm.mission.flight import UNSETTLED, MissionFlight
 from spacearm.mission.laws import WheelReference
 from spacearm.mission.limits import LimitUsage, Positive
+from spacearm.mission.review import list_requirements
 from spacearm.mission.stages import Flown, GainKeys, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
@@ -36,6 +38,7 @@ class DecideTable(StageTable):
     called: ClassVar[str] = "decide"
 
     margin: Positive | None = key(None, "least margin of all stages for a go")
+    margins: dict[str, Number] = key({}, 'the same by the name of a limit, as `"torque limit" = 0.5`')
     mass: Positive | None = key(
         None, "largest mass for a go, kg; what was identified counts with two standard deviations"
     )
@@ -44,9 +47,19 @@ class DecideTable(StageTable):
     def judge(self, flight: MissionFlight) -> tuple[list[Limit], dict[str, Any]]:
         """Its own limits, once all stages have been flown."""
         limits = []
-        worst = min(flight.outcomes, key=lambda outcome: outcome.margin)
-        if self.margin:
-            limits.append(Limit("margin too small", worst.margin, self.margin, "", worst.stage, least=True))
+        needs = list_requirements(flight.outcomes, self.margins, self.margin or 0.0)
+        unknown = [name for name in self.margins if name not in {need.limit.name for need in needs}]
+        if unknown:
+            known = ", ".join(sorted(need.limit.name for need in needs))
+            raise InputError(
+                f"{unknown[0]!r} is no limit of this mission", place="decide.margins", hint=f"it has {known}"
+            )
+        # A policy of zero is that the limit holds, which the stages have judged.
+        asked = [need for need in needs if need.policy > 0.0]
+        if asked:
+            need = min(asked, key=lambda each: (each.limit.margin - each.policy) / each.policy)
+            whose = f"{need.stage}: {need.limit.name}"
+            limits.append(Limit("margin too small", need.limit.margin, need.policy, "", whose, least=True))
         mass = flight.table.assumed_robot.mass if flight.identified is None else flight.identified.mass
         # Two standard deviations on the heavy side.
         doubt = 0.0 if flight.identified is None else float(2.0 * flight.identified.std[0])

@@ -25,6 +25,7 @@ from spacearm.mission.identify_target import IdentifyLoadTable
 from spacearm.mission.laws import Actuators
 from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_limits
 from spacearm.mission.navigation import NavigationTable
+from spacearm.mission.review import list_assumptions, review_figures
 from spacearm.mission.stages import (
     ActuatorTable,
     CatchTable,
@@ -232,6 +233,7 @@ class MissionFindings(Findings):
     binding = row(
         of=lambda m: NotedValue(f"{m.worst.stage}: {m.worst.binding_limit.name}", "the limit with the least margin")
     )
+    budget = row(of=lambda m: {entry.stage: entry.rows() for entry in m.flight.budget})
     failures = row(
         "s",
         of=lambda m: {
@@ -321,6 +323,7 @@ class MissionFindings(Findings):
     def settings(self) -> Mapping[str, Any]:
         return {
             "strategy": self.strategy,
+            "assumptions": list_assumptions(self.flight),
             "steps": self.run.stats.steps,
             "events": [f"{event.time:.9g} s: {event.kind} {event.name}" for event in self.run.events[:200]],
         }
@@ -332,4 +335,5 @@ class MissionFindings(Findings):
         return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
-        return list(figures(self.outcomes, self.data(), self.flight))
+        timeline, margins, *curves = figures(self.outcomes, self.data(), self.flight)
+        return [timeline, margins, *review_figures(self.outcomes, self.flight), *curves]

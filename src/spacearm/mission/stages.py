@@ -15,7 +15,7 @@ from spacearm.control import Law
 from spacearm.control.attitude import thruster_pulses
 from spacearm.errors import InputError, error_context
 from spacearm.mission import laws
-from spacearm.mission.encounter import GRID, TARGET, HandPlan, plan_carried_path, plan_hand_path
+from spacearm.mission.encounter import GRID, TARGET, HandPlan, plan_carried_path
 from spacearm.mission.flight import UNSETTLED, MissionFlight
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import EndCondition, LimitUsage, Positive
@@ -96,9 +96,7 @@ class MissionApproachTable(GainKeys):
 
     def law(self, flight: MissionFlight, period: float | None = None) -> Law:
         """The law with which the hand follows its path; with the strategy `passive` it waits for the grasp."""
-        way = plan_hand_path(flight.seen, flight.actuators, flight.start, self.plan(flight)).shift_start(
-            flight.here.time
-        )
+        way = flight.plan_path(self.plan(flight)).shift_start(flight.here.time)
         return laws.track_hand_pose(
             flight.actuators,
             way.position,
@@ -116,13 +114,13 @@ class MissionApproachTable(GainKeys):
         """The hand follows the grasp as it is known to move; the path is planned anew as readings arrive."""
         camera = flight.file.navigation.camera
         count = 1 if camera is None else max(1, round(duration / camera.update))
-        ends, period = flight.here.time + duration / count * np.arange(1, count + 1), None
-        for end in ends:
+        for end in flight.here.time + duration / count * np.arange(1, count + 1):
             flight.look()
+            period = flight.approach_period
             phase = Phase(end - flight.here.time, laws=self.law(flight, period), name=name)
             yield from flight.phase(usage, phase, until, is_checked=period is not None)
-            # The loop is that of the first interval: its period is chosen once.
-            period = next((log.law.period for log in flight.here.commands if log.law is not None), None)
+            # The loop is that of the first interval, with an empty hand: it is checked and its period chosen once.
+            flight.approach_period = next((log.law.period for log in flight.here.commands if log.law is not None), None)
             if until is not None and flight.file.touch.is_closed(flight):
                 return
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError
-from spacearm.mission.flight import StageOutcome
+from spacearm.mission.outcomes import StageOutcome
 from spacearm.mission.review import list_assumptions, list_requirements, review_figures
 from spacearm.mission.scenario import MissionFindings
 from spacearm.result import Limit

@@ -3,7 +3,7 @@
 A mission is one run whose phases are chosen while it goes on: every stage is a generator that yields phases and changes
 and reads the state that they led to. ``MissionFlight`` holds what passes from stage to stage (what was caught, what was
 estimated of it, propellant), ``LimitUsage`` has how much of each limit a stage took, and ``StageOutcome`` makes margins
-of this: 1 is unused, 0 is at the limit, below 0 is beyond. A stage succeeds where no limit is broken.
+of this.
 
 A stage ends where its first limit breaks. When and how far a limit breaks is known once the phase has been flown; so
 the mission is then flown again (``breaks``) and the phase ends at that time. The limit keeps what the whole phase would
@@ -15,8 +15,8 @@ it is.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,9 +35,10 @@ from spacearm.mission.encounter import (
 )
 from spacearm.mission.failures import PartFailures
 from spacearm.mission.laws import Actuators, WheelReference
-from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events, order_limits
+from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events
 from spacearm.mission.loop_check import check_loop
 from spacearm.mission.navigation import TargetNavigation
+from spacearm.mission.outcomes import StageOutcome
 from spacearm.mission.review import BudgetEntry
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE
@@ -57,46 +58,8 @@ if TYPE_CHECKING:
     from spacearm.mission.stages import StageTable
 
 
-#: How a limit is called that waiting may mend.
-UNSETTLED = "not settled"
 #: s, of a phase whose limit breaks at its very start.
 SHORTEST = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class StageOutcome:
-    """Outcome of a stage: its limits and numbers."""
-
-    stage: str
-    begin: float  # s
-    end: float
-    limits: Sequence[Limit]
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def binding_limit(self) -> Limit:
-        """The limit that broke first, or has the least margin; that a stage has not settled is but what follows."""
-        causes = [limit for limit in self.limits if limit.is_broken and limit.name != UNSETTLED]
-        return min(causes or self.limits, key=order_limits, default=Limit("none", 0.0, 1.0))
-
-    @property
-    def margin(self) -> float:
-        return self.binding_limit.margin
-
-    @property
-    def success(self) -> bool:
-        return not self.binding_limit.is_broken
-
-    def rows(self) -> dict[str, Any]:
-        """Rows by name: success, margins, then the stage's own numbers."""
-        each = {limit.name.replace(" ", "_"): NotedValue(limit.margin, limit.words) for limit in self.limits}
-        return {
-            "success": NotedValue(int(self.success), "" if self.success else self.binding_limit.words),
-            "time": NotedValue(self.end - self.begin, "how long it lasted", "s"),
-            "margin": {"": NotedValue(self.margin, f"least; {self.binding_limit.words}"), **each},
-            "binding": self.binding_limit.name,
-            **self.numbers,
-        }
 
 
 class MissionFlight:
@@ -168,8 +131,12 @@ class MissionFlight:
                 self.outcomes.pop()
                 self.budget.pop()
                 failed = yield from self._stage(stage.model_copy(update={"duration": decide.wait}))
-            if failed is not None and not (self.file.continue_after_limit and self._can_go_on(stage)):
+            if self.is_aborted or (failed and not (self.file.continue_after_limit and self._can_go_on(stage))):
                 break
+        if self.caught is None and self.file.retreat is not None:
+            self.verdict = "abort"
+            yield from self._stage(self.file.retreat)
+            return
         if self.file.decide is None or self.caught is None:
             return
         failed = next((each for each in self.outcomes if not each.success), None)
@@ -186,6 +153,17 @@ class MissionFlight:
         last = {"go": self.file.stow, "eject": self.file.eject}.get(self.verdict)
         if last is not None:
             yield from self._stage(last)
+
+    @property
+    def abort_time(self) -> float:
+        """s, at which the approach is given up; infinite without an abort."""
+        retreat = self.file.retreat
+        return np.inf if retreat is None or retreat.time is None else retreat.time
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the approach has been given up; after the catch it is too late."""
+        return self.caught is None and self.here.time > self.abort_time - SHORTEST
 
     def _verdict(self, failed: StageOutcome | None, waited: bool) -> str:
         decide = self.file.decide

@@ -15,7 +15,8 @@ from spacearm.text_format import ROUNDING, format_number
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from spacearm.mission.flight import MissionFlight, StageOutcome
+    from spacearm.mission.flight import MissionFlight
+    from spacearm.mission.outcomes import StageOutcome
 
 #: Pixels of a row of a table, and of a line of text in it.
 ROW, LINE = 30, 17

@@ -260,4 +260,6 @@ def test_the_file_runs_as_it_is() -> None:
     result = run_scenario(EXAMPLES / "mission.toml")
     assert result.sound
     assert result.scene is not None
-    assert [figure.name for figure in result.figures] == ["timeline", "margins", "bus", "wheels", "arm"]
+    tables = ["requirements", "budget", "assumptions"]
+    assert [figure.name for figure in result.figures] == ["timeline", "margins", *tables, "bus", "wheels", "arm"]
+    assert any("every 0.5 s" in text for text in result.settings["assumptions"])

@@ -13,7 +13,8 @@ import numpy as np
 
 from spacearm.mission.clearance import compute_gaps, target_poses
 from spacearm.mission.encounter import TARGET
-from spacearm.mission.flight import MissionFlight, StageOutcome
+from spacearm.mission.flight import MissionFlight
+from spacearm.mission.outcomes import StageOutcome
 from spacearm.model.layout import BASE_POSE, QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Run

@@ -9,7 +9,8 @@ import numpy as np
 
 from spacearm.figures import COLOURS, add_curve, new_figure, panels
 from spacearm.mission.encounter import TARGET
-from spacearm.mission.flight import MissionFlight, StageOutcome
+from spacearm.mission.flight import MissionFlight
+from spacearm.mission.outcomes import StageOutcome
 from spacearm.result import Figure
 from spacearm.simulate.run.figures import WHEELS, joint_groups, joint_panels, wheel_panels
 

@@ -19,20 +19,21 @@ from spacearm.mission.curves import mission_curves
 from spacearm.mission.encounter import GRID, TARGET, MissionTargetTable, simulate_encounter
 from spacearm.mission.failures import FailureTable
 from spacearm.mission.figures import figures
-from spacearm.mission.finish import DecideTable, EjectTable, StowTable
-from spacearm.mission.flight import MissionFlight, StageOutcome, worlds
+from spacearm.mission.finish import DecideTable, EjectTable, RetreatTable, StowTable
+from spacearm.mission.flight import MissionFlight, worlds
 from spacearm.mission.identify_target import IdentifyLoadTable
 from spacearm.mission.laws import Actuators
 from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_limits
+from spacearm.mission.meeting import MissionApproachTable, TouchTable
 from spacearm.mission.navigation import NavigationTable
+from spacearm.mission.outcomes import StageOutcome
+from spacearm.mission.review import list_assumptions, review_figures
 from spacearm.mission.stages import (
     ActuatorTable,
     CatchTable,
     DetumbleTable,
-    MissionApproachTable,
     SettleTable,
     StageTable,
-    TouchTable,
     WheelsTable,
 )
 from spacearm.model import Robot
@@ -82,6 +83,7 @@ class MissionFile(StudyFile):
     approach: MissionApproachTable = key(MissionApproachTable(), "the hand goes to the grasp")
     touch: TouchTable = key(TouchTable(), "the latch closes")
     catch: CatchTable = key(CatchTable(), "both become one, the arm comes to rest")
+    retreat: RetreatTable | None = key(None, "where the target is not caught, or at an abort, the arm goes back")
     settle: SettleTable | None = key(None, "soft joints and arm come to rest, the clutch closes")
     detumble: DetumbleTable | None = key(None, "wheels and thrusters stop the base, or the arm the target")
     identify: IdentifyLoadTable | None = key(None, "mass and inertia of the target are found")
@@ -103,6 +105,7 @@ class MissionFile(StudyFile):
         more = sum(stage.duration for stage in (self.settle, self.detumble, self.identify) if stage is not None)
         last = 0.0 if self.stow is None else self.stow.duration + self.stow.settle_time
         last = max(last, 0.0 if self.eject is None else 30.0 + self.eject.duration)
+        last = max(last, 0.0 if self.retreat is None else self.retreat.duration)
         wait = 0.0 if self.decide is None else self.decide.wait or 0.0
         return self.approach.duration + self.touch_time + self.catch.duration + more + wait + last
 
@@ -232,6 +235,7 @@ class MissionFindings(Findings):
     binding = row(
         of=lambda m: NotedValue(f"{m.worst.stage}: {m.worst.binding_limit.name}", "the limit with the least margin")
     )
+    budget = row(of=lambda m: {entry.stage: entry.rows() for entry in m.flight.budget})
     failures = row(
         "s",
         of=lambda m: {
@@ -271,6 +275,11 @@ class MissionFindings(Findings):
         mass, worst = self.flight.table.reference_robot.mass, self.worst
         time, rate = self._fastest()
         left = f"with {100 * worst.margin:.0f} % left"
+        if self.is_successful and self.flight.verdict == "abort":
+            return (
+                f"Go: the approach is given up after {self.outcomes[-1].begin:.3g} s and the arm goes back; every "
+                f"stage keeps its limits. The nearest limit is {worst.binding_limit.name} in {worst.stage}, {left}."
+            )
         if self.is_successful:
             return (
                 f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is "
@@ -279,6 +288,8 @@ class MissionFindings(Findings):
             )
         after = {"eject": " The target is thrown off", "abort": " Nothing more is done."}.get(self.flight.verdict, "")
         last = self.outcomes[-1]
+        if self.flight.verdict == "abort" and last.stage == "retreat":
+            after = " The arm goes back" + ("." if last.success else f", but {last.binding_limit.words}.")
         if self.flight.verdict == "eject":
             after += " and gets clear." if last.success else f", but {last.binding_limit.words}."
         return f"No go: in {worst.stage}, {worst.binding_limit.words} (margin {100 * worst.margin:.0f} %).{after}"
@@ -321,6 +332,7 @@ class MissionFindings(Findings):
     def settings(self) -> Mapping[str, Any]:
         return {
             "strategy": self.strategy,
+            "assumptions": list_assumptions(self.flight),
             "steps": self.run.stats.steps,
             "events": [f"{event.time:.9g} s: {event.kind} {event.name}" for event in self.run.events[:200]],
         }
@@ -332,4 +344,5 @@ class MissionFindings(Findings):
         return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
-        return list(figures(self.outcomes, self.data(), self.flight))
+        timeline, margins, *curves = figures(self.outcomes, self.data(), self.flight)
+        return [timeline, margins, *review_figures(self.outcomes, self.flight), *curves]

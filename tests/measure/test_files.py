@@ -219,3 +219,14 @@ def test_hostile_archives_end_in_words(tmp_path: Path) -> None:
         file["time"], file["log"] = TIME, h5py.ExternalLink("secret.h5", "/log")
     with pytest.raises(InputError, match="no such column"):
         read_record(tmp_path / "link.h5", {"q": "log/q"})
+
+
+def test_rows_of_one_time_become_one_with_the_last_reading_of_each_column(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "twice.csv", "time,q,r\n0,1,5\n0.1,2,6\n0.1,0,7\n0.2,3,-3.14159\n0.2,4,-3.14159\n")
+    columns = {"a": Column("q", dropout=[0.0]), "b": Column("r", dropout=[-3.14159])}
+    with pytest.raises(InputError, match=r"rows 1 and 2 have the same time, 0\.1 s \(2 such rows\)"):
+        read_record(path, columns, missing="keep")
+    data = read_record(path, columns, missing="keep", repeats="merge")
+    np.testing.assert_array_equal(data.times, [0.0, 0.1, 0.2])
+    np.testing.assert_array_equal(data["a"], [1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(data["b"], [5.0, 7.0, np.nan])

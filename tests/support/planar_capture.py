@@ -78,7 +78,7 @@ class Table:
             return float(np.linalg.norm(places[0] - places[1])) - self.distance
 
         near.terminal = True  # type: ignore[attr-defined]
-        first = run(start, 0.0, times[-1], None, False, events=near)
+        first = run(start, 0.0, times[-1], None, False, events=near, max_step=0.05)  # a gate is narrow
         caught, y = first.t[-1], first.y[:, -1]  # type: ignore[attr-defined]
         # The second is held where it is: at the first's port, not at its own.
         c, s = np.cos(y[[2, 5]]), np.sin(y[[2, 5]])

@@ -1,14 +1,15 @@
 """Momentum and energy of the measured motion itself: nothing is predicted.
 
 Velocities are slopes of quadratic regressions of the readings over half a second; with the stated masses and inertias
-they give the momentum of all systems about the world's origin. What measured forces and gravity add until then is taken
-off. What is left must be constant, whatever the grasp did: how far it is not shows what acted and was not stated, and
+they give the momentum of all systems about the world's origin. What measured forces, gravity and pushes add until then
+is taken off. What is left must be constant, whatever the grasp did: how far it is not shows what acted and was not stated, and
 which of the stated masses are wrong.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from spacearm.validation.measured_motion import MeasuredMotion, local_slope
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.quantities import YAW
 from spacearm.validation.tables import WRENCH
+
+if TYPE_CHECKING:
+    from spacearm.validation.scenario import ValidationFile
 
 #: Half the length of a regression, s.
 HALF = 0.25
@@ -62,8 +66,12 @@ class MeasuredBalance:
         return float(np.linalg.norm(step)), sds[0], float(turn), sds[1]
 
 
-def measure_balance(measured: MeasuredRun) -> MeasuredBalance | None:
-    """The balance of the readings; None where place and yaw of a system were not measured."""
+def measure_balance(measured: MeasuredRun, file: ValidationFile) -> MeasuredBalance | None:
+    """The balance of the readings; None where place and yaw of a system were not measured.
+
+    Args:
+        file: whose forces, gravity and pushes are taken off: the scenario's, or with fitted numbers.
+    """
     motion, world = measured.motion, measured.world
     if not all(motion.is_measured(system) for system in world.systems):
         return None
@@ -76,11 +84,11 @@ def measure_balance(measured: MeasuredRun) -> MeasuredBalance | None:
     for system in world.systems:
         momentum, spread, kinetic = _momentum(motion, system, times)
         total, variance, energy = total + momentum, variance + spread**2, energy + kinetic
-    given = _given_impulse(measured, times)
+    given = _given_impulse(measured, file, times)
     left = total - given
     there = np.all(np.isfinite(left), axis=1)
-    catch = measured.file.catch
-    at = None if catch is None or catch.time is None else catch.time - measured.file.begin
+    catch = file.catch
+    at = None if catch is None or catch.time is None else catch.time - file.begin
     sd = np.sqrt(variance)
     return MeasuredBalance(
         times[there], left[there][:, :2], left[there][:, 5], np.linalg.norm(sd[there][:, :2], axis=1), sd[there][:, 5],
@@ -124,12 +132,12 @@ def _momentum(motion: MeasuredMotion, system: str, times: Array) -> tuple[Array,
     return momentum, spread, energy
 
 
-def _given_impulse(measured: MeasuredRun, times: Array) -> Array:
+def _given_impulse(measured: MeasuredRun, file: ValidationFile, times: Array) -> Array:
     """Impulse (T, 6) of measured loads and of gravity since the start, about the world's origin."""
     motion, world = measured.motion, measured.world
     fine = np.linspace(0.0, float(times[-1]), max(int(times[-1] / 0.01), 2))
     rate = np.zeros((fine.size, 6))
-    for (kind, name), signal in measured.inputs_of(measured.file).items():
+    for (kind, name), signal in measured.inputs_of(file).items():
         if kind == "load":
             frame, _, entry = name.rpartition(".")
             axis = WRENCH.index(entry)
@@ -141,7 +149,12 @@ def _given_impulse(measured: MeasuredRun, times: Array) -> Array:
                 origin, _ = motion.frame_pose(*world.frame(frame), fine)
                 rate[:, :3] += force
                 rate[:, 3:] += np.cross(origin, force)
-    gravity = np.asarray(measured.file.gravity or (0.0, 0.0, 0.0))
+    for push in file.push:
+        on = ((fine >= push.start) & (fine < push.end))[:, None]
+        origin, _ = motion.frame_pose(*world.frame(push.frame), fine)
+        rate[:, :3] += on * np.asarray(push.force)
+        rate[:, 3:] += on * (np.asarray(push.moment) + np.cross(origin, np.broadcast_to(push.force, origin.shape)))
+    gravity = np.asarray(file.gravity or (0.0, 0.0, 0.0))
     for system in world.systems:
         robot = world.robot(system)
         weight = sum(body.inertia.mass for body in robot.bodies) * gravity

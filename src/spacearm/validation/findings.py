@@ -67,7 +67,7 @@ class RelaxedFindings(Findings):
 
 
 class CatchFindings(Findings):
-    """Momentum of the measured motion over a catch, less what measured forces and gravity gave."""
+    """Momentum of the measured motion over a catch, less what measured forces, gravity and pushes gave."""
 
     linear: float = row("N s", "change of linear momentum from before the catch to after it")
     linear_sd: float = row("N s", name="linear.sd")
@@ -76,7 +76,7 @@ class CatchFindings(Findings):
 
 
 class BalanceFindings(Findings):
-    """Momentum and energy of the measured motion itself, less what measured forces and gravity gave."""
+    """Momentum and energy of the measured motion itself, less what measured forces, gravity and pushes gave."""
 
     linear: float = row("N s", "rms about the mean over the run")
     linear_sd: float = row("N s", "standard deviation of a value, from the readings", name="linear.sd")
@@ -255,7 +255,7 @@ class ValidationFindings(Findings):
         for each in (figure, turn):
             if own.catch is not None:
                 each.add_vline(x=own.catch, line={"dash": "dot", "width": 1})
-        text = "of what was measured, less the impulse of measured forces and gravity: constant if nothing else acted."
+        text = "of what was measured, less the impulse of forces, gravity and pushes: constant if nothing else acted."
         return [
             Figure("momentum", figure, f"Linear momentum {text}"),
             Figure("angular_momentum", turn, f"Angular momentum about the origin {text}"),
@@ -266,8 +266,9 @@ def make_findings(measured: MeasuredRun, found: Comparison) -> ValidationFinding
     """Findings of a measured run and its comparison."""
     uncertain = measured.file.uncertain
     names = [entry.key for entry in uncertain]
+    file, run = measured.run_tables(measured.changed_tables(found.deviations))
     return ValidationFindings(
-        run=measured.run(found.deviations),
+        run=run,
         comparison=found,
         record=measured.record,
         fit=measured.fit,
@@ -275,7 +276,7 @@ def make_findings(measured: MeasuredRun, found: Comparison) -> ValidationFinding
         stated=np.array([measured.uncertain_value(name) for name in names]),
         deviations=np.array([entry.sd for entry in uncertain]),
         relaxed=relax_assumptions(measured, found) if measured.file.relax else [],
-        measured_balance=measure_balance(measured),
+        measured_balance=measure_balance(measured, file),
     )
 
 

@@ -42,6 +42,7 @@ from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, pu
 from spacearm.study.surroundings import PinTable
 from spacearm.typing import Array
 from spacearm.validation.comparison import Readings, StackedReadings
+from spacearm.validation.markers import solve_joints
 from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch, local_slope
 from spacearm.validation.quantities import YAW, quantity_unit, read_quantity
 from spacearm.validation.tables import WRENCH
@@ -53,13 +54,17 @@ if TYPE_CHECKING:
 START_DOUBT = 10.0
 
 
-def _measured_path(times: Array, values: Array) -> Signal:
-    """A cubic spline through readings, which goes on for a step before the first and after the last of them."""
+def _measured_path(times: Array, values: Array, begin: float = np.inf, end: float = -np.inf) -> Signal:
+    """A cubic spline through readings, which goes on for a step beyond the first and the last of them.
+
+    Args:
+        begin, end: what it covers at least, s; readings may be missing there.
+    """
     from scipy.interpolate import CubicSpline
 
-    # The solver asks for path and rate at both ends of the run: the spline must not end there.
+    # The solver asks for path and rate at both ends of the run: the spline must not end there, since it is held outside.
     step = float(np.median(np.diff(times)))
-    longer = np.array([times[0] - step, *times, times[-1] + step])
+    longer = np.array([min(times[0], begin) - step, *times, max(times[-1], end) + step])
     return spline(longer, CubicSpline(times, values)(longer), "not-a-knot")
 
 
@@ -129,6 +134,10 @@ class MeasuredRun:
                         )
                 given.single_column("column")
                 columns[f"input {given.to}"] = given.make()
+        check_distinct(file.marker, "marker", "frame")
+        for k, marker in enumerate(file.marker):
+            with error_context(f"marker[{k}]"):
+                columns[f"marker {marker.frame}"] = marker.make()
         if not file.file:
             raise InputError("is missing", place="file", hint="expected the measured file, here or in each record")
         path = self.session.folder / file.data / file.file
@@ -189,13 +198,34 @@ class MeasuredRun:
             for (kind, name), columns in self._columns.items()
         }
 
+    @cached_property
+    def marked(self) -> tuple[Array, Array, float]:
+        """Times and joint angles that the markers show, and the rms distance that is left, m."""
+        markers = {entry.frame: self.record.channel(f"marker {entry.frame}") for entry in self.file.marker}
+        if not markers:
+            raise InputError("there is no marker", place="joints_from_markers", hint="expected tables [[marker]]")
+        motion = MeasuredMotion(*self._start, self.readings, {})
+        places = {frame: own.values for frame, own in markers.items()}
+        times = next(iter(markers.values())).times - self.file.begin
+        return solve_joints(motion, self.file.joints_from_markers, times, places)
+
     def inputs_of(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
         """Measured inputs with the scales and delays of a file."""
         found = {}
         for given in file.input:
             signal = self.inputs[given.target]
             found[given.target] = (signal if given.scale == 1.0 else signal * given.scale).shift(given.delay)
-        return found
+        return found | self._marked_paths
+
+    @cached_property
+    def _marked_paths(self) -> dict[tuple[str, str], Signal]:
+        if not self.file.joints_from_markers:
+            return {}
+        times, angles, _ = self.marked
+        names = self.file.joints_from_markers
+        return {
+            ("driven", name): _measured_path(times, angles[:, k], 0.0, self.duration) for k, name in enumerate(names)
+        }
 
     @cached_property
     def motion(self) -> MeasuredMotion:
@@ -428,7 +458,7 @@ class MeasuredRun:
         angle = self.motion.swing(frame, guest, times)
         # The rate jumps at the catch: the path starts there with the slope of the first readings after it.
         first = angle[0] - (angle[1] - angle[0]) / (times[1] - times[0]) * (times[0] - at)
-        return _measured_path(np.append(at, times), np.append(first, angle) - first)
+        return _measured_path(np.append(at, times), np.append(first, angle) - first, end=self.duration)
 
     def _start_on_paths(self, robot: Robot, state: State, inputs: Mapping[tuple[str, str], Signal]) -> State:
         """The start with joints that follow measured paths on them."""

@@ -17,6 +17,7 @@ from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.records import RecordsFindings, check_records, compare_records
 from spacearm.validation.tables import (
     CatchTable,
+    MarkerTable,
     MeasuredInputTable,
     PushTable,
     UncertainTable,
@@ -46,6 +47,8 @@ class ValidationFile(MotionFile):
     catch: CatchTable | None = key(None, "a capture at a time that was measured or is estimated")
     channel: list[ValidationChannelTable] = key(what="what was measured, and is predicted", min_length=1)
     input: list[MeasuredInputTable] = key([], "what acted, as it was measured")
+    marker: list[MarkerTable] = key([], "markers on links; with them joint angles need not be measured", max_length=100)
+    joints_from_markers: list[Name] = key([], "joints that follow the angles that the markers show")
     push: list[PushTable] = key([], "what acted and was not measured", max_length=50)
     uncertain: list[UncertainTable] = key([], "numbers that are not exactly known", max_length=50)
     relax: bool = key(True, "search for the assumption that, if relaxed, explains what is left")

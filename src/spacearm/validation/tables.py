@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from spacearm.errors import InputError
+from spacearm.measure import Column
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3, positive_number
 from spacearm.simulate import Load
 from spacearm.study import ScenarioTable, key
@@ -50,6 +52,18 @@ class MeasuredInputTable(ColumnTable):
         if kind == "load" and name.rpartition(".")[2] not in WRENCH:
             raise InputError(f"{self.to!r} is no entry of a load", place="to", hint=f"expected {', '.join(WRENCH)}")
         return kind, name
+
+
+class MarkerTable(ColumnTable):
+    """Measured place of a marker on a link: columns of its x and y, or x, y and z, world axes."""
+
+    frame: Name = key(what="frame of the robot at which the marker sits")
+
+    def make(self) -> Column:
+        """Its columns, in m."""
+        if isinstance(self.column, str) or len(self.column) not in (2, 3):
+            raise InputError(f"is {self.column!r}", place="column", hint="expected columns of x and y, or of x, y, z")
+        return replace(super().make(), expects=["m"] * len(self.column))
 
 
 class PushTable(ScenarioTable):

@@ -1,0 +1,142 @@
+"""Several records of captures, made by an independent program of the plane: start, catch and tilt come from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacearm.errors import InputError
+from spacearm.result import Result
+from spacearm.study import run_scenario
+from spacearm.typing import Array
+from spacearm.validation.measured_motion import estimate_catch
+from support.planar_capture import Table
+
+TABLE = Table(
+    masses=(16.0, 12.0),
+    inertias=(0.3, 0.2),
+    ports=((0.3, 0.0), (-0.15, 0.02)),
+    tilt=(0.004, -0.003),
+    drag=0.0,
+    pin_damping=0.02,
+    distance=0.04,
+    pinned=100.0,
+)
+ROBOT = """[robot]
+name = "chaser"
+[[body]]
+name = "hull"
+mass = 16.0
+inertia = [0.3, 0.3, 0.3]
+[[frame]]
+name = "gripper"
+body = "hull"
+origin = { xyz = [0.3, 0.0, 0.0] }
+"""
+SCENARIO = """study = "validation"
+robot = "chaser.toml"
+base = "planar"
+data = "elsewhere"
+repeats = "merge"
+measured_start = 1.0
+gravity = [0.0, 0.0, 0.0]
+relax = false
+[method]
+rtol = 1e-8
+[catch]
+guest = "target"
+frame = "gripper"
+after = 1.5
+within = 3.0
+pin = { damping = 0.02 }
+[[system]]
+name = "target"
+base = "planar"
+body = { mass = 12.0, inertia = [0.2, 0.2, 0.2] }
+[[phase]]
+duration = 6.0
+[[uncertain]]
+key = "gravity[0]"
+sd = 0.01
+shared = true
+[[uncertain]]
+key = "gravity[1]"
+sd = 0.01
+shared = true
+"""
+NAMES = ("base_x", "base_y", "base_yaw", "target/base_x", "target/base_y", "target/base_yaw")
+NOISE = (2e-4, 2e-4, 5e-4) * 2
+
+
+def write_record(folder: Path, number: int) -> float:
+    """A record with rows that come twice, one of them without a reading; when the catch was, s."""
+    rng = np.random.default_rng(number)
+    start = np.array([0.0, 0.0, 0.1, 0.8, 0.1, 0.4, 0.0, 0.002, 0.01, -0.12 - 0.01 * number, 0.002, 0.1])
+    times = np.arange(0.0, 6.05, 0.1)
+    read, caught = TABLE.motion(start, times)
+    read = read + np.array(NOISE) * rng.normal(size=read.shape)
+    rows = []
+    for t, row in zip(times, read, strict=True):
+        text = ",".join(f"{value:.9f}" for value in row)
+        rows += [f"{t:.6f},{text}", f"{t:.6f},-9,{text.partition(',')[2]}"]
+    (folder / f"run{number}.csv").write_text("time,a,b,c,d,e,f\n" + "\n".join(rows) + "\n")
+    return caught
+
+
+def predict(folder: Path, count: int, scenario: str = SCENARIO) -> tuple[Result, list[float]]:
+    """The result of so many records, and the instants of their catches."""
+    (folder / "chaser.toml").write_text(ROBOT)
+    for name, column, sd in zip(NAMES, "abcdef", NOISE, strict=True):
+        scenario += f'[[channel]]\nquantity = "{name}"\ncolumn = "{column}"\nsd = {sd}\ndropout = [-9]\n'
+    caught = [write_record(folder, number) for number in range(count)]
+    for number in range(count):
+        scenario += f'[[record]]\nname = "run{number}"\nfile = "run{number}.csv"\n'
+    (folder / "lab.toml").write_text(scenario)
+    return run_scenario(folder / "lab.toml", data=folder), caught
+
+
+def test_captures_are_predicted_with_the_tilt_of_the_other_records(tmp_path: Path) -> None:
+    result, _ = predict(tmp_path, 4)
+    values = {row.quantity: row.value for row in result.rows}
+    assert values["within.3sd"] == 4
+    for k, tilt in enumerate(TABLE.tilt):
+        # Each record as a whole shows the tilt, and so does their mean.
+        assert values[f"shared.gravity[{k}].mean"] == pytest.approx(tilt, abs=2e-4)
+        assert values[f"shared.gravity[{k}].scatter"] < 4e-4
+    # The tilt alone would move the bodies by 50 mm until then.
+    assert values["system.chaser.place"] < 2e-3
+    assert values["system.target.yaw"] < 5e-3
+    assert values["balance.linear"] < 5.0 * values["balance.linear.sd"]
+
+
+def test_a_record_that_fails_is_told_and_the_others_are_predicted(tmp_path: Path) -> None:
+    scenario = SCENARIO.replace("shared = true\n", "") + '[[record]]\nname = "lost"\nfile = "lost.csv"\n'
+    result, caught = predict(tmp_path, 1, scenario)
+    assert not result.sound
+    assert "lost.csv" in result.summary
+    values = {row.quantity: row.value for row in result.rows}
+    assert values["records"] == 1
+    assert abs(values["record.run0.end.z"]) < 4.0
+    assert values["record.run0.duration"] == pytest.approx(6.0 - caught[0], abs=0.1)
+    with pytest.raises(InputError, match=r"lost\.csv"):
+        predict(tmp_path, 0, scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_catch_is_where_the_approach_ends(seed: int) -> None:
+    """A hand that comes on a line, stops, and is read with noise at 10 Hz."""
+    rng = np.random.default_rng(seed)
+    times, caught = np.arange(0.0, 4.0, 0.1), 1.9 + 0.1 * rng.random()
+    noise = 3e-4 * rng.normal(size=(times.size, 3))
+
+    def place(at: Array) -> Array:
+        rows = np.searchsorted(times, at - 1e-9)
+        return np.outer(np.minimum(at - caught, 0.0), [0.1, -0.05, 0.0]) + np.array([0.06, 0.2, 0.0]) + noise[rows]
+
+    found = estimate_catch(place, times, 1.0, 2.0)
+    assert abs(found.time - caught) < 3.5 * found.sd
+    assert found.sd < 0.04
+    with pytest.raises(InputError, match="no catch is seen"):
+        estimate_catch(lambda at: np.outer(at, [0.1, 0.0, 0.0]), times, 1.0, 2.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 import pytest
-from support.linkages import at, four_bar
 
 from spacearm import Body, Frame, Inertia, Joint, Mechanics, ModelError, Pose, State
 from spacearm.engine import Kernel
@@ -18,6 +17,7 @@ from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.loops import close_state, loop_terms
 from spacearm.simulate.overrides import robot_parameters
+from support.linkages import at, four_bar
 
 OBLIQUE = np.array([[2.0, -1.0, 2.0], [2.0, 2.0, -1.0], [-1.0, 2.0, 2.0]]) / 3.0
 

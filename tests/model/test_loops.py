@@ -5,7 +5,6 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from support.linkages import dual_arm, four_bar
 
 from spacearm import InputError, Mechanics, ModelError
 from spacearm.model import Loop, Pose, edit
@@ -16,6 +15,7 @@ from spacearm.model.notices import LossyConversion
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text
 from spacearm.simulate import close_loops, loop_gap
+from support.linkages import dual_arm, four_bar
 
 
 def every_kind():

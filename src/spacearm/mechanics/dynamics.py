@@ -96,7 +96,7 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
         force = own.times(joint.subspace)
         diagonal = dot(joint.subspace, force)
         if joint.rotor is not None:
-            spinning, axis = rotor[joint.rotor], joint.subspace.angular
+            spinning, axis = rotor[joint.rotor], joint.spin_axis
             # A rotor turns by ratio times the joint's rate: along the joint it counts with the ratio squared, towards
             # the parent, whose rotation it shares, with the ratio once; the parent carries its axial inertia.
             diagonal += joint.ratio**2 * spinning
@@ -287,7 +287,7 @@ def articulate_inertias(
         u = own.times(joint.subspace)
         d = dot(joint.subspace, u)
         if joint.rotor is not None:
-            spinning, axis = rotor[joint.rotor], joint.subspace.angular
+            spinning, axis = rotor[joint.rotor], joint.spin_axis
             d += joint.ratio**2 * spinning
             u = u.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))

@@ -331,7 +331,7 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
             damping=stiff * joint.damping,
             spring=spring and Spring(stiff * spring.stiffness, way * spring.rest),
             friction=friction and Friction(effort * friction.static, effort * friction.coulomb),
-            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio),
+            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio / way),
             limits=Limits(way * limits.lower, way * limits.upper, way * limits.velocity, effort * limits.effort),
         )
 

@@ -312,9 +312,6 @@ class _MjcfReader:
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
         damping, armature = self.extras.actuator_terms(j)
         damping, armature = damping + float(model.dof_damping[dof]), armature + float(model.dof_armature[dof])
-        if armature != 0.0 and kind == "prismatic":
-            self.losses.add(place, "the armature of a slide joint is left out")
-            armature = 0.0
         stiffness = 0.0 if model.off_spring else float(model.jnt_stiffness[j])
         spring, rotor = None, None
         with self.intake.problems.collect_errors(place):

@@ -166,6 +166,7 @@ class Robot:
             joint.name
             for joint in self.joints
             if joint.rotor is not None
+            and joint.kind == "revolute"
             and joint.spring is None
             and joint.child in massless - carriers
             and joint.name not in coupled

@@ -220,6 +220,7 @@ _PACKAGES = (
     "campaign",
     "capture",
     "checks",
+    "connect",
     "control",
     "deadline",
     "figure_files",

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     /* At each tick: time, joint positions, joint rates; back go the torques. The end of the run ends the loop. */
     while (fread(number, sizeof *number, 1 + readings, in) == (size_t)(1 + readings)) {
         const double *position = number + 1, *rate = number + 1 + commands;
-        for (k = 0; k < commands; ++k) command[k] = -40.0 * position[k] - 30.0 * rate[k];
+        for (k = 0; k < commands; ++k) command[k] = -4.0 * position[k] - 3.0 * rate[k];
         if (write(connection, command, commands * sizeof *command) < 0) return 1;
     }
     fclose(in);

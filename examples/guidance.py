@@ -10,4 +10,4 @@ from spacearm.connect import connect_guidance
 guidance = connect_guidance(sys.argv[-2], int(sys.argv[-1]))
 for _, readings in guidance:
     position, rate = readings.reshape(2, -1)
-    guidance.answer(-40.0 * position - 30.0 * rate)
+    guidance.answer(-4.0 * position - 3.0 * rate)

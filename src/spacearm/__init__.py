@@ -223,6 +223,7 @@ _PACKAGES = (
     "campaign",
     "capture",
     "checks",
+    "connect",
     "control",
     "deadline",
     "figure_files",

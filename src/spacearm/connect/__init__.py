@@ -3,6 +3,7 @@
 from spacearm.connect.ccsds import read_aem, read_oem, write_aem, write_oem
 from spacearm.connect.gltf import write_gltf
 from spacearm.connect.guidance import GuidanceClient, GuidanceProcess, connect_guidance
+from spacearm.connect.mcap_files import write_mcap
 from spacearm.connect.sensor_reader import SensorReader
 from spacearm.connect.trajectory import CircularOrbit, Trajectory, trajectories_of, write_trajectory_csv
 
@@ -18,6 +19,7 @@ __all__ = [
     "trajectories_of",
     "write_aem",
     "write_gltf",
+    "write_mcap",
     "write_oem",
     "write_trajectory_csv",
 ]

@@ -94,8 +94,8 @@ def read_oem(path: str | Path) -> list[Trajectory]:
     with error_context(file=path):
         for meta, rows in _segments(path, "CCSDS_OEM_VERS", _OEM_KEYS):
             made, values = _segment(meta, rows, (6, 9))
-            kept, named = values[:, :6] * 1e3, {"frame": meta["REF_FRAME"], "centre": meta["CENTER_NAME"]}
-            found.append(replace(made, position=kept[:, :3], velocity=kept[:, 3:], **named))
+            kept, frame, centre = values * 1e3, meta["REF_FRAME"], meta["CENTER_NAME"]
+            found.append(replace(made, position=kept[:, :3], velocity=kept[:, 3:], frame=frame, centre=centre))
     return found
 
 
@@ -127,24 +127,25 @@ def read_aem(path: str | Path) -> list[Trajectory]:
 
 
 def _segment(meta: dict[str, str], rows: list[tuple[int, str]], sizes: tuple[int, ...]) -> tuple[Trajectory, Array]:
-    """Names and times of a segment, and its numbers."""
+    """Names and times of a segment, and the first ``sizes[0]`` numbers of each line: accelerations and rates follow."""
     stamps, values = [], []
     for number, row in rows:
         parts = row.split()
         with error_context(f"line {number}"):
-            if len(parts) - 1 not in sizes or (values and len(parts) - 1 != len(values[0])):
-                raise InputError(f"{len(parts) - 1} numbers behind the time", hint=f"expected {sizes[0]} in each line")
+            if len(parts) - 1 not in sizes:
+                raise InputError(f"{len(parts) - 1} numbers behind the time", hint=f"expected {sizes[0]}")
             stamps.append(parse_time(parts[0]))
             try:
-                values.append([float(part) for part in parts[1:]])
+                values.append([float(part) for part in parts[1 : 1 + sizes[0]]])
             except ValueError as error:
                 raise InputError(f"{quote_text(row)} holds something else", hint="expected numbers") from error
             if not np.all(np.isfinite(values[-1])):
                 raise InputError("a number is not finite")
     times = (np.array(stamps) - stamps[0]) / np.timedelta64(1, "ns") / 1e9
     with error_context(f"data from line {rows[0][0]}"):
-        names = {"time_system": meta["TIME_SYSTEM"], "identity": meta["OBJECT_ID"]}
-        return Trajectory(meta["OBJECT_NAME"], times, str(stamps[0]), **names), np.array(values)
+        system, identity = meta["TIME_SYSTEM"], meta["OBJECT_ID"]
+        made = Trajectory(meta["OBJECT_NAME"], times, str(stamps[0]), time_system=system, identity=identity)
+        return made, np.array(values)
 
 
 def _segments(

@@ -70,7 +70,7 @@ def write_gltf(scene: Scene | SceneView, path: str | Path, *, view: int = 0) -> 
 
     ``view``: which of several, counted from 0.
     """
-    file_path = checks.one_of(Path(path).suffix, (".glb",), "suffix", place="glTF") and Path(path)
+    checks.one_of(Path(path).suffix, (".glb",), "suffix", place="glTF")
     one = (
         scene
         if isinstance(scene, SceneView)
@@ -93,8 +93,10 @@ def write_gltf(scene: Scene | SceneView, path: str | Path, *, view: int = 0) -> 
     if made.channels:
         document["animations"] = [{"name": one.title or "motion", "channels": made.channels, "samplers": made.samplers}]
     # glTF allows no empty lists.
-    write_atomically(file_path, _binary({key: value for key, value in document.items() if value}, bytes(made.data)))
-    return file_path
+    write_atomically(
+        Path(path), _binary({key: value for key, value in document.items() if value != []}, bytes(made.data))
+    )
+    return Path(path)
 
 
 def _actor_nodes(made: _File, view: SceneView, actor: SceneSystem, first: float) -> list[int]:

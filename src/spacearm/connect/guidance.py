@@ -74,7 +74,7 @@ class GuidanceProcess:
         period: float = 0.01,
         seed: int | None = None,
         system: str = "",
-        timeout: float = 10.0,
+        timeout: float = 60.0,
         port: int = 0,
     ) -> None:
         if isinstance(command, str):

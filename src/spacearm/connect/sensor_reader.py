@@ -71,18 +71,6 @@ class SensorReader:
 
     def read(self, state: Array, time: float = 0.0, seed: int | None = None) -> Array:
         """Readings (size,) of a flat state at this time, s; without noise where no seed is given."""
-        return self.read_many(state[None], time, [seed])[0]
-
-    def read_many(self, states: Array, time: float, seeds: Sequence[int | None]) -> Array:
-        """Readings (B, size) of flat states (B, 13 + 2 n), each with the noise of its seed."""
-        error = np.array([self._errors(time, seed) for seed in seeds])
-        if not self.size:
-            return np.zeros((len(seeds), 0))
-        found = self._kernel({"state": states, "error": error})["reading"].reshape(len(seeds), -1)
-        fine = np.where(self._resolution > 0.0, self._resolution, 1.0)
-        return np.where(self._resolution > 0.0, fine * np.floor(found / fine + 0.5), found)
-
-    def _errors(self, time: float, seed: int | None) -> Array:
         error = self._fixed.copy()
         if seed is not None:
             at = moment(time)
@@ -90,4 +78,24 @@ class SensorReader:
                 error[k] += self._noise[k] * normal(seed, 0, at, self._keys[k])
             for k in np.flatnonzero(self._spread):
                 error[k] += self._spread[k] * normal(seed, 0, ONCE, self._keys[k])
-        return error
+        return np.asarray(self._evaluate(state[None], error[None])[0])
+
+    @property
+    def random_size(self) -> int:
+        """Random numbers that :meth:`read_many` takes for each state."""
+        return self._noise.size
+
+    def read_many(self, states: Array, noise: Array, offset: Array) -> Array:
+        """Readings (B, size) of flat states (B, 13 + 2 n).
+
+        ``noise`` and ``offset``: (B, random_size) numbers of the standard normal distribution, of each reading and of
+        its unknown bias.
+        """
+        return self._evaluate(states, self._fixed + self._noise * noise + self._spread * offset)
+
+    def _evaluate(self, states: Array, error: Array) -> Array:
+        if not self.size:
+            return np.zeros((len(states), 0))
+        found = self._kernel({"state": states, "error": error})["reading"].reshape(len(states), -1)
+        fine = np.where(self._resolution > 0.0, self._resolution, 1.0)
+        return np.where(self._resolution > 0.0, fine * np.floor(found / fine + 0.5), found)

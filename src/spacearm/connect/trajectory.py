@@ -94,7 +94,7 @@ class Trajectory:
         place = f"trajectory {quote_text(self.name)}"
         for what in ("name", "epoch", "frame", "centre", "time_system", "identity", "body_frame"):
             check_word(getattr(self, what), what, place, empty=what == "identity")
-        count = checks.array(self.times, "times", (None,), place=place).size
+        count = checks.array(self.times, "times", ("T",), place=place).size
         checks.check_increasing(self.times, "times", place=place)
         for what, size in (("position", 3), ("velocity", 3), ("quaternion", 4)):
             if getattr(self, what) is not None:

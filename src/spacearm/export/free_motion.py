@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.massless import check_massless
-from spacearm.simulate import RK4, Phase, State, simulate
+from spacearm.simulate import RK4, Phase, State, close_state, simulate
 
 #: Longest step, s, where none is given.
 STEP = 1e-3
@@ -22,12 +22,12 @@ def free_motion(robot: Robot, start: State | None = None, step: float = STEP, *,
     """A phase without end in which nothing acts but the inputs.
 
     Args:
-        start: state at time zero; at rest in the zero configuration without it.
+        start: state at time zero; at rest without it, in the zero configuration or where loops are closed near it.
         step: longest RK4 step, s.
         tested: whether spacearm's own run under some forces is made, as a test.
     """
     check_massless(robot, [joint.name for joint in robot.joints if joint.friction is not None])
-    begin = State.at_rest(robot) if start is None else start.check(robot)
+    begin = close_state(robot, State.at_rest(robot)) if start is None else start.check(robot)
     made = motion_code(robot, begin, [Phase(1.0, limits="ignore")], RK4(step), tested=False)
     (phase,) = made.phases
     breaks = phase.signals.breaks.copy()

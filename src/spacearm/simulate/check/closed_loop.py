@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Hashable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from spacearm.engine.loops import compile_loop
 from spacearm.engine.noise import draw, moment
-from spacearm.engine.signals import fill
+from spacearm.engine.signals import Signals, fill
 from spacearm.model import Robot
 from spacearm.simulate.law import LawCarryOver, PreparedLaw, PythonLaw
 from spacearm.typing import Array
@@ -32,6 +34,15 @@ def loop_obstacle(law: PreparedLaw) -> str:
     if isinstance(law.law, PythonLaw):
         return "a law in Python, which has memory of its own"
     return "a law that reads a force/torque sensor" if law.wrench_places.size else ""
+
+
+@compile_loop
+def _fill_inputs(
+    reference: Signals, piece: int, time: float, drawn: Any, noise: Any, sample: int, clock: float, inp: Array
+) -> None:
+    """References and random numbers of a tick; ``clock``: time of the run, s."""
+    fill(reference, piece, time, inp)
+    draw(drawn, noise[0], sample, moment(clock), 1, inp, noise[1])
 
 
 class TickedLaw:
@@ -62,9 +73,9 @@ class TickedLaw:
         grid = law.reference.breaks
         # On a break the polynomial on the right holds.
         piece = int(np.clip(np.searchsorted(grid, time + SAME_INSTANT, side="right") - 1, 0, grid.size - 2))
-        fill(law.reference, piece, time, inp)
-        channels = law.random_channels
-        draw(channels, law.noise[0], law.stream[0], moment(law.clock[0] + time), 1, inp, law.noise[1])
+        _fill_inputs(
+            law.reference, piece, time, law.random_channels, law.noise, law.stream[0], law.clock[0] + time, inp
+        )
         self._call(inp.ctypes.data, out.ctypes.data)
         first, size = law.memory
         inp[first : first + size] = out[law.target.size : law.target.size + size]

@@ -258,8 +258,9 @@ class PhaseChain:
 
     def _check_loops(self) -> None:
         """Raise an error if a closed loop is open."""
-        for name, state in self.world.states(self.vector).items():
-            check_closed(self.world.robot(name), state)
+        for name, at in self.world.layouts.items():
+            if self.world.robot(name).loops:
+                check_closed(self.world.robot(name), State.from_vector(self.vector[at.whole]))
 
     @property
     def segments(self) -> list[Segment]:

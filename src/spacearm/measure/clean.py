@@ -108,6 +108,18 @@ def _limits(away: Array, present: Mask) -> Array:
     return found
 
 
+def truncated_squares(deviations: Callable[[Mask], Array], present: Mask, bad: Mask) -> float:
+    """How much smaller the square sum of normal noise is without what lies beyond the limits of these outliers.
+
+    Arguments are those of :func:`find_outliers`, and what it found.
+    """
+    from scipy.stats import norm
+
+    kept = present & ~bad
+    limit = _limits(np.where(kept, deviations(kept), np.where(bad, np.inf, 0.0)), present)
+    return float(np.sum(kept.sum(axis=0) * 2.0 * (limit * norm.pdf(limit) + norm.sf(limit))))
+
+
 def _most_outliers(present: Mask) -> Array:
     """Largest number of outliers in each row (rows,)."""
     most: Array = np.maximum(MOST * present.sum(axis=0), float(FEW))

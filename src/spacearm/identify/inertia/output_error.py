@@ -34,7 +34,7 @@ from spacearm.identify.inertia.record_prediction import PriorSummary, RecordPred
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.identify.whitening import ErrorModel
-from spacearm.measure.clean import Mask, find_outliers
+from spacearm.measure.clean import Mask, find_outliers, truncated_squares
 from spacearm.model import Robot
 from spacearm.optimise.consider import ConsiderParameters, FixedNumber
 from spacearm.optimise.diagnose import spectral_peak
@@ -92,6 +92,8 @@ class OutputErrorProblem(Problem):
         self.records = [RecordPrediction(robot, record, arrival) for record in records]
         #: Readings of each record that are left out as too far from their prediction.
         self.outliers: list[Mask] = [np.zeros_like(data.present) for data in self.records]
+        #: What they take away from the square sum of noise, in which some of them may have been.
+        self.truncated = 0.0
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
         for name in believed:
             if not self._is_observable(name):
@@ -459,6 +461,7 @@ class OutputErrorProblem(Problem):
         """Leave out readings that are far from their prediction; how many these are."""
         self.compute_white_residuals(x)
         found: list[Mask] = []
+        truncated = 0.0
         for i, data in enumerate(self.records):
             _, whole, model = self._kept[i]
             # The filter runs anew for each trial mask: an outlier that stays in would shift the innovations of the
@@ -469,11 +472,13 @@ class OutputErrorProblem(Problem):
             known = self.outliers[i]
             judge = partial(_deviations, model, whole[:, :, :1])
             found.append(find_outliers(judge, was | known, adapt=True, known=known))
+            if found[-1].any():
+                truncated += truncated_squares(judge, was | known, found[-1])
         count = self.samples
         # All records or none: the masks are set only when every record could be judged.
         for data, known, far in zip(self.records, self.outliers, found, strict=True):
             data.present = (data.present | known) & ~far
-        self.outliers = found
+        self.outliers, self.truncated = found, truncated
         return count - self.samples
 
     @property

@@ -203,7 +203,7 @@ def fit_output_error(
         search.run_with_fixed_numbers(consider)
     information, covariance = search.extract_information()
     # Degrees of freedom: readings and priors on single unknowns, less the directions that were fitted.
-    left = problem.samples + len(problem._priors) - search.steps.shape[1]
+    left = problem.samples + len(problem._priors) - search.steps.shape[1] - round(problem.truncated)
     return OutputErrorFit(
         problem,
         search.x,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spacearm import campaign as campaign
     from spacearm import capture as capture
     from spacearm import checks as checks
+    from spacearm import connect as connect
     from spacearm import control as control
     from spacearm import deadline as deadline
     from spacearm import ejection as ejection

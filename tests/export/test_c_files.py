@@ -30,6 +30,7 @@ from spacearm.simulate import (
     Load,
     Phase,
     State,
+    close_state,
     constant,
     simulate,
     spline,
@@ -39,7 +40,7 @@ from spacearm.simulate import (
 from spacearm.simulate.law import PythonLaw
 from support.cli import Capture
 from support.compilers import build, compiler
-from support.linkages import four_bar
+from support.linkages import four_bar, solve_four_bar
 from support.random_robots import random_robot
 
 
@@ -57,8 +58,22 @@ def test_a_robot_passes_its_own_test(tmp_path: Path, seed: int) -> None:
 
 
 def test_closed_loops_have_the_same_bits_in_c(tmp_path: Path) -> None:
-    done = runs(four_bar("axis", 1), tmp_path, None, "-O1")
+    robot = four_bar("axis", 1)
+    coupler, rocker = (angle.real for angle in solve_four_bar(complex(0.7)))
+    start = close_state(robot, State.at_rest(robot, [0.3, 0.7, coupler - 0.7, rocker]))
+    paths = export_c(robot, tmp_path, start=start)
+    program = build([path for path in paths if path.suffix == ".c"], tmp_path / "test", "-O1")
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+
+
+def test_optimised_code_has_the_same_bits(tmp_path: Path) -> None:
+    """As the README says to compile it. GCC 12 fuses products and sums where it vectorises: the code forbids it."""
+    robot = catalogue.load("servicer")
+    done = runs(robot, tmp_path, None, "-O2", "-march=native")
+    assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+    code = (tmp_path / "servicer.c").read_text()
+    assert code.index('#pragma GCC optimize ("no-tree-slp-vectorize")') < code.index("fma(")
 
 
 def test_a_test_that_differs_fails(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ class Task(ABC):
         jacobian = self.hand_jacobian(states)
         across = np.ascontiguousarray(jacobian.swapaxes(1, 2))
         square = jacobian @ across + DAMPING * np.eye(3)
-        found = _apply(across, np.linalg.solve(square, world[..., None])[..., 0])
+        found = _apply(across, np.asarray(np.linalg.solve(square, world[..., None])[..., 0], dtype=np.float64))
         # Shortened as a whole, so that the direction of the hand stays.
         return np.asarray(found / np.maximum(1.0, np.max(np.abs(found) / self.rate, axis=1, keepdims=True)))
 

@@ -238,7 +238,9 @@ def code_text(
         blocks.append(motion.code(prefix))
     text = "\n\n".join(blocks)
     head = [f"{_banner('code.')} */", "#include <math.h>", "#include <string.h>", ""]
-    head += [f'#include "{prefix}.h"', "", "#if defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
+    head += [f'#include "{prefix}.h"', "", "#if defined(__clang__)", "#pragma STDC FP_CONTRACT OFF"]
+    # GCC from 12 on makes fused multiply-adds of products and sums that it vectorises, whatever -ffp-contract says.
+    head += ["#elif defined(__GNUC__)", '#pragma GCC optimize ("no-tree-slp-vectorize")', "#endif", ""]
     return "\n".join([*head, helpers([text]), text, ""])
 
 

@@ -28,7 +28,7 @@ _SCALARS = {int: types.int64, float: types.float64, bool: types.boolean}
 _FORMATS = {int: "q", float: "d", bool: "q"}
 
 
-class BlockType(types.Type):  # type: ignore[misc]
+class BlockType(types.Type):
     """Numba's type of a block: for each field its name, its type and its place in bytes."""
 
     def __init__(self, what: str, fields: tuple[tuple[str, Any, int], ...], size: int) -> None:
@@ -119,12 +119,12 @@ def block_type(parts: Any) -> BlockType:
 
 
 @register_model(BlockType)
-class _BlockModel(models.OpaqueModel):  # type: ignore[misc]
+class _BlockModel(models.OpaqueModel):
     """A pointer."""
 
 
 @infer_getattr
-class _BlockAttributes(AttributeTemplate):  # type: ignore[misc]
+class _BlockAttributes(AttributeTemplate):
     key = BlockType
 
     def generic_resolve(self, kind: BlockType, name: str) -> Any:

@@ -25,7 +25,7 @@ class _NoEnvironment:
         del name, environment
 
 
-class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+class PartLibrary(JITCodeLibrary):
     """A function that is not compiled by itself."""
 
     _linking_libraries: list[Any]
@@ -53,7 +53,7 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
             yield from library.parts() if isinstance(library, PartLibrary) else (library,)
 
 
-class EntryLibrary(JITCodeLibrary):  # type: ignore[misc]
+class EntryLibrary(JITCodeLibrary):
     """A function that is compiled together with all its parts."""
 
     _linking_libraries: list[Any]
@@ -74,7 +74,7 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc]
         super()._optimize_final_module()
 
 
-class PartCompiler(Compiler):  # type: ignore[misc]
+class PartCompiler(Compiler):
     """Numba's compiler for functions that only loops call."""
 
     _library: type[JITCodeLibrary] = PartLibrary

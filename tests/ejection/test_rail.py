@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Rig, SeparationDevice, SeparationSpring, eject, eject_batch, monte_carlo, run_segmented
+from spacearm.ejection import Rig, SeparationDevice, SeparationSpring, eject, eject_batch, monte_carlo
 from spacearm.ejection.verify import check_in_mujoco
 from spacearm.errors import InputError
 from spacearm.model import Body, Friction, Inertia, Robot
@@ -171,9 +171,3 @@ def test_bad_springs() -> None:
         with pytest.raises(InputError) as caught:
             SeparationDevice(**keys)  # type: ignore[arg-type]
         assert text in f"{caught.value} {caught.value.hint}"
-
-
-def test_the_segmented_algorithm_wants_one_linear_spring(rig: Rig) -> None:
-    device = SeparationDevice(stroke=STROKE, springs=[SeparationSpring(1625.4, STROKE)])
-    with pytest.raises(InputError, match="assumes equal linear springs"):
-        run_segmented(Rig(rig.arm, device, "y"), "attitude1")

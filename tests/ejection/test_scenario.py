@@ -41,12 +41,10 @@ def test_the_example_runs_and_is_sound(result: Result) -> None:
     values = {row.quantity: row.value for row in result.rows}
     assert values["attitude1.time"] == pytest.approx(0.2798, abs=1e-4)
     assert values["bent.velocity"] == pytest.approx(0.5876, abs=1e-4)
-    assert values["bent.segmented.velocity"] < values["bent.velocity"]
     assert values["attitude1.stop.joint6"] == 0.0
     assert values["attitude1.clearance.base"] == pytest.approx(0.1)
     assert {"best.velocity", "monte_carlo.velocity.percentile5", "best.joint.joint2"} <= set(values)
     names = [figure.name for figure in result.figures]
-    assert names[-1] != "methods"
     assert {"velocity", "angular-velocity", "joints", "energy", "configuration-map", "monte-carlo"} <= set(names)
     assert "mujoco" in " ".join(result.certificate)
     assert result.data is not None
@@ -159,7 +157,7 @@ def test_springs_one_by_one_and_a_tumbling_release(document: dict[str, Any]) -> 
             "release",
             "both 'angular_velocity' and 'angular_velocity_deg'",
         ),
-        ({"release": {"angular_velocity": [0.0, 0.1, 0.0]}}, "segmented", "starts at rest"),
+        ({"segmented": True}, "segmented", "belongs to the reproduction of Cai"),
         ({"configuration": [{"name": "a/b", "configuration": "attitude1"}]}, "configuration[0]: name", "is 'a/b'"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.ejection import Ejection, Rig, eject, eject_batch, equivalent_mass, run_segmented
+from spacearm.ejection import Ejection, Rig, eject, eject_batch, equivalent_mass
 from spacearm.ejection.tumble import moment_of_momentum
 from spacearm.engine import Mechanics
 from spacearm.model import Friction
@@ -17,6 +17,7 @@ from spacearm.papers.agreement import claims, row_of
 from spacearm.papers.cai2023 import claims as cai2023_claims
 from spacearm.papers.cai2023 import runs as cai2023_runs
 from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, convert_to_paper_signs, measured_value
+from spacearm.papers.cai2023.segmented import run_segmented
 from spacearm.result import Verdict
 
 CLAIMS = claims("cai2023")

@@ -69,7 +69,9 @@ def test_names_in_a_world() -> None:
     with pytest.raises(InputError, match=r"the start has states of chaser .expected chaser, target"):
         simulate(world, {"chaser": states["chaser"]}, 1.0)
     run = simulate(world, states, 0.1)
-    with pytest.raises(InputError, match=r"several systems took part .expected run.last_track\(system\): chaser, target"):
+    with pytest.raises(
+        InputError, match=r"several systems took part .expected run.last_track\(system\): chaser, target"
+    ):
         _ = run.states
     with pytest.raises(InputError, match=r"no system 'chase' .did you mean 'chaser'"):
         run.last_track("chase")

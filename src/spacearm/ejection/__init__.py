@@ -2,7 +2,6 @@
 
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import BoxRegion, PlaneRegion, clearance
-from spacearm.ejection.compare import compare_methods
 from spacearm.ejection.configuration import (
     BestConfiguration,
     EjectionConstraints,
@@ -15,7 +14,6 @@ from spacearm.ejection.montecarlo import EjectionUncertainty, monte_carlo
 from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import Rig, reduce_to_plane
 from spacearm.ejection.run import Ejection, eject
-from spacearm.ejection.segmented import SegmentedEjection, run_segmented
 from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 
 __all__ = [
@@ -29,17 +27,14 @@ __all__ = [
     "PlaneRegion",
     "ReleaseState",
     "Rig",
-    "SegmentedEjection",
     "SeparationDevice",
     "SeparationSpring",
     "best_configuration",
     "clearance",
-    "compare_methods",
     "configuration_map",
     "eject",
     "eject_batch",
     "equivalent_mass",
     "monte_carlo",
     "reduce_to_plane",
-    "run_segmented",
 ]

@@ -1,4 +1,4 @@
-"""Figures of an ejection: curves of the runs, comparison of both methods, maps, histograms."""
+"""Figures of an ejection: curves of the runs, maps, histograms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.ejection.compare import ComparedQuantity
 from spacearm.ejection.configuration import BROKEN
 from spacearm.ejection.montecarlo import EjectionSensitivity
 from spacearm.ejection.run import Ejection
-from spacearm.ejection.segmented import SegmentedEjection
-from spacearm.figures import CLEAR, COLOURS, add_curve, add_line_key, limit_lines, new_figure, panels, share_y_range
+from spacearm.figures import CLEAR, COLOURS, add_curve, limit_lines, new_figure, panels, share_y_range
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -21,24 +19,15 @@ if TYPE_CHECKING:
     import xarray as xr
 
 DEGREE = 180.0 / np.pi
-#: Line styles of the two methods.
-METHODS: dict[str, int | str] = {"full run": "solid", "segmented algorithm": "dash"}
 
 
-def velocity_curves(runs: Mapping[str, Ejection], parts: Mapping[str, SegmentedEjection] | None = None) -> go.Figure:
-    """Velocity of the arm's base along the rail until the springs are released; dashed: segmented algorithm."""
+def velocity_curves(runs: Mapping[str, Ejection]) -> go.Figure:
+    """Velocity of the arm's base along the rail until the springs are released."""
     figure = new_figure(x="time", x_unit="s", y="ejection velocity", y_unit="mm/s")
     for k, (name, run) in enumerate(runs.items()):
         data = run.data.sel(time=slice(0.0, run.time))
         x, y = data["time"].values, 1e3 * data["velocity"].values
         add_curve(figure, x, y, name, colour=k)
-        if parts:
-            other = parts[name]
-            kept = other.curve_time <= other.time
-            x, y = other.curve_time[kept], 1e3 * other.curve_velocity[kept]
-            add_curve(figure, x, y, name, colour=k, dash="dash", showlegend=False)
-    if parts:
-        add_line_key(figure, METHODS)
     return figure
 
 
@@ -104,20 +93,6 @@ def table(header: Sequence[str], columns: Sequence[Sequence[Any]], height: int =
     figure.add_table(header={**head, "align": "left"}, cells={**cells, "align": "left"})
     figure.update_layout(margin={"l": 10, "r": 10, "t": 30, "b": 10})
     return figure
-
-
-def comparison(lines: Sequence[ComparedQuantity]) -> go.Figure:
-    """Full run and segmented algorithm as columns."""
-    columns = [
-        [line.configuration for line in lines],
-        [line.quantity for line in lines],
-        [line.unit for line in lines],
-        [f"{line.full:.4g}" for line in lines],
-        [f"{line.segmented:.4g}" for line in lines],
-        ["" if np.isnan(line.error) else f"{100.0 * line.error:+.1f} %" for line in lines],
-    ]
-    header = ("configuration", "quantity", "unit", "full run", "segmented", "segmented / full - 1")
-    return table(header, columns, height=80 + 26 * len(lines))
 
 
 def map_panels(

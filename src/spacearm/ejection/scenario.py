@@ -14,7 +14,6 @@ import numpy as np
 
 from spacearm.ejection import figures
 from spacearm.ejection.clearance import BoxRegion, KeepOut, PlaneRegion, skeleton
-from spacearm.ejection.compare import compare_quantities
 from spacearm.ejection.configuration import (
     BestConfiguration,
     EjectionConstraints,
@@ -27,14 +26,13 @@ from spacearm.ejection.montecarlo import EjectionSensitivity, EjectionUncertaint
 from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import Rig, reduce_to_plane
 from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
-from spacearm.ejection.segmented import SegmentedEjection, run_segmented
 from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 from spacearm.ejection.verify import check_in_mujoco, friction_check
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Friction, Robot
 from spacearm.model.document import error_context
 from spacearm.model.layout import Layout
-from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, integer_between
+from spacearm.model.toml_schema import Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate.check.crosscheck import CrossCheck
@@ -182,6 +180,10 @@ class EjectionMonteCarloTable(ScenarioTable):
 class EjectionFile(StudyFile):
     """An arm ejected from its satellite."""
 
+    key_changes: ClassVar = dict.fromkeys(
+        ("segmented", "segment"), "the segmented algorithm belongs to the reproduction of Cai et al. (2023) now"
+    )
+
     freeze: list[Name] = key([], "joints to freeze at zero")
     table: Literal["x", "y", "z"] | None = key(None, "normal of an air table; none (space) if omitted")
     device: DeviceTable
@@ -193,8 +195,6 @@ class EjectionFile(StudyFile):
     limits: Literal["report", "stop", "ignore"] = key(
         "report", "whether joint limits are reported, end the run, or are ignored"
     )
-    segmented: bool = key(False, "also run the paper's segmented algorithm")
-    segment: Duration = key(0.02, "step of the segmented algorithm, s")
     map: ConfigurationMapTable | None = None
     search: SearchTable | None = None
     monte_carlo: EjectionMonteCarloTable | None = None
@@ -206,16 +206,12 @@ class EjectionFile(StudyFile):
             with error_context("release"):
                 release = self.release.build(rig.arm)
             release.check_rates(rig)
-            if self.segmented:
-                raise InputError(
-                    "the segmented algorithm starts at rest", place="segmented", hint="omit [release] or segmented"
-                )
         regions = make_value(self.keep_out, "keep_out")
         starts = self._starts(rig)
         with error_context("radii"):
             skeleton(rig.arm, self.radii)
         common = {"release": release, "flight": self.flight, "keep_out": regions, "radii": self.radii}
-        runs, parts = {}, {}
+        runs = {}
         for name, joints in starts.items():
             session.report_progress(0.05, f"configuration {name}")
             try:
@@ -223,9 +219,6 @@ class EjectionFile(StudyFile):
             except SimulationError as error:
                 error.place = f"configuration {name!r}: {error.place}"
                 raise
-            if self.segmented:
-                with error_context("segmented"):
-                    parts[name] = run_segmented(rig, joints, step=self.segment)
         session.report_progress(0.2, "checking")
         checked = {name: check_in_mujoco(run) for name, run in runs.items()} if session.cross_check else {}
         chart, best = self._map(session, rig, common), self._best(session, rig, common)
@@ -242,9 +235,7 @@ class EjectionFile(StudyFile):
                     **common,
                     progress=session.partial_progress(0.8, 0.95, "ejections"),
                 )
-        return EjectionFindings(
-            file=self, rig=rig, runs=runs, parts=parts, checked=checked, chart=chart, winner=best, spread=spread
-        )
+        return EjectionFindings(file=self, rig=rig, runs=runs, checked=checked, chart=chart, winner=best, spread=spread)
 
     def _rig(self, session: Session) -> Rig:
         robot = session.robot(self.robot)
@@ -310,10 +301,9 @@ class EjectionFile(StudyFile):
 
 
 class Configuration(Findings):
-    """An ejection from one configuration, with the segmented algorithm for comparison."""
+    """An ejection from one configuration."""
 
     run: Ejection
-    parts: SegmentedEjection | None
 
     mass = row("kg", "all joints free", of=lambda c: equivalent_mass(c.run.rig, c.run.start))
     time = row("s", of="run.time")
@@ -333,7 +323,6 @@ class Configuration(Findings):
     energy = row("J", of=lambda c: {name: value for name, value in c.run.ledger.items() if name != "residual"})
     clearance = row("m", of=lambda c: None if c.run.clearance is None else _clear(c.run.clearance))
     recoil = row(of=lambda c: None if c.run.rig.device.heavy else RecoilFindings(run=c.run))
-    segmented = row(of=lambda c: None if c.parts is None else SegmentedFindings(parts=c.parts, arm=c.run.rig.arm))
 
 
 class RecoilFindings(Findings):
@@ -344,18 +333,7 @@ class RecoilFindings(Findings):
     angular_velocity = row("rad/s", of=lambda r: np.linalg.norm(r.run.recoil[1]))
 
 
-class SegmentedFindings(Findings):
-    """Findings of the segmented algorithm."""
-
-    parts: SegmentedEjection
-    arm: Robot
-    time = row("s", of="parts.time")
-    velocity = row("m/s", of="parts.velocity")
-    angular_velocity = row("rad/s", of=lambda a: _size(a.parts))
-    variation = row(of=lambda a: joint_values(a.arm, a.parts.variation))
-
-
-def _size(run: Ejection | SegmentedEjection) -> Any:
+def _size(run: Ejection) -> Any:
     return np.linalg.norm(run.angular_velocity)
 
 
@@ -410,13 +388,12 @@ class EjectionFindings(Findings):
     file: EjectionFile
     rig: Rig
     runs: dict[str, Ejection]
-    parts: dict[str, SegmentedEjection]
     checked: dict[str, CrossCheck]
     chart: xr.Dataset | None
     winner: BestConfiguration | None
     spread: EjectionSensitivity | None
 
-    each = row(name="", of=lambda t: {n: Configuration(run=run, parts=t.parts.get(n)) for n, run in t.runs.items()})
+    each = row(name="", of=lambda t: {n: Configuration(run=run) for n, run in t.runs.items()})
     best = row(of=lambda t: None if t.winner is None else BestConfigurationFindings(rig=t.rig, search=t.winner))
     monte_carlo = row(of=lambda t: None if t.spread is None else _spread(t.spread))
 
@@ -502,11 +479,11 @@ class EjectionFindings(Findings):
         return scene_of(self.runs if len(self.runs) > 1 else next(iter(self.runs.values())))
 
     def figures(self) -> list[Figure]:
-        runs, parts = self.runs, self.parts
+        runs = self.runs
         text = "Velocity of the arm's base until it leaves the rail."
         first = next(iter(runs))
         found = [
-            Figure("velocity", figures.velocity_curves(runs, parts or None), text),
+            Figure("velocity", figures.velocity_curves(runs), text),
             Figure(
                 "angular-velocity",
                 figures.spin_curves(runs),
@@ -523,9 +500,6 @@ class EjectionFindings(Findings):
                 f"Distribution of the springs' energy; configuration {first}.",
             ),
         ]
-        if parts:
-            lines = [line for name in runs for line in compare_quantities(name, runs[name], parts[name])]
-            found.append(Figure("methods", figures.comparison(lines), "Error of the segmented algorithm."))
         if self.chart is not None:
             points = {name: run.start for name, run in runs.items()}
             points |= {} if self.winner is None else {"best": self.winner.joints}

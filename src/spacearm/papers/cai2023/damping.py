@@ -18,8 +18,8 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.ejection.batch import eject_batch
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.segmented import run_segmented
 from spacearm.errors import InputError, error_context
+from spacearm.papers.cai2023.segmented import run_segmented
 from spacearm.typing import Array
 
 #: Joints coast for less; only what happens on the rail is measured here.

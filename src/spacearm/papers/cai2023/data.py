@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.ejection import Ejection, Rig, SegmentedEjection, SeparationDevice, reduce_to_plane
+from spacearm.ejection import Ejection, Rig, SeparationDevice, reduce_to_plane
 from spacearm.model import catalogue
 from spacearm.papers.agreement import read_printed
+from spacearm.papers.cai2023.segmented import SegmentedEjection
 
 NAME = "cai2023"
 PRINTED = read_printed(NAME)

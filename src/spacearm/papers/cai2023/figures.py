@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.ejection import equivalent_mass
-from spacearm.ejection.figures import METHODS, energy_areas, histograms, map_panels, velocity_curves
+from spacearm.ejection.figures import energy_areas, histograms, map_panels, velocity_curves
 from spacearm.ejection.mass import joint_free_bound
 from spacearm.figures import COLOURS, add_curve, add_line_key, new_figure, panels, share_y_range
 from spacearm.papers.agreement import figure
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 JOINTS = (("joint2", -1.0), ("joint4", 1.0))
 #: The first five colours are the attitudes', in all figures; what is no attitude has others.
 FULL, SEGMENTED, BOUND = 5, 6, 7
+#: Line styles of the two methods.
+METHODS: dict[str, int | str] = {"full run": "solid", "segmented algorithm": "dash"}
 #: Line styles of the dampings of Figs. 11 and 12.
 STYLES = ("solid", "dash", "dot")
 
@@ -42,10 +44,7 @@ def figures(study: Cai2023Study) -> list[Figure]:
         "masses": masses(study),
         "configurations": configurations(study),
         "methods": methods(study),
-        "fig08-velocity": velocity_curves(
-            {f"attitude {n}": run for n, run in study.full.items()},
-            {f"attitude {n}": parts for n, parts in study.segmented.items()},
-        ),
+        "fig08-velocity": velocity(study),
         "fig09-angular-velocity": spin(study),
         "fig10-joints": variation(study),
         "fig11-damping-velocity": damping_velocity(study),
@@ -123,6 +122,16 @@ def spin(study: Cai2023Study) -> go.Figure:
         add_curve(plot, [run.stable_time], [end], f"{name} stable", colour=k, **dot)
         add_curve(plot, [4.05], [TABLE[number].angular_velocity], f"{name}, Table III", colour=k, symbol="x", **dot)
     plot.update_xaxes(range=[-0.05, 4.2])
+    return plot
+
+
+def velocity(study: Cai2023Study) -> go.Figure:
+    plot = velocity_curves({f"attitude {n}": run for n, run in study.full.items()})
+    for k, (number, parts) in enumerate(study.segmented.items()):
+        rail = parts.curve_time <= parts.time
+        speed = 1e3 * parts.curve_velocity[rail]
+        add_curve(plot, parts.curve_time[rail], speed, f"attitude {number}", colour=k, dash="dash", showlegend=False)
+    add_line_key(plot, METHODS)
     return plot
 
 

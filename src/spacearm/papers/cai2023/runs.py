@@ -15,14 +15,12 @@ from spacearm.ejection import (
     EjectionGoal,
     PlaneRegion,
     Rig,
-    SegmentedEjection,
     best_configuration,
     configuration_map,
     eject,
     eject_batch,
     equivalent_mass,
     monte_carlo,
-    run_segmented,
 )
 from spacearm.ejection.montecarlo import EjectionSensitivity
 from spacearm.model import Inertia, catalogue
@@ -38,6 +36,7 @@ from spacearm.papers.cai2023.damping import (
     synthetic_tests,
 )
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, measured_value, rig_of
+from spacearm.papers.cai2023.segmented import SegmentedEjection, run_segmented
 from spacearm.typing import Array
 
 #: The satellite's deck, which the arm must not touch while it leaves, and the satellite that recoils, for the search.

@@ -91,7 +91,11 @@ class BatchRun:
     @property
     def _single_system(self) -> tuple[Array, Array]:
         if len(self._kept) != 1:
-            raise InputError("several systems took part", place="batch", hint=f"expected system_states(system): {', '.join(self.systems)}")
+            raise InputError(
+                "several systems took part",
+                place="batch",
+                hint=f"expected system_states(system): {', '.join(self.systems)}",
+            )
         (found,) = self._kept.values()
         return found
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.ejection.response import ArmModel, JointResponse, coast_travel, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.model.rotations import rotation_matrices
+from spacearm.papers.cai2023.response import ArmModel, JointResponse, coast_travel, energy_lost, first_stop
 from spacearm.typing import Array
 
 #: Smallest and largest number of steps in an interval between two stops, and the largest rotation of the base in one,

@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import number, one_of
-from spacearm.ejection.response import ArmModel, JointResponse, energy_lost, first_stop
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.segmented_flight import SegmentedFlight, fly
 from spacearm.errors import InputError
+from spacearm.papers.cai2023.response import ArmModel, JointResponse, energy_lost, first_stop
+from spacearm.papers.cai2023.segmented_flight import SegmentedFlight, fly
 from spacearm.simulate.run.dataset import label_dataset
 from spacearm.typing import Array
 

@@ -1,4 +1,4 @@
-"""Joint angles from markers on links: inverse kinematics of what motion capture saw, with the measured pose of the base.
+"""Joint angles from markers on links: inverse kinematics of what motion capture saw, with the measured base pose.
 
 At each time the angles of the named joints are those of least squares of the markers' distances (Gauss and Newton, from
 the angles of the time before). Joints that are not named stay as at the start.

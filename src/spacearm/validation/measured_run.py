@@ -62,7 +62,7 @@ def _measured_path(times: Array, values: Array, begin: float = np.inf, end: floa
     """
     from scipy.interpolate import CubicSpline
 
-    # The solver asks for path and rate at both ends of the run: the spline must not end there, since it is held outside.
+    # The solver asks for path and rate at both ends of the run: the spline must not end there; outside it is held.
     step = float(np.median(np.diff(times)))
     longer = np.array([min(times[0], begin) - step, *times, max(times[-1], end) + step])
     return spline(longer, CubicSpline(times, values)(longer), "not-a-knot")

@@ -17,6 +17,7 @@ from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
 from spacearm.simulate.fields import Drag, Gravity, Orbit
+from spacearm.simulate.joint_laws import Backlash, BoucWen, LuGre
 from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.loops import close_loops, close_state, loop_gap
 from spacearm.simulate.methods import RK4, Dopri853
@@ -46,7 +47,9 @@ from spacearm.simulate.world import World
 __all__ = [
     "RK4",
     "Attach",
+    "Backlash",
     "BatchRun",
+    "BoucWen",
     "Bushing",
     "CertificateWarning",
     "Change",
@@ -67,6 +70,7 @@ __all__ = [
     "LedgerEntry",
     "Load",
     "Lock",
+    "LuGre",
     "Occurrence",
     "Open",
     "Orbit",

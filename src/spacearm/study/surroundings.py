@@ -343,7 +343,12 @@ class SurroundingsKeys(ScenarioTable):
 
     def elements(self, world: World) -> list[ForceElement]:
         """Force elements of the world."""
-        lists = {"system": self.system, "contact": self.contact, "drag": self.drag, "joint_law": self.joint_law}
+        lists: dict[str, Sequence[object]] = {
+            "system": self.system,
+            "contact": self.contact,
+            "drag": self.drag,
+            "joint_law": self.joint_law,
+        }
         for name, given in lists.items():
             # Compile time grows with the program: a slip in a generated file would run for hours.
             if len(given) > MOST:

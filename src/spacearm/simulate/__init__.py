@@ -18,6 +18,7 @@ from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
 from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
 from spacearm.simulate.fields import Drag, Gravity, Orbit
+from spacearm.simulate.joint_laws import Backlash, BoucWen, LuGre
 from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.loops import close_loops, close_state, loop_gap
 from spacearm.simulate.methods import RK4, Dopri853
@@ -47,7 +48,9 @@ from spacearm.simulate.world import World
 __all__ = [
     "RK4",
     "Attach",
+    "Backlash",
     "BatchRun",
+    "BoucWen",
     "Bushing",
     "CertificateWarning",
     "Change",
@@ -68,6 +71,7 @@ __all__ = [
     "LedgerEntry",
     "Load",
     "Lock",
+    "LuGre",
     "Occurrence",
     "Open",
     "Orbit",

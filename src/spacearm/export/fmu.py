@@ -29,7 +29,8 @@ from spacearm.export.c_files import DERIVED, code_text, header_text, own_paramet
 from spacearm.export.c_text import identifier, string
 from spacearm.export.fmu_variables import FmuVariable, list_variables, unit_definitions
 from spacearm.export.free_motion import STEP, free_motion
-from spacearm.export.motion_code import TEMPLATES, MotionCode
+from spacearm.export.motion_code import MotionCode
+from spacearm.export.motion_tables import TEMPLATES
 from spacearm.export.tangents import has_tangents, tangent_text
 from spacearm.model import Robot
 from spacearm.model.parts import TRIANGLE_TOLERANCE

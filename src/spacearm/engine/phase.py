@@ -1,4 +1,4 @@
-"""Setting up a phase for :func:`spacearm.engine.solver.solve`, and running it: once, or for many samples in a row.
+"""Setting up a phase for :func:`spacearm.engine.solver.integrate`, and running it: once, or for many samples in a row.
 
 A phase is a time span with one set of equations, inputs and watched events. Its memory is allocated here, once, since
 the compiled loops allocate nothing: system, options, progress, record and audit rows together are a

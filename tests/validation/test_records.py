@@ -82,7 +82,7 @@ def write_record(folder: Path, number: int) -> float:
         text = ",".join(f"{value:.9f}" for value in row)
         rows += [f"{t:.6f},{text}", f"{t:.6f},-9,{text.partition(',')[2]}"]
     (folder / f"run{number}.csv").write_text("time,a,b,c,d,e,f\n" + "\n".join(rows) + "\n")
-    return caught
+    return float(caught)
 
 
 def predict(folder: Path, count: int, scenario: str = SCENARIO) -> tuple[Result, list[float]]:
@@ -133,7 +133,8 @@ def test_the_catch_is_where_the_approach_ends(seed: int) -> None:
 
     def place(at: Array) -> Array:
         rows = np.searchsorted(times, at - 1e-9)
-        return np.outer(np.minimum(at - caught, 0.0), [0.1, -0.05, 0.0]) + np.array([0.06, 0.2, 0.0]) + noise[rows]
+        line = np.outer(np.minimum(at - caught, 0.0), [0.1, -0.05, 0.0])
+        return np.asarray(line + np.array([0.06, 0.2, 0.0]) + noise[rows])
 
     found = estimate_catch(place, times, 1.0, 2.0)
     assert abs(found.time - caught) < 3.5 * found.sd

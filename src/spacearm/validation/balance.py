@@ -2,8 +2,8 @@
 
 Velocities are slopes of quadratic regressions of the readings over half a second; with the stated masses and inertias
 they give the momentum of all systems about the world's origin. What measured forces, gravity and pushes add until then
-is taken off. What is left must be constant, whatever the grasp did: how far it is not shows what acted and was not stated,
-and which of the stated masses are wrong.
+is taken off. What is left must be constant, whatever the grasp did: how far it is not shows what acted and was not
+stated, and which of the stated masses are wrong.
 """
 
 from __future__ import annotations

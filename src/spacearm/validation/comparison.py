@@ -244,13 +244,11 @@ def compare_linearised(
     *,
     mean: Array | None = None,
     deviation: Array | None = None,
-    judge: bool = True,
 ) -> Comparison:
     """The comparison from a linearisation at hand, which is made anew where it does not hold.
 
     Args:
         mean, deviation: (N,) of the numbers beforehand; zeros and ones if omitted.
-        judge: False: all readings may be fitted; then nothing is judged.
     """
     times, measured, readings = stacked.times, stacked.measured, stacked.readings
     unknowns = stacked.unknowns
@@ -258,7 +256,7 @@ def compare_linearised(
     information = np.diag(1.0 / (np.ones(unknowns) if deviation is None else deviation) ** 2)
     # Judged readings must not have been fitted: otherwise agreement proves nothing.
     early = times <= fit
-    if judge and early.all():
+    if early.all():
         raise InputError(
             "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
         )

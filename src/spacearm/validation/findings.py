@@ -61,8 +61,8 @@ class UncertainFindings(Findings):
 class RelaxedFindings(Findings):
     """An assumption that was relaxed."""
 
-    value: float = row("", "estimate from all readings, the uncertain numbers fitted anew")
-    sd: float = row("", "its standard deviation, widened by what is left")
+    value: NotedValue = row("", "estimate from all readings, the uncertain numbers fitted anew")
+    sd: NotedValue = row("", "its standard deviation, widened by what is left")
     share: float = row("1", "of the sum of squares of all readings that it explains")
 
 
@@ -115,10 +115,10 @@ class ValidationFindings(Findings):
         found = {}
         for each in self.relaxed[:MOST_RELAXED]:
             found[each.name] = RelaxedFindings(
-                value=NotedValue(each.value, "", each.unit),  # type: ignore[arg-type]
+                value=NotedValue(each.value, "", each.unit),
                 sd=NotedValue(each.sd, "", each.unit),
                 share=each.share,
-            )  # type: ignore[arg-type]
+            )
         return found
 
     def balance_rows(self) -> BalanceFindings | None:

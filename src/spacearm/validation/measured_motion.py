@@ -132,7 +132,7 @@ class MeasuredMotion:
         host, own = self.world.frame(frame)
         origin, _ = self.frame_pose(host, own, times)
         base = self.poses(guest, times)
-        return np.einsum("tji,tj->ti", rotation_matrices(base[:, QUATERNION]), origin - base[:, :3])
+        return np.asarray(np.einsum("tji,tj->ti", rotation_matrices(base[:, QUATERNION]), origin - base[:, :3]))
 
     def swing(self, frame: str, guest: str, times: Array) -> Array:
         """(T,) angle of the guest about the world's z against a frame, rad, unwrapped."""

@@ -369,7 +369,7 @@ class MeasuredRun:
         chain = self._with_catch(file, phases, inputs) if file.catch is not None else source
 
         def items(here: RunContext) -> Iterator[Item]:
-            for item in chain(here) if callable(chain) else chain:
+            for item in chain(here) if callable(chain) else chain:  # type: ignore[union-attr]
                 # Signals count from the start of a phase, which may have ended early (a latch): shifted when it begins.
                 yield self._with_inputs(file, robot, item, here, inputs) if isinstance(item, Phase) else item
 

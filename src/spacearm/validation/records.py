@@ -1,6 +1,6 @@
 """Several records of one experiment: each predicted, with shared numbers from what the other records say of them.
 
-A shared number (the tilt of a table on one day) is first fitted to each record as a whole. A record is then predicted
+A shared number (the tilt of a table) is first fitted to each record as a whole. A record is then predicted
 with the mean of the others' values; its deviation is their scatter, widened for the mean of few: it holds what changes
 from record to record. Nothing of a record's own judged part enters its prediction.
 """
@@ -91,12 +91,16 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
 
 
 def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> dict[str, float]:
-    """Shared numbers as the whole of a record has them."""
+    """Shared numbers as the whole of a record has them, by one Gauss-Newton step.
+
+    One step: it costs no run, and what a record says beyond its linearisation is small beside the scatter of records.
+    """
     names = [entry.key for entry in measured.file.uncertain]
-    whole = compare_linearised(measured.stacked, linear, np.inf, judge=False)
+    slopes, left = linear.slopes, measured.stacked.measured - linear.middle
+    deviations = np.linalg.solve(slopes.T @ slopes + np.eye(len(names)), slopes.T @ left)
     return {
         key: measured.uncertain_value(key)
-        + measured.file.uncertain[names.index(key)].sd * float(whole.deviations[names.index(key)])
+        + measured.file.uncertain[names.index(key)].sd * float(deviations[names.index(key)])
         for key in shared
     }
 
@@ -223,7 +227,7 @@ class RecordsFindings(Findings):
     def balance_rows(self) -> dict[str, NotedValue]:
         """Medians over the records of what the measured momentum changes by in a catch."""
         each = [own.measured_balance.change() for own in self.records.values() if own.measured_balance is not None]
-        changes = np.array([change for change in each if change is not None])
+        changes = np.array([change for change in each if change is not None], dtype=np.float64)
         if not changes.size:
             return {}
         note = "median of the records: change of measured momentum over the catch"

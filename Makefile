@@ -15,6 +15,7 @@ RESULTS ?= results
 CORES   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 # pytest-xdist workers: a number, or `auto` for one per core.
 WORKERS ?= auto
+SLOW    := $(addprefix --ignore=,$(shell grep -v -e '^[^t]' tests/slow.txt))
 
 # Small matrices only: threads of the linear algebra library would fight with the workers for the cores.
 export OPENBLAS_NUM_THREADS := 1
@@ -22,7 +23,7 @@ export OMP_NUM_THREADS := 1
 
 say = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help reproduce test bench gpu docs lint types imports unit install clean distclean
+.PHONY: help reproduce test fast bench gpu docs lint types imports unit install clean distclean
 
 help:  ## this list
 	@echo "spacearm: make TARGET"
@@ -47,6 +48,10 @@ reproduce: $(STAMP)  ## run the papers' cases and write results/index.html
 
 test: lint types imports unit docs  ## all that must hold: lint, types, import directions, tests, docs
 	$(call say,all checks passed)
+
+fast: lint imports  ## what shows most faults in little time: lint, import directions, quick tests
+	$(call say,pytest without the files of tests/slow.txt)
+	@$(BIN)/pytest -n $(WORKERS) $(SLOW)
 
 lint: $(STAMP)  ## ruff: rules and format
 	$(call say,ruff)

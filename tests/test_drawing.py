@@ -173,7 +173,7 @@ def overlapping(canvas: object) -> list[tuple[str, str]]:
 
 def test_bars_of_a_timeline_start_where_their_stages_begin() -> None:
     from spacearm.mission.figures import _margins, _timeline
-    from spacearm.mission.flight import StageOutcome
+    from spacearm.mission.outcomes import StageOutcome
     from spacearm.result import Limit
 
     names = ("torque limit", "rate limit", "range limit", "wheel saturated", "travel exceeded", "propellant out")

@@ -145,8 +145,6 @@ class MujocoModel:
         model = self.model
         for j in range(model.njnt):
             kind, dof = model.jnt_type[j], int(model.jnt_dofadr[j])
-            if kind == SLIDE and model.dof_armature[dof]:
-                self._zero("slide", model.dof_armature, slice(dof, dof + 1))
             if kind == FREE:
                 self._zero("free joint", model.dof_damping, slice(dof, dof + 6))
                 self._zero("free joint", model.jnt_stiffness, slice(j, j + 1))
@@ -199,10 +197,11 @@ class MujocoModel:
         }
 
     def comparable(self, robot: Robot) -> Robot:
-        """The robot without the rotors that stand for the armature of ball joints, only roughly, as is told."""
+        """The robot without loops, which are soft in MuJoCo, and without rotors that stand for the armature of ball
+        joints, only roughly, as is told."""
         rough = {column for _, columns in self.columns if len(columns) > 1 for column in columns}
         joints = [replace(joint, rotor=None) if i in rough else joint for i, joint in enumerate(robot.joints)]
-        return robot.replace(joints=tuple(joints))
+        return robot.replace(joints=tuple(joints), loops=())
 
     def frames(self) -> list[str]:
         """Frames of the robot that MuJoCo has too."""

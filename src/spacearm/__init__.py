@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spacearm import campaign as campaign
     from spacearm import capture as capture
     from spacearm import checks as checks
+    from spacearm import connect as connect
     from spacearm import control as control
     from spacearm import deadline as deadline
     from spacearm import ejection as ejection
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from spacearm.simulate import Run as Run
     from spacearm.simulate import Simulator as Simulator
     from spacearm.simulate import State as State
+    from spacearm.simulate import VectorSimulator as VectorSimulator
     from spacearm.simulate import World as World
     from spacearm.simulate import compare as compare
     from spacearm.simulate import constant as constant
@@ -136,6 +138,7 @@ __all__ = [
     "State",
     "Thruster",
     "TimeLimitError",
+    "VectorSimulator",
     "Verdict",
     "Visual",
     "World",
@@ -203,6 +206,7 @@ _HOME = {
     "simulate_batch": "spacearm.simulate",
     "Run": "spacearm.simulate",
     "Simulator": "spacearm.simulate",
+    "VectorSimulator": "spacearm.simulate",
     "World": "spacearm.simulate",
     "compare": "spacearm.simulate",
     "constant": "spacearm.simulate",
@@ -220,6 +224,7 @@ _PACKAGES = (
     "campaign",
     "capture",
     "checks",
+    "connect",
     "control",
     "deadline",
     "figure_files",

@@ -16,6 +16,8 @@ __all__ = ["time_limit"]
 
 #: When the innermost limit of this thread is reached (seconds of the monotonic clock), and how long it is, s.
 _limit: ContextVar[tuple[float, float]] = ContextVar("limit", default=(math.inf, math.inf))
+#: What a signal has raised in the main thread, until the command ends.
+_interruption: type[KeyboardInterrupt] | None = None
 
 
 @contextmanager
@@ -70,7 +72,15 @@ def has_time_limit() -> bool:
     return _limit.get()[0] < math.inf
 
 
+def set_interruption(raised: type[KeyboardInterrupt] | None) -> None:
+    """Note what a signal raises. A library may lose it: CasADi drops a third of those that come while it converts."""
+    global _interruption  # noqa: PLW0603 (signals are the process's)
+    _interruption = raised
+
+
 def check_time() -> None:
-    """Raises a :class:`~spacearm.errors.TimeLimitError` when the time is over."""
+    """Raises a :class:`~spacearm.errors.TimeLimitError` when the time is over, or an interruption that was lost."""
+    if _interruption is not None and threading.current_thread() is threading.main_thread():
+        raise _interruption
     if time.monotonic() >= _limit.get()[0]:
         _raise_time_limit()

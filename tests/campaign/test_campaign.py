@@ -114,7 +114,7 @@ def test_killed_parallel_and_resumed_campaigns_leave_the_same_bytes(place: Path)
 
 
 def test_a_process_that_is_killed_is_gone_on_with(place: Path) -> None:
-    text = CAMPAIGN.replace("runs = 12", "runs = 60")
+    text = CAMPAIGN.replace("runs = 12", "runs = 32")
     whole = files(run_campaign(plan_of(place, text), place / "whole").folder)
     command = [sys.executable, "-m", "spacearm.cli", "campaign", "run", "campaign.toml", "-o", "killed"]
     killed = 0

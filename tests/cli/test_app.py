@@ -41,6 +41,24 @@ def test_wrong_use_is_status_2_on_stderr(arguments: list[str], capsys: Capture) 
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run"], "error: run needs SCENARIO (see spacearm run --help)"),
+        (["run", "x.toml"], "error: run needs --out (see spacearm run --help)"),
+        (["run", "x.toml", "-o"], "error: run: --out needs a value (see spacearm run --help)"),
+        (
+            ["check", "xu2017", "two", "three"],
+            "error: check does not expect 'two', 'three' (see spacearm check --help)",
+        ),
+        (["catalogue", "show"], "error: catalogue show needs NAME (see spacearm catalogue show --help)"),
+    ],
+)
+def test_wrong_use_is_told_in_plain_words(arguments: list[str], said: str, capsys: Capture) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.strip() == said
+
+
 def test_the_installed_command_runs() -> None:
     command = Path(sys.executable).with_name("spacearm")
     done = subprocess.run([command, "check", "no-such-robot"], capture_output=True, text=True, check=False)

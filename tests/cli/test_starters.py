@@ -63,6 +63,15 @@ def test_every_key_has_a_row() -> None:
     assert {row.name: row.default for row in tables[""].rows}["robot"] == "required"
 
 
+@pytest.mark.parametrize(
+    ("study", "default"), [("motion", '"motion"'), ("mission", "required"), ("capture", "required")]
+)
+def test_only_a_file_of_motion_need_not_name_its_study(study: str, default: str) -> None:
+    (row,) = (row for row in key_tables(study)[0].rows if row.name == "study")
+    assert row.default == default
+    assert row.choices == (() if study == "motion" else (study,))
+
+
 def test_pages_have_the_keys_of_today() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "key_tables.py"), "--check"],

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import numba  # noqa: F401 (an import that a time limit cuts short cannot be made again)
 import pytest
 
 from spacearm.cli import main
 from spacearm.cli.terminal import printable
+from spacearm.deadline import check_time
 from spacearm.result import Certificate, Check, Result, Row
 from support.cli import Capture, files_in
 from support.scenarios import SLOW
@@ -199,6 +202,25 @@ def test_the_time_limit_is_one_for_all_papers(tmp_path: Path, stand_in: Callable
     assert "note: 1 of 3 papers are finished; the same command continues" in shown
     assert "error: not finished within the time limit of 2 s" in shown
     assert (tmp_path / "out" / "yoshida1992" / "results.json").is_file()
+
+
+def test_an_interruption_that_a_library_loses_ends_the_command_all_the_same(
+    tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+) -> None:
+    """CasADi drops what is raised while it converts its arguments: a campaign went on after Ctrl-C."""
+
+    def run_scenario(*_: object, **__: object) -> None:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5.0)
+        check_time()
+        raise AssertionError("went on")
+
+    stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
+    (tmp_path / "case.toml").touch()
+    assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+    check_time()  # what comes after the command is not interrupted
 
 
 DROPPED = """

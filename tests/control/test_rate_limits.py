@@ -52,6 +52,7 @@ def test_a_drive_gives_no_more_from_its_rate_limit_on(effort, method):
     np.testing.assert_allclose(float(found.data["energy_drive"].values[-1].sum()), 0.5 * INERTIA * RATE**2, rtol=1e-8)
     if method is None:
         assert cross_check(found).largest < 1e-8
+        assert cross_check(found, closed_loop=True).largest < 1e-8
 
 
 def test_a_drive_at_its_limit_brakes():

@@ -42,6 +42,10 @@ def needle() -> Robot:
         (lambda: joint_map(ROBOT, "hand", {"j0": (0.0,), "j1": (0.0, 1.0)}, [0], np.zeros(3), ["j0"]), "range of 'j0'"),
         (lambda: hand_map(ROBOT, "hand", {}, [0], np.zeros(3), thickness=1.0), "no ranges"),
         (
+            lambda: hand_map(ROBOT, "hand", RANGES, [0], np.zeros(3), axes=["x", "z"] * 9, thickness=1.0),
+            "expected two different ones",
+        ),
+        (
             lambda: control.reach(ROBOT, State.at_rest(ROBOT), "hand", [0.4, 0.0, 1.0], duration=1e-300),
             "duration is 1e-300 s",
         ),

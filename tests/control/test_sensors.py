@@ -153,6 +153,7 @@ def test_a_law_keeps_its_ticks_over_a_seam():
     np.testing.assert_allclose(cut.states[-1], whole.states[-1], atol=1e-11)
     np.testing.assert_allclose(cut.commands[1].signal("j0")(0.0), 1e-3)
     assert cross_check(cut).largest < 1e-9
+    assert cross_check(cut, closed_loop=True).largest < 1e-9
 
 
 def test_a_phase_without_a_tick_is_recorded_and_shown():
@@ -166,6 +167,7 @@ def test_a_phase_without_a_tick_is_recorded_and_shown():
     assert found.saturation_shares == {}
     assert found.readings.sizes["time"] == 4
     assert cross_check(found).largest < 1e-9
+    assert cross_check(found, closed_loop=True).largest < 1e-9
     assert len([*figures(found)]) > 0
     assert scene_of(found) is not None
 

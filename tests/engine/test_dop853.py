@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
 from spacearm.engine import dop853
+from spacearm.engine.block import Block
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step
+from spacearm.engine.loops import CompiledEntry, interpret
 from spacearm.engine.phase import make_events
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import EndReason
@@ -15,12 +19,42 @@ from support.hand_kernels import KEPLER, run_blocks
 from support.kepler import kepler, order
 
 
+class Call(NamedTuple):
+    system: System
+    time: float
+    step: float
+    y: Any
+    result: Any
+
+
+@CompiledEntry
+def _rates(call: Any) -> int:
+    rates(call.system, 0, call.time, call.y, call.result)
+    return 0
+
+
+@CompiledEntry
+def _step(call: Any) -> int:
+    dop853_step(call.system, 0, call.time, call.step, call.result)
+    return 0
+
+
+@CompiledEntry
+def _dense(call: Any) -> int:
+    dop853_dense(call.system, 0, call.time, call.step)
+    return 0
+
+
+def ask(entry: CompiledEntry, system: System, time: float, step: float, y: Any, result: Any) -> None:
+    entry(Block(Call(system, time, step, y, result)))
+
+
 def start(time: float = 0.0):
     work = make_solver_memory(np.zeros(20), 6, 4)
     work.y[:] = kepler(time)
     friction = make_friction()
     system = System(KEPLER, merge([], 100.0), friction, make_events(KEPLER, friction), work)
-    rates(system, 0, 0.0, work.y, work.k[0])
+    ask(_rates, system, 0.0, 0.0, work.y, work.k[0])
     return work, system
 
 
@@ -39,8 +73,8 @@ def test_order_eight() -> None:
         work, system = start()
         h = 2.0 / count
         for n in range(count):
-            rates(system, 0, n * h, work.y, work.k[0])
-            dop853_step(system, 0, n * h, h, work.y_new)
+            ask(_rates, system, n * h, h, work.y, work.k[0])
+            ask(_step, system, n * h, h, work.y, work.y_new)
             work.y[:] = work.y_new
         errors.append(float(np.abs(work.y - kepler(2.0)).max()))
     assert order(errors[:3]).min() > 7.5
@@ -52,15 +86,15 @@ def test_dense_output_of_order_seven() -> None:
     errors = []
     for h in (0.4, 0.2, 0.1):
         work, system = start(0.7)
-        dop853_step(system, 0, 0.0, h, work.y_new)
-        rates(system, 0, h, work.y_new, work.k[12])
-        dop853_dense(system, 0, 0.0, h)
+        ask(_step, system, 0.0, h, work.y, work.y_new)
+        ask(_rates, system, h, h, work.y_new, work.k[12])
+        ask(_dense, system, 0.0, h, work.y, work.y_new)
         worst = 0.0
         for theta in np.linspace(0.05, 0.95, 19):
-            dense_value(theta, work.y, work.dense, work.y_try)
+            interpret(dense_value)(theta, work.y, work.dense, work.y_try)
             worst = max(worst, float(np.abs(work.y_try - kepler(0.7 + theta * h)).max()))
         errors.append(worst)
-        dense_value(1.0, work.y, work.dense, work.y_try)
+        interpret(dense_value)(1.0, work.y, work.dense, work.y_try)
         np.testing.assert_allclose(work.y_try, work.y_new, atol=1e-15)
     assert order(errors).min() > 7.5
     assert order(errors).max() < 9.0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba import carray, cfunc
 
 from spacearm.engine import events, loops, solver
+from spacearm.engine.block import Block
 from spacearm.engine.phase import Functions, Level
-from spacearm.engine.signals import fill, merge
+from spacearm.engine.signals import Signals, fill, merge
 from spacearm.engine.solver import EndReason, EventKind
 from support.hand_kernels import SIGNATURE, run_blocks
 
@@ -177,6 +178,19 @@ def test_a_phase_goes_on_after_a_pause_as_if_there_had_been_none(method: int) ->
             np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name), err_msg=name)
 
 
+class Filling(NamedTuple):
+    signals: Signals
+    piece: int
+    time: float
+    values: Any
+
+
+@loops.CompiledEntry
+def _fill(call: Any) -> int:
+    fill(call.signals, call.piece, call.time, call.values)
+    return 0
+
+
 def test_merged_signals_are_the_pieces_they_were_made_of() -> None:
     rng = np.random.default_rng(3)
     channels = []
@@ -187,7 +201,7 @@ def test_merged_signals_are_the_pieces_they_were_made_of() -> None:
     assert signals.breaks.size == 14
     values = np.zeros(3)
     for time in rng.uniform(0, 2, 50):
-        fill(signals, int(np.searchsorted(signals.breaks, time, side="right")) - 1, time, values)
+        _fill(Block(Filling(signals, int(np.searchsorted(signals.breaks, time, side="right")) - 1, time, values)))
         for target, breaks, coefficients in channels:
             piece = int(np.searchsorted(breaks, time, side="right")) - 1
             exact = np.polynomial.polynomial.polyval(time - breaks[piece], coefficients[:, piece])
@@ -207,13 +221,12 @@ def test_loops_are_compiled_where_nothing_can_be_written(tmp_path: Path, monkeyp
 
 def test_functions_of_loops_are_refused_in_python() -> None:
     """They have no code by which Python could call them: without the refusal the process would crash."""
-    solver.restart(solver.Options(0, 0.1, 0.0, np.zeros(1), 1.0, 1, 1), solver.Progress(*[np.zeros(3)] * 6))
     with pytest.raises(TypeError, match="compiled loops only"):
         events.has_crossed(1, -1.0, 0)
 
 
 def test_a_cached_loop_is_stale_when_any_of_its_sources_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    stamp = solver.solve._cache._source[0]  # type: ignore[attr-defined]
+    stamp = solver.integrate_call.loop._cache._source[0]
     assert stamp == loops.sources_digest(solver.__file__)
     loops.sources_digest.cache_clear()
     monkeypatch.setattr(loops, "_MODULES", loops._MODULES[1:])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Kernel
-from spacearm.engine.phase import Functions, SolverPhase, make_solver_phase, make_system, run_solver_phase
+from spacearm.engine.phase import Functions, SolverPhase, make_solver_phase, make_system
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
@@ -41,7 +41,7 @@ def test_a_phase_runs_as_often_as_needed() -> None:
     times = np.linspace(0.0, 9.0, 10)
     ready = stage(None, times)
     for speed in (1.0, -0.25):
-        assert run_solver_phase(ready, np.array([0.0, speed])) == EndReason.FINISHED
+        assert ready.run(np.array([0.0, speed])) == EndReason.FINISHED
         np.testing.assert_allclose(ready.record.y[:, 0], speed * np.sin(times), atol=1e-10)
         np.testing.assert_allclose(ready.record.out[:, 2], -speed * np.sin(times), atol=1e-10)
         np.testing.assert_allclose(ready.system.work.y, speed * np.array([np.sin(10.0), np.cos(10.0)]), atol=1e-10)
@@ -49,13 +49,15 @@ def test_a_phase_runs_as_often_as_needed() -> None:
 
 
 def test_a_flag_stops_it() -> None:
-    assert run_solver_phase(stage(None, np.zeros(0)), np.ones(2), np.ones(1, dtype=np.uint8)) == EndReason.INTERRUPTED
+    stopped = stage(None, np.zeros(0))
+    stopped.call.stop[0] = 1
+    assert stopped.run(np.ones(2)) == EndReason.INTERRUPTED
 
 
 @pytest.mark.parametrize(("direction", "time"), [(-1, np.pi / 6), (1, 5 * np.pi / 6)])
 def test_an_output_of_the_kernel_is_an_event_function(direction: int, time: float) -> None:
     ready = stage(ending(True, False, direction=direction), np.zeros(0))
-    assert run_solver_phase(ready, np.array([0.0, 1.0])) == EndReason.TERMINAL_EVENT
+    assert ready.run(np.array([0.0, 1.0])) == EndReason.TERMINAL_EVENT
     assert ready.progress.now[0] == pytest.approx(time, abs=1e-11)
 
 
@@ -63,7 +65,7 @@ def test_an_output_that_jumps_is_found_at_the_jump() -> None:
     """At 0.7 s the push makes the wall's force jump from below the level to above; no state knows of it."""
     push = (2, np.array([0.0, 0.7, 10.0]), np.array([[0.0, 2.0]]))
     ready = stage(ending(False, True, direction=1), np.zeros(0), [push])
-    assert run_solver_phase(ready, np.array([0.0, 1.0])) == EndReason.TERMINAL_EVENT
+    assert ready.run(np.array([0.0, 1.0])) == EndReason.TERMINAL_EVENT
     assert ready.progress.now[0] == pytest.approx(0.7, abs=1e-12)
     np.testing.assert_allclose(ready.system.work.y, [np.sin(0.7), np.cos(0.7)], atol=1e-11)
 
@@ -72,5 +74,5 @@ def test_a_jump_that_is_over_before_the_next_look_is_found() -> None:
     """The push falls so fast that the force is above the level for 70 us only, a small part of a step."""
     push = (2, np.array([0.0, 0.7, 10.0]), np.array([[0.0, 2.0], [0.0, -2e4]]))
     ready = stage(ending(False, True, direction=1), np.zeros(0), [push])
-    assert run_solver_phase(ready, np.array([0.0, 1.0])) == EndReason.TERMINAL_EVENT
+    assert ready.run(np.array([0.0, 1.0])) == EndReason.TERMINAL_EVENT
     assert ready.progress.now[0] == pytest.approx(0.7, abs=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 from spacearm.cli.app import run_app
 from spacearm.control import Encoder, ForceTorque, Gyro, computed_torque, joint_pid
+from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.export import export_c
 from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.export.source import read_source
-from spacearm.model import Friction, Limits, Robot, catalogue
+from spacearm.model import Friction, Limits, Robot, Thruster, catalogue
 from spacearm.simulate import (
     RK4,
     Dopri853,
@@ -28,13 +30,17 @@ from spacearm.simulate import (
     Load,
     Phase,
     State,
+    close_state,
+    constant,
     simulate,
     spline,
     table,
+    thruster_load,
 )
 from spacearm.simulate.law import PythonLaw
 from support.cli import Capture
-from support.compilers import build
+from support.compilers import build, compiler
+from support.linkages import four_bar, solve_four_bar
 from support.random_robots import random_robot
 
 
@@ -51,6 +57,25 @@ def test_a_robot_passes_its_own_test(tmp_path: Path, seed: int) -> None:
     assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
 
 
+def test_closed_loops_have_the_same_bits_in_c(tmp_path: Path) -> None:
+    robot = four_bar("axis", 1)
+    coupler, rocker = (angle.real for angle in solve_four_bar(complex(0.7)))
+    start = close_state(robot, State.at_rest(robot, [0.3, 0.7, coupler - 0.7, rocker]))
+    paths = export_c(robot, tmp_path, start=start)
+    program = build([path for path in paths if path.suffix == ".c"], tmp_path / "test", "-O1")
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+
+
+def test_optimised_code_has_the_same_bits(tmp_path: Path) -> None:
+    """As the README says to compile it. GCC 12 fuses products and sums where it vectorises: the code forbids it."""
+    robot = catalogue.load("servicer")
+    done = runs(robot, tmp_path, None, "-O2", "-march=native")
+    assert (done.returncode, done.stdout) == (0, "0 numbers differ\n")
+    code = (tmp_path / "servicer.c").read_text()
+    assert code.index('#pragma GCC optimize ("no-tree-slp-vectorize")') < code.index("fma(")
+
+
 def test_a_test_that_differs_fails(tmp_path: Path) -> None:
     robot = random_robot(1, 2, geometry="skew")
     paths = export_c(robot, tmp_path)
@@ -63,6 +88,70 @@ def test_a_test_that_differs_fails(tmp_path: Path) -> None:
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "expected" in done.stdout
+
+
+def test_a_robot_alone_is_stepped_under_thrusters_and_wrenches(tmp_path: Path) -> None:
+    """Two stretches with other inputs end where ``simulate`` ends with loads: another way to the same forces."""
+    robot = random_robot(5, 3, geometry="mixed", passive=True)
+    thruster = Thruster("jet", robot.body_names[0], np.array([0.3, -0.2, 0.1]), np.array([2.0, 2.0, -1.0]) / 3.0, 6.0)
+    robot = robot.replace(thrusters=(thruster,))
+    start = State([0.1, 0.2, 0.3], [1, 0, 0, 0], np.full(3, 0.2), np.linspace(-0.2, 0.2, robot.dofs))
+    (frame, *_), name = robot.frames, "robot"
+    export_c(robot.replace(name=name), tmp_path, start=start, step=0.005)
+    main = tmp_path / "main.c"
+    main.write_text(
+        f"""#include <stdio.h>
+#include "arm.h"
+int main(void)
+{{
+    arm_parameters p;
+    arm_run run;
+    int k;
+    double seen[{18 * len(robot.frames) + 9}];
+    arm_defaults(&p);
+    arm_start(&run);
+    run.thruster[0] = 0.5, run.force[6] = 0.3;
+    if (arm_step_to(&p, &run, 0.1) != 1) return 1;
+    run.thruster[0] = 0, run.force[6] = 0, run.wrench[0] = 2, run.wrench[5] = -1;
+    if (arm_step_to(&p, &run, 0.25) != 1) return 1;
+    arm_outputs(&p, run.state, seen);
+    for (k = 0; k < ARM_STATES; ++k) printf("%.17g\\n", run.state[k]);
+    for (k = 0; k < {18 * len(robot.frames) + 9}; ++k) printf("%.17g\\n", seen[k]);
+    return 0;
+}}
+""".replace("arm", name).replace("ARM", name.upper())
+    )
+    program = build([tmp_path / f"{name}.c", main], tmp_path / "main")
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=True)
+    found = np.array([float(line) for line in done.stdout.split()])
+    push = Load(frame.name, (constant(2.0), *[constant(0.0)] * 4, constant(-1.0)))
+    jet = thruster_load(robot, "jet", 0.5)
+    first = Phase(0.1, loads=[jet], forces={robot.joint_names[0]: 0.3}, friction=False, limits="ignore")
+    plan = [first, Phase(0.15, loads=[push], friction=False, limits="ignore")]
+    end = simulate(robot, start, plan, method=RK4(0.005), ledger=False).states[-1]
+    np.testing.assert_allclose(found[: end.size], end, rtol=0, atol=1e-13)
+    seen, state, mechanics = found[end.size :], State.from_vector(end), Mechanics(robot)
+    base = np.concatenate([state.position, state.quaternion])
+    for k, each in enumerate(robot.frames):
+        origin, rotation = mechanics.frame_pose(each.name, state.joints, base=base)
+        np.testing.assert_allclose(seen[18 * k : 18 * k + 12], [*origin, *np.ravel(rotation)], rtol=0, atol=1e-12)
+    centre = mechanics.centre_of_mass(state.joints, base=base)
+    np.testing.assert_allclose(seen[-9:-6], centre, rtol=0, atol=1e-12)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMAKE IS NOT INSTALLED: the folder was not built with it")
+def test_cmake_builds_the_folder_and_its_test_holds(tmp_path: Path) -> None:
+    compiler()
+    paths = export_c(random_robot(1, 2), tmp_path / "code")
+    assert {path.name for path in paths} >= {"CMakeLists.txt", "README.md"}
+    made = tmp_path / "build"
+    for command in (["cmake", "-S", paths[0].parent, "-B", made], ["cmake", "--build", made]):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    program = next(made.glob("*_test"))
+    done = subprocess.run([str(program), "time"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 numbers differ")
+    assert done.stdout.startswith("step: ")
 
 
 def scenario(robot: Robot) -> tuple[State, list[Phase]]:

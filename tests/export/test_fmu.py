@@ -19,8 +19,8 @@ from spacearm.control import joint_pid
 from spacearm.errors import InputError
 from spacearm.export import export_fmu
 from spacearm.export.motion_code import motion_code
-from spacearm.model import Friction, Inertia, Robot
-from spacearm.simulate import RK4, Event, Load, Phase, State, simulate, table
+from spacearm.model import Friction, Inertia, Robot, Thruster
+from spacearm.simulate import RK4, Event, Load, Phase, State, constant, simulate, table, thruster_load
 from spacearm.typing import Array
 from support.compilers import build, compiler
 from support.random_robots import random_robot
@@ -55,8 +55,8 @@ class Unit:
         assert variables is not None
         self.number = {own.attrib["name"]: int(own.attrib["valueReference"]) for own in variables}
         self.start = {own.attrib["name"]: float(own.attrib.get("start", "nan")) for own in variables}
-        outputs = [own.attrib["name"] for own in variables if own.attrib["causality"] == "output"]
-        self.states = [name for name in outputs if name != "phase"]
+        states = [own for own in variables if own.attrib.get("initial") == "exact"]
+        self.states = [own.attrib["name"] for own in states if own.attrib["causality"] == "output"]
         self.dll: Any = ctypes.CDLL(str(next((folder / "binaries" / "x86_64-linux").iterdir())))
         make = getattr(self.dll, f"fmi3Instantiate{kind}")
         make.restype = ctypes.c_void_p
@@ -129,6 +129,107 @@ def test_model_exchange_gives_the_rate(file: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(rate, slope, rtol=0, atol=1e-6 * np.abs(rate).max())
 
 
+@pytest.fixture(scope="module")
+def jets(robot: Robot, start: State, tmp_path_factory: pytest.TempPathFactory) -> tuple[Robot, Path]:
+    """A robot with two thrusters and springs with names, and its unit."""
+    thrusters = [
+        Thruster(f"jet{k}", robot.body_names[k], np.array([0.3, -0.2, 0.1]), np.array([2.0, 2.0, -1.0]) / 3.0, 6.0 + k)
+        for k in range(2)
+    ]
+    made, path = robot.replace(thrusters=tuple(thrusters)), tmp_path_factory.mktemp("fmu") / "jets.fmu"
+    export_fmu(made, path, start=start)
+    return made, path
+
+
+def test_thrusters_and_wrenches_are_inputs(jets: tuple[Robot, Path], start: State, tmp_path: Path) -> None:
+    """They move the unit as loads move a run."""
+    robot, file = jets
+    unit, frame = Unit(file, tmp_path, "CoSimulation"), robot.frames[0].name
+    unit.set(**{"thruster.jet0": 0.5, "thruster.jet1": 1.0, f"wrench.{frame}.fy": 2.0, f"wrench.{frame}.mz": -1.0})
+    unit.set(step=0.002)
+    unit.step(0.0, 0.1)
+    push = Load(frame, tuple(map(constant, (0.0, 2.0, 0.0, 0.0, 0.0, -1.0))))
+    loads = [thruster_load(robot, "jet0", 0.5), thruster_load(robot, "jet1"), push]
+    phase = Phase(0.1, loads=loads, friction=False, limits="ignore")
+    expected = simulate(robot, start, phase, method=RK4(0.002), ledger=False).states[-1]
+    np.testing.assert_allclose(unit.get(unit.states), expected, rtol=0, atol=1e-13)
+
+
+def test_outputs_are_hand_and_momentum(jets: tuple[Robot, Path], start: State, tmp_path: Path) -> None:
+    """The hand's velocity is the slope of its origin; momentum and mass centre do what Newton's laws say."""
+    robot, file = jets
+    frame = robot.frames[0].name
+    h, unit = 1e-4, Unit(file, tmp_path, "CoSimulation")
+    names = [f"{what}.{axis}" for what in (f"{frame}.origin", f"{frame}.linear_velocity") for axis in "xyz"]
+    names += [f"{what}.{axis}" for what in ("mass_centre", "momentum", "angular_momentum") for axis in "xyz"]
+    rows = []
+    for k in range(3):
+        rows.append(unit.get(names))
+        unit.step(k * h, h)
+    first, middle, last = rows
+    np.testing.assert_allclose((last - first)[:3] / (2 * h), middle[3:6], rtol=0, atol=1e-6)
+    np.testing.assert_allclose((last - first)[6:9] / (2 * h), middle[9:12] / robot.mass, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(last[9:], first[9:], rtol=0, atol=1e-12)
+    assert np.linalg.norm(first[9:12]) > 1.0
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_directional_derivatives_are_slopes(
+    fmi: Literal[2, 3], jets: tuple[Robot, Path], start: State, tmp_path: Path
+) -> None:
+    """Against central differences of the unit's own rates and outputs, along states and inputs together."""
+    robot, file = jets
+    if fmi == 2:
+        file = tmp_path / "two.fmu"
+        export_fmu(robot, file, start=start, fmi=2)
+    unit, rng = Logged(file, tmp_path / "unit", fmi), np.random.default_rng(5)
+    call = unit.dll.fmi2GetDirectionalDerivative if fmi == 2 else unit.dll.fmi3GetDirectionalDerivative
+    read, states = unit.dll.fmi2GetReal if fmi == 2 else unit.dll.fmi3GetFloat64, list(unit.states)
+    known = [*states, "thruster.jet1", f"force.{robot.joint_names[0]}", f"wrench.{robot.frames[0].name}.fx"]
+    unknown = [*(f"der({name})" for name in states), f"{robot.frames[0].name}.linear_velocity.y", "angular_momentum.z"]
+    seed, point = rng.normal(size=len(known)), np.array([unit.start.get(name, 0.0) for name in known])
+    point[-3:] = 0.5, 0.2, 1.0
+    seed[3] = 0.0  # along the unit quaternion 1, 0, 0, 0: it would be scaled back
+
+    def numbers(values: Any) -> Any:
+        return (ctypes.c_double * len(values))(*values)
+
+    def references(names: list[str]) -> Any:
+        return (ctypes.c_uint32 * len(names))(*(unit.number[name] for name in names))
+
+    def rates(along: float) -> Array:
+        assert set(unit.set(dict(zip(known, point + along * seed, strict=True)))) == {0}
+        out, size = numbers([0.0] * len(unknown)), ctypes.c_size_t(len(unknown))
+        assert read(unit.instance, references(unknown), size, out, *(() if fmi == 2 else (size,))) == 0
+        return np.array(out)
+
+    h = 1e-6
+    slope = (rates(h) - rates(-h)) / (2.0 * h)
+    rates(0.0)
+    found, many, few = numbers([0.0] * len(unknown)), ctypes.c_size_t(len(unknown)), ctypes.c_size_t(len(known))
+    ends = (few, numbers(seed), found) if fmi == 2 else (few, numbers(seed), few, found, many)
+    assert call(unit.instance, references(unknown), many, references(known), *ends) == 0
+    np.testing.assert_allclose(np.array(found), slope, rtol=0, atol=2e-8 * np.abs(slope).max())
+    assert call(unit.instance, references(unknown), many, references(["phase"] * len(known)), *ends) == 3
+    assert "a known is" in unit.heard[-1][1]
+
+
+def test_every_variable_has_a_description_and_a_unit_in_si(jets: tuple[Robot, Path], tmp_path: Path) -> None:
+    with zipfile.ZipFile(jets[1]) as archive:
+        root = ElementTree.fromstring(archive.read("modelDescription.xml"))
+    units = {own.attrib["name"]: own[0].attrib for own in root.find("UnitDefinitions") or []}
+    assert units["N.m"] == {"kg": "1", "m": "2", "s": "-2"}
+    assert units["rad/s2"] == {"s": "-2", "rad": "1"}
+    assert units["N.m/rad"] == {"kg": "1", "m": "2", "s": "-2", "rad": "-1"}
+    for own in root.find("ModelVariables") or []:
+        assert len(own.attrib["description"]) > 8
+        assert own.attrib["unit"] in units
+    found = {own.attrib["name"]: own.attrib["unit"] for own in root.find("ModelVariables") or []}
+    joint = jets[0].joint_names[0]
+    assert (found[f"stiffness.{joint}"], found[f"damping.{joint}"]) == ("N.m/rad", "N.m.s/rad")
+    assert (found["damping.base_vx"], found[f"der({joint}.velocity)"]) == ("N.s/m", "rad/s2")
+
+
 def test_a_state_can_be_kept_and_gone_back_to(file: Path, tmp_path: Path) -> None:
     unit = Unit(file, tmp_path, "CoSimulation")
     unit.step(0.0, 0.1)
@@ -184,7 +285,7 @@ def states(file: Path) -> list[str]:
     import fmpy
 
     variables = fmpy.read_model_description(str(file)).modelVariables
-    names = [own.name for own in variables if own.causality == "output" and own.name != "phase"]
+    names = [own.name for own in variables if own.causality == "output" and own.initial == "exact"]
     return [name for name in names if not name.startswith("memory")]
 
 
@@ -260,6 +361,13 @@ class Logged:
             own.attrib["name"]: int(own.attrib["valueReference"]) for own in root.find("ModelVariables") or []
         }
         self.dll: Any = ctypes.CDLL(str(next((folder / "binaries").glob("*linux*/*"))))
+        described = {
+            own.attrib["name"]: {**(own[0].attrib if len(own) else {}), **own.attrib}
+            for own in root.find("ModelVariables") or []
+        }
+        exact = {name: own for name, own in described.items() if own.get("initial") == "exact"}
+        self.start = {name: float(own["start"]) for name, own in exact.items()}
+        self.states = [name for name, own in exact.items() if own["causality"] == "output"]
         self.fmi, self.heard = fmi, list[tuple[int, str]]()
         text, pointer = ctypes.c_char_p, ctypes.c_void_p
         if fmi == 2:
@@ -317,13 +425,14 @@ def test_bad_numbers_are_refused_with_their_names(fmi: Literal[2, 3], tmp_path: 
         f"{own}.m": (-50.0, "above 0"),
         f"{own}.Ixx": (-1.0, "0 or more"),
         f"{own}.Ixy": (float("nan"), "finite"),
-        "rotor[0]": (0.0, "above 0"),
-        "damping[6]": (-1.0, "0 or more"),
-        "stiffness[0]": (float("-inf"), "finite"),
+        f"rotor.{robot.joint_names[0]}": (0.0, "above 0"),
+        f"damping.{robot.joint_names[0]}": (-1.0, "0 or more"),
+        f"stiffness.{robot.joint_names[0]}": (float("-inf"), "finite"),
         f"static_friction.{rubs.name}": (0.0, "above 0"),
         f"static_friction.{robot.joint_names[1]}": (1.0, "expected 0"),
         f"force.{rubs.name}": (float("inf"), "finite"),
         "position.x": (float("nan"), "finite"),
+        "momentum.x": (1.0, "computed"),
         "step": (0.0, "above 0"),
         "phase": (1.0, "computed"),
     }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
-from spacearm.measure.clean import find_outliers, noise_from_scatter, row_outliers
+from spacearm.measure.clean import find_outliers, noise_from_scatter, row_outliers, truncated_squares
 from spacearm.typing import Array
 
 
@@ -23,7 +25,7 @@ def test_the_variance_scatters_as_it_says(outlier: float) -> None:
         row = path(time) + 0.02 * rng.normal(size=time.size)
         row[rng.random(time.size) < 0.01] += 0.02 * outlier
         row[rng.random(time.size) < 0.03] = np.nan
-        variance, independent = noise_from_scatter(time, row[:, None])
+        variance, independent, _ = noise_from_scatter(time, row[:, None])
         errors.append((variance / 0.02**2 - 1.0) / np.sqrt(2.0 / independent))
     assert abs(np.mean(errors)) < 0.6
     assert 0.7 < np.std(errors) < 1.3
@@ -32,17 +34,31 @@ def test_the_variance_scatters_as_it_says(outlier: float) -> None:
 def test_neighbouring_differences_are_not_independent() -> None:
     """Of fourth differences of white noise at equal steps: the squares of all correlations sum up to 2.6265."""
     row = np.random.default_rng(0).normal(size=(10_000, 1))
-    variance, independent = noise_from_scatter(np.arange(10_000.0), row)
+    variance, independent, _ = noise_from_scatter(np.arange(10_000.0), row)
     assert 10_000.0 / independent == pytest.approx(1.0 + 2.0 * (56**2 + 28**2 + 8**2 + 1) / 70**2, rel=2e-3)
     assert variance == pytest.approx(1.0, abs=4.0 * np.sqrt(2.0 / independent))
 
 
 def test_few_or_equal_readings_tell_nothing_and_coarse_ones_their_steps() -> None:
     time = np.arange(400.0)
-    assert noise_from_scatter(time[:8], time[:8, None] ** 5) == (0.0, 0.0)
-    assert noise_from_scatter(time, np.full((400, 1), 0.3)) == (0.0, 0.0)
+    assert noise_from_scatter(time[:8], time[:8, None] ** 5).independent == 0.0
+    assert noise_from_scatter(time, np.full((400, 1), 0.3)).variance == 0.0
     coarse = np.round(0.01 * time)[:, None]  # most differences are zero
     assert noise_from_scatter(time, coarse)[0] > 0.0
+
+
+@pytest.mark.parametrize(("step", "resolved"), [(0.1, True), (0.4, True), (0.8, False)])
+def test_noise_is_told_from_a_motion_that_is_read_seldom(step: float, resolved: bool) -> None:
+    """8 and 4 readings in a period of the faster wave, 300 and 40 times the noise; what 4 show is the motion."""
+    errors = []
+    for seed in range(20):
+        time = np.arange(300) * step
+        row = path(time) + 1e-3 * np.random.default_rng(seed).normal(size=300)
+        variance, independent, told = noise_from_scatter(time, row[:, None])
+        assert told == resolved
+        errors.append((variance / 1e-6 - 1.0) / np.sqrt(2.0 / independent))
+    assert (abs(np.mean(errors)) < 0.7) == resolved
+    assert not resolved or 0.7 < np.std(errors) < 1.3
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -80,3 +96,24 @@ def test_many_or_neighbouring_readings_that_a_model_misses_are_no_outliers() -> 
     run[100:120, 0] = 12.0
     many[rng.random(500) < 0.3, 1] = 12.0
     assert [found(bad) for bad in (single, run, many)] == [3, 0, 0]
+
+
+def test_outliers_of_four_to_six_deviations_are_found_where_there_are_many() -> None:
+    """The same deviations in a row without others may be chance, and no row of noise alone loses a reading."""
+    rng, rows = np.random.default_rng(0), 20
+    residual = rng.normal(size=(500, rows))
+    hit = rng.random(residual.shape) < 0.05
+    hit[:, 10:] = False
+    off = np.where(hit, rng.choice([-1.0, 1.0], residual.shape) * rng.uniform(4.0, 6.0, residual.shape), residual)
+    there = np.ones(residual.shape, dtype=bool)
+    found = find_outliers(lambda kept: np.where(kept, np.abs(off), np.inf), there, adapt=True)
+    assert found[hit].all()
+    assert not found[:, 10:].any()
+    assert np.sum(found & ~hit) <= 0.02 * hit.sum() + 3
+    less = truncated_squares(lambda kept: np.where(kept, np.abs(off), np.inf), there, found)
+    # E[z^2] beyond 3.5 deviations, of ten rows of 475 readings each, by numerical integration of the normal density
+    assert less == pytest.approx(4750 * 2.0 * quad(lambda z: z**2 * norm.pdf(z), 3.5, 20.0)[0], rel=0.2)
+    single = residual.copy()
+    single[250, :] = np.where(np.arange(rows) < 10, 4.5, 7.0)
+    again = find_outliers(lambda kept: np.where(kept, np.abs(single), np.inf), there, adapt=True)
+    assert [*again.sum(axis=0)] == [0] * 10 + [1] * 10

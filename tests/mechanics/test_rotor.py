@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spacearm import Mechanics, State, simulate
 from spacearm.model import Body, Inertia, Joint, Pose, Robot, Rotor
+from spacearm.simulate.check.mujoco_model import MujocoModel
 from support import brute_force
 from support.pinocchio_reference import PinocchioReference
 from support.population import difference
@@ -102,3 +104,25 @@ def test_without_gear_and_carrier_it_is_plain_armature() -> None:
     expected = np.zeros((4, 4))
     expected[0, 0] = 2.5
     np.testing.assert_allclose(gap, expected, atol=1e-12)
+
+
+def test_a_rotor_on_a_slide_is_a_ball_screw():
+    """Against MuJoCo, which has the rotor as a body of its own on the carrier."""
+    own = Inertia(2.0, (0.1, 0.05, 0.02), np.diag([0.3, 0.4, 0.5]))
+    joints = (
+        Joint("slide", "prismatic", "base", "carriage", Pose(np.eye(3), (0.1, 0.2, 0.3)), (0.6, 0.8, 0.0),
+              rotor=Rotor(1e-3, 50.0)),
+        Joint("hinge", "revolute", "carriage", "link", Pose(np.eye(3), (0.3, 0.0, 0.0)), rotor=Rotor(1e-3, -30.0)),
+    )  # fmt: skip
+    robot = Robot("screw", tuple(Body(name, own) for name in ("base", "carriage", "link")), joints)
+    rng = np.random.default_rng(0)
+    q, velocity, force = rng.normal(size=2), rng.normal(size=8), rng.normal(size=8)
+    reference, mechanics = MujocoModel(robot), Mechanics(robot)
+    reference.set_state(np.zeros(3), [1, 0, 0, 0], q, velocity)
+    np.testing.assert_allclose(mechanics.mass_matrix(q), reference.mass_matrix(), atol=1e-13)
+    np.testing.assert_allclose(mechanics.bias(q, velocity), reference.bias(), atol=1e-13)
+    np.testing.assert_allclose(
+        mechanics.forward_dynamics(q, velocity, force), reference.forward_dynamics(force), atol=1e-12
+    )
+    # Energy and momentum by the certificate's own formulas.
+    assert simulate(robot, State(np.zeros(3), [1, 0, 0, 0], q, velocity), 2.0).sound

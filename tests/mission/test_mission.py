@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 from tests.mission.test_failures import SLOW
 from tests.support.missions import EXAMPLES, SHORT, flown, rows
 
@@ -36,6 +37,40 @@ def test_the_example_keeps_its_limits_and_its_momentum() -> None:
         assert found[f"{stage}.margin"] >= 0.0
     assert found["margin"] == min(found[f"{outcome.stage}.margin"] for outcome in mission.outcomes)
     assert found["decide.verdict"] == "go"
+
+
+def pulse_propellant(mission: MissionFindings) -> float:
+    """Propellant of the pulses in the data, kg: impulse over specific impulse times standard gravity."""
+    data, parts = mission.data(), {part.name: part for part in mission.flight.actuators.robot.thrusters}
+    lasted = (data["pulse_end"] - data["pulse_begin"]).values * data["pulse_level"].values
+    used = [parts[str(name)] for name in data["pulse_thruster"].values]
+    return float(lasted @ [part.force / (part.specific_impulse * 9.80665) for part in used])
+
+
+def test_the_data_have_all_that_is_needed_to_compute_again() -> None:
+    """From the data alone: Euler's law of the free target, propellant by pulses, clearance by gaps, arm at rest."""
+    mission, found = example(), rows(example())
+    data = mission.data()
+    begin, end = (dict(zip(data["stage"].values, data[f"stage_{k}"].values, strict=True)) for k in ("begin", "end"))
+    free = data.sel(time=data["time"] < end["touch"] - 1e-6)
+    turn = Rotation.from_quat(free["target_quaternion"].values, scalar_first=True)
+    spin = turn.inv().apply(free["target_angular_velocity"].values)
+    momentum = turn.apply(spin * [28.0, 24.0, 20.0])
+    np.testing.assert_allclose(momentum, np.broadcast_to(momentum[0], momentum.shape), atol=1e-8)
+    assert np.ptp(spin, axis=0).max() > 1e-3
+    # All of it by the firings of the identification; of detumbling by thrusters below.
+    assert pulse_propellant(mission) == pytest.approx(0.1 * (1.0 - found["identify.margin.propellant_out"]), rel=1e-9)
+    during = data.sel(time=(data["time"] >= begin["catch"]) & (data["time"] <= end["catch"]))
+    assert float(during["gap"].min()) == pytest.approx(0.1 * (1.0 + found["catch.margin.clearance_lost"]), abs=1e-9)
+    # In the hand the target turns as the hand does; in the stowed configuration all but the wheels is at rest.
+    kept = [*mission.flight.actuators.arm]
+    assert float(abs(data["joint_velocity"].isel(time=-1).sel(joint=kept)).max()) < 1e-3
+    held = data.sel(time=data["time"] > begin["settle"])
+    turn = Rotation.from_quat(held["target_quaternion"].values, scalar_first=True)
+    steps = np.diff(held["time"].values)
+    rates = (turn[1:] * turn[:-1].inv()).as_rotvec()[steps > 0.1] / steps[steps > 0.1, None]
+    middle = 0.5 * (held["target_angular_velocity"].values[1:] + held["target_angular_velocity"].values[:-1])
+    np.testing.assert_allclose(rates, middle[steps > 0.1], atol=2e-3)
 
 
 def test_what_is_weighed_is_within_its_deviations() -> None:
@@ -78,10 +113,16 @@ def test_the_arm_stops_a_tumble_in_the_time_that_its_moment_takes() -> None:
 
 
 def test_mujoco_flies_the_same() -> None:
-    """A short mission, all stages but the ejection: laws' commands, catch, brakes, wheels, thrusters, given paths."""
+    """A short mission in closed loop, all stages but the ejection: laws that are called with MuJoCo's states, their
+    sensors, a camera, catch, brakes, wheels, thrusters, given paths."""
     bump = {"kind": "spline", "times": [0.0, 1.5, 3.0], "values_deg": [0.0, 3.0, 0.0]}
     mission = flown(
         cross_check=True, target__closing_speed=0.01, decide={}, eject=None, detumble__actuator="thrusters",
+        navigation={
+            "camera": {"position_noise": 2e-3, "angle_noise_deg": 0.2, "position_start": 0.01, "angle_start_deg": 0.5,
+                       "rate_start_deg": 0.05, "update": 3.0},
+            "sensor": [{"kind": "gyro", "noise": 1e-5}, {"kind": "star_tracker", "noise": 1e-5, "period": 0.5}],
+        },
         approach__duration=6.0, approach__match=4.0, approach__period=0.25, approach__reach=0.05,
         catch__duration=0.5, catch__stop_time=1.0, catch__period=0.1, settle__rate_deg=0.5, detumble__period=0.25,
         identify__duration=3.0, identify__mass=0.5,
@@ -97,6 +138,9 @@ def test_mujoco_flies_the_same() -> None:
     flown_stages = [each.stage for each in mission.outcomes]
     assert flown_stages == ["approach", "touch", "catch", "settle", "detumble", "identify", "decide", "stow"]
     assert rows(mission)["detumble.propellant"] > 0.0
+    assert 1e-4 < rows(mission)["touch.navigation.position"] < 0.02
+    fired = 3 * 0.5 * 2.0 / (220.0 * 9.80665)  # by the identification: three pulses of half a second
+    assert pulse_propellant(mission) - fired == pytest.approx(rows(mission)["detumble.propellant"], rel=1e-9)
     assert mission.checked is not None
     assert mission.checked.applies
     assert mission.checked.value < 1e-8
@@ -216,4 +260,6 @@ def test_the_file_runs_as_it_is() -> None:
     result = run_scenario(EXAMPLES / "mission.toml")
     assert result.sound
     assert result.scene is not None
-    assert [figure.name for figure in result.figures] == ["timeline", "margins", "bus", "wheels", "arm"]
+    tables = ["requirements", "budget", "assumptions"]
+    assert [figure.name for figure in result.figures] == ["timeline", "margins", *tables, "bus", "wheels", "arm"]
+    assert any("every 0.5 s" in text for text in result.settings["assumptions"])

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 
+import mujoco
 import numpy as np
 import pytest
 
 from spacearm.errors import ModelError
 from spacearm.model import load
 from spacearm.model.mjcf_read import mjcf_bases, read_mjcf, robot_from_mjcf
+from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.notices import LossyConversion, NotExpressible
 from spacearm.model.robot_import import Reading
 from support import ROOT
@@ -134,7 +137,7 @@ def test_what_has_no_name_gets_one_that_is_free(tmp_path):
 
 def test_the_tool_finds_what_differs_and_what_was_not_told(tmp_path, monkeypatch):
     path = written(
-        tmp_path, world(free("one", ARM.format("l", INERTIAL).replace("slide", 'slide" armature="1')) + free("two"))
+        tmp_path, world(free("one", ARM.format("l", INERTIAL).replace("slide", 'slide" stiffness="1 1')) + free("two"))
     )
     first, second = tool.examine_each(path, "f", repair=False, states=3)
     assert (first.file, second.file) == ("f [one]", "f [two]")
@@ -151,7 +154,7 @@ def test_the_tool_finds_what_differs_and_what_was_not_told(tmp_path, monkeypatch
     monkeypatch.setattr(tool, "load", other)
     assert 1e-10 < tool.examine(path, "f", repair=False, states=3, base="one").difference < 1e-7
     monkeypatch.setattr(tool, "LossyConversion", FutureWarning)  # as if nothing had been told
-    assert tool.examine(path, "f", repair=False, states=3, base="one").silent == ["slide"]
+    assert tool.examine(path, "f", repair=False, states=3, base="one").silent == ["non-linear"]
 
 
 # -- joints --------------------------------------------------------------------------------------------------------
@@ -191,6 +194,22 @@ def test_an_armature_does_not_feel_its_carrier(tmp_path):
     matrix = mass_matrix(robot, np.zeros(1))
     assert matrix[6, 6] == pytest.approx(5.0 + 1e-9, rel=1e-15)
     assert matrix[5, 6] == pytest.approx(1e-9, rel=1e-3)  # the rod's own moment alone
+
+
+def test_the_armature_of_a_slide_is_kept(tmp_path):
+    """As MuJoCo has it, and back in a file without a word."""
+    path = written(tmp_path, world(free("base", ARM.format("l", INERTIAL).replace("slide", 'slide" armature="1.5'))))
+    robot = read_mjcf(path)
+    model = mujoco.MjModel.from_xml_path(str(path))
+    slide = next(j for j in range(model.njnt) if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_SLIDE)
+    plain = robot.replace(joints=tuple(replace(joint, rotor=None) for joint in robot.joints))
+    at = robot.dof_index(model.joint(slide).name)
+    difference = mass_matrix(robot, np.zeros(robot.n)) - mass_matrix(plain, np.zeros(robot.n))
+    assert difference[at, at] == pytest.approx(1.5, rel=1e-12)
+    assert np.abs(difference[at, :6]).max() < 1e-12
+    again = robot_from_mjcf(mjcf_text(robot))
+    assert again.joint(robot.joint_names[at - 6]).rotor.inertia == pytest.approx(robot.joints[at - 6].rotor.inertia)
+    assert_agrees(path, robot)
 
 
 def test_laws_that_are_switched_off_are_not_read():
@@ -299,7 +318,6 @@ SLIDER = (
 )
 LINKED = '<tendon><fixed name="x" {}><joint joint="s" coef="1"/><joint joint="t" coef="2"/></fixed></tendon>'
 LOSSES = {
-    "slide armature": (free("base", SLIDER.format('armature="1"')), "", "joint 's': the armature of a slide"),
     "free damping": (free("base", "", '<joint name="f" type="free" damping="1"/>'), "", "joint 'f': damping, friction"),
     "free stiffness": (free("base", "", '<joint name="f" type="free" stiffness="1"/>'), "", "joint 'f': damping"),
     "tendon armature": (free("base", SLIDER), LINKED.format('armature="1"'), "tendon 'x': its armature"),
@@ -359,11 +377,12 @@ def test_no_loss_without_a_word(case):
 
 def test_losses_are_grouped():
     arms = "".join(
-        ARM.format(f"arm{i}", INERTIAL).replace('type="slide"', 'type="slide" armature="1"') for i in range(30)
+        ARM.format(f"arm{i}", INERTIAL).replace('type="slide"', 'type="slide" springdamper="0 0" stiffness="1 1"')
+        for i in range(30)
     )
     _, lost = told(lambda: robot_from_mjcf(world(free("base", arms))))
     assert len(lost) == 1
-    assert "and 22 more: the armature of a slide joint is left out" in lost[0]
+    assert "and 22 more: the non-linear part of its spring or damper is left out" in lost[0]
 
 
 def test_what_measures_only_is_not_a_loss():
@@ -372,12 +391,15 @@ def test_what_measures_only_is_not_a_loss():
     robot_from_mjcf(world(free("base", looks + SLIDER.format("")), sensors), reading=Reading(strict=True))
 
 
-def test_a_joint_that_follows_another_becomes_a_coupling_by_repair():
+def test_a_joint_that_follows_another_becomes_a_gear_or_by_repair_a_coupling():
     """MuJoCo's polynomial counts from the joints' ``ref``."""
     arm = SLIDER.format('ref="0.5"').replace('name="t"', 'name="t" ref="90"')
     after = '<equality><joint name="w" joint1="s" joint2="t" polycoef="0.25 2 0 0 0"/></equality>'
-    _, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after)))
-    assert any("repair=True (--repair) makes it a stiff coupling" in each for each in lost)
+    robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after)))
+    (gear,) = robot.loops
+    assert (gear.kind, gear.first, gear.second, gear.ratio) == ("gear", "s", "t", 2.0)
+    assert gear.offset == pytest.approx(0.75 - np.pi)
+    assert not lost
     robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after), reading=Reading(repair=True)))
     (coupling,) = robot.couplings
     assert (coupling.first, coupling.second, coupling.ratio) == ("s", "t", 2.0)

@@ -159,7 +159,6 @@ def test_unit_vectors_are_stable():
         (lambda: Rotor(0), "rotor inertia is 0 (expected more than 0)"),
         (lambda: Rotor(1, 0), "gear ratio is zero"),
         (lambda: Joint("j", "ball", "a", "b"), "joint kind is 'ball'"),
-        (lambda: Joint("j", "prismatic", "a", "b", rotor=Rotor(1)), "a prismatic joint cannot carry a rotor"),
         (lambda: hinge("j", "a", "b", axis=np.array([1, 1, 0])), "axis has length 1.41421"),
         (lambda: hinge("j", "a", "b", damping=-1), "damping is -1"),
         (lambda: Thruster("t", "a", [0, 0, 0], [0, 0, 2], 1), "thruster direction has length 2"),

@@ -174,10 +174,6 @@ FAULTS = {
         BASE + ARM + ELBOW + "rotor = { inertia = 0 }\n",
         "joint[0].rotor ('elbow'): rotor inertia is 0 (expected more than 0)",
     ),
-    "rotor of a slide": (
-        BASE + ARM + SLIDE + "rotor = { inertia = 1 }\n",
-        "joint[0] ('elbow'): a prismatic joint cannot carry a rotor",
-    ),
     "transmission without rotor": (
         BASE + ARM + ELBOW + "transmission = { stiffness = 1 }\n",
         "joint[0].transmission ('elbow'): a transmission needs a rotor",

@@ -208,7 +208,7 @@ BAD = {
     "xacro": (change("<gazebo/>", '<x:macro xmlns:x="http://www.ros.org/wiki/xacro"/>'), "xacro"),
     "odd type": (change('type="prismatic"', 'type="screw"'), "joint 'j2': joint type 'screw'"),
     "no type": (change('type="prismatic"', ""), "joint 'j2'"),
-    "mimic": (change('<origin xyz="0 0 1"/>', '<mimic joint="j1"/>'), r"joint 'j2': follows joint 'j1'.*repair=True"),
+    "mimic": (change('<origin xyz="0 0 1"/>', '<mimic joint="j9"/>'), r"joint 'j2': follows joint 'j9'.*repair=True"),
     "axis": (change('axis xyz="0 0 1"', 'axis xyz="0 0 2"'), "joint 'j1': axis has length 2"),
     "axis zero": (change('axis xyz="0 0 1"', 'axis xyz="0 0 0"'), "joint 'j1': axis has length 0"),
     "axis count": (change('axis xyz="0 0 1"', 'axis xyz="0 1"'), "joint 'j1': axis.xyz has 2 numbers"),

@@ -32,7 +32,7 @@ from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, catalogue
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import Load, rollout, rollout_extremes, spline
+from spacearm.simulate import Load, VectorSimulator, rollout, rollout_extremes, spline
 from spacearm.typing import Array
 from support.cuda_as_c import as_gpu
 from support.random_robots import random_robot, random_state
@@ -52,6 +52,19 @@ def batch(robot: Robot, count: int) -> Array:
 @pytest.fixture(params=["aligned", "skew"])
 def robot(request: pytest.FixtureRequest) -> Robot:
     return random_robot(4, 4, geometry=request.param, passive=True)
+
+
+def test_steps_of_many_samples_have_the_processor_s_bits(robot: Robot) -> None:
+    starts, rng = batch(robot, 20), np.random.default_rng(2)
+    commands, mask = rng.normal(size=(3, 20, robot.n)), np.arange(20) < 5
+    own = robot.inertia_parameters.ravel() * np.linspace(0.9, 1.1, 20)[:, None]
+    given: dict[str, Any] = {"period": 0.01, "steps": 2, "ignore_friction": True, "overrides": {"inertia": own}}
+    here, there = (VectorSimulator(robot, starts, device=device, **given) for device in ("cpu", "gpu"))
+    for k, command in enumerate(commands):
+        np.testing.assert_array_equal(np.array(there.step(command).tolist()), here.step(command))
+        if k == 1:
+            there.reset(mask, overrides={"inertia": own[:5] * 1.1})
+            here.reset(mask, overrides={"inertia": own[:5] * 1.1})
 
 
 def test_bits_are_those_of_the_processor(robot: Robot) -> None:

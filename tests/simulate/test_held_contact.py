@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spacearm.engine.solver import solve
+from spacearm.engine.solver import bind_solver
 from spacearm.mechanics.shapes import Box, Plane
 from spacearm.model import Body, Friction, Inertia, Joint, Pose, Robot
 from spacearm.simulate import Contact, Gravity, Phase, Run, ShapeOnFrame, State, World, simulate, spline
@@ -104,12 +104,12 @@ def test_an_arm_that_follows_a_path_presses_with_weight_and_inertia() -> None:
 
 
 def test_implicit_steps_agree_with_explicit_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explicit(system: Any, options: Any, *rest: Any) -> int:
-        return int(solve(system, options._replace(method=1), *rest))
+    def explicit(system: Any, options: Any, *rest: Any) -> Callable[[], int]:
+        return bind_solver(system, options._replace(method=1), *rest)
 
     phase, rates = Phase(2.0, locked=["j0", "j1"]), [0.0, 0.0, 0.6]
     implicit = stand(phase, rates, 0.3)
-    monkeypatch.setattr("spacearm.simulate.run.chain.solve", explicit)
+    monkeypatch.setattr("spacearm.simulate.run.chain.bind_solver", explicit)
     other = stand(phase, rates, 0.3)
     assert implicit.stats.steps < 0.5 * other.stats.steps
     np.testing.assert_allclose(

@@ -76,6 +76,9 @@ def test_texts_are_one_short_line(run: Run) -> None:
     for thing in things:
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 160
+    assert (
+        repr(Phase(2.0, locked=["joint1"], forces={"joint2": 1.0})) == "Phase(2 s, locked=('joint1',), forces={joint2})"
+    )
     assert repr(World({"a": arm(2)})) == "World(a (2 joints))"
 
 

@@ -8,9 +8,10 @@ import numpy as np
 from numba import carray, cfunc, types
 
 from spacearm.engine.friction import begin
+from spacearm.engine.loops import interpret
 from spacearm.engine.phase import make_audit, make_events, make_record
 from spacearm.engine.signals import merge
-from spacearm.engine.solver import PAUSED, Options, make_progress, solve
+from spacearm.engine.solver import PAUSED, Options, bind_solver, make_progress
 from spacearm.engine.system import MotionKernelCode, System, make_code, make_friction, make_solver_memory
 
 SIGNATURE = types.void(types.CPointer(types.float64), types.CPointer(types.float64))
@@ -109,13 +110,14 @@ def run_blocks(
     friction = make_friction([0, 1], static, coulomb)
     events = make_events(code, friction, levels, functions, offset)
     system = System(code, merge(list(channels), end), friction, events, work)
-    begin(system)
+    interpret(begin)(system)
     record = make_record(np.array(times, dtype=float), code, 6, max_events=max_events)
     options = Options(method, step, rtol, np.full(code.ny, atol), max_step, 10**6, max_events)
     progress, stop = make_progress(system, options), np.zeros(1, dtype=np.uint8)
     audit, taken = make_audit(code, audited), []
+    solve = bind_solver(system, options, progress, record, audit, stop)
     while True:
-        reason = solve(system, options, progress, record, audit, stop)
+        reason = solve()
         taken.append(audit[: record.counts[4]].copy())
         record.counts[4] = 0
         if reason != PAUSED:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from spacearm.identify.inertia import MotionRecord
@@ -21,11 +22,14 @@ FAULTS = {
     "late encoders": "encoder_delay",
     "turned jet": "thrust_direction",
     "panel": "rhythm",
+    "slosh": "rhythm",
     "torque": "external_torque",
 }
 LAG, LATE, TURN, TORQUE = 0.05, 0.02, np.deg2rad([0.0, 4.0, 3.0]), np.array([0.02, -0.03, 0.05])
 #: A panel on the bus: mass (kg), length (m), frequency with the bus held (Hz); it is bent a little at first (rad).
 PANEL, LENGTH, HERTZ, BENT = 6.0, 1.5, 5.6, 5e-3
+#: Fuel in the bus that swings along y: mass (kg), place of rest (m), moment of inertia (kg m2), frequency (Hz).
+FUEL, TANK, LUMP, SWINGS = 12.0, np.array([0.1, 0.2, -0.3]), 0.05, 0.2
 JETS = tuple(Thruster(f"jet{k}", "bus", point, force / 10.0, 10.0) for k, (_, _, force, point) in enumerate(FIRINGS))
 
 
@@ -46,17 +50,19 @@ def faulty(fault: str, seed: int) -> tuple[MotionRecord, Robot]:
         record = replace(record, readings={**record.readings, **readings})
     robot = drawing(1.3).replace(thrusters=JETS)
     if fault == "panel":
-        robot = replace_inertias(robot, {"bus": _with_panel()})
+        robot = replace_inertias(robot, {"bus": _bus_with(PANEL, [0.5 + 0.5 * LENGTH, 0.0, 0.0], _plate())})
+    if fault == "slosh":
+        robot = replace_inertias(robot, {"bus": _bus_with(FUEL, TANK, np.full(3, LUMP))})
     return replace(record, thrusters=parts).add_noise(seed), robot
 
 
-def _with_panel() -> Inertia:
-    """The bus and its panel as one rigid body."""
-    bus, centre = ROBOT.bodies[0].inertia, np.array([0.5 + 0.5 * LENGTH, 0.0, 0.0])
-    mass = bus.mass + PANEL
-    com = (bus.mass * bus.com + PANEL * centre) / mass
-    tensor = bus.tensor + np.diag(_plate())
-    for m, away in ((bus.mass, bus.com - com), (PANEL, centre - com)):
+def _bus_with(extra: float, centre: npt.ArrayLike, moments: Array) -> Inertia:
+    """The bus and what moves on it as one rigid body."""
+    bus, place = ROBOT.bodies[0].inertia, np.asarray(centre)
+    mass = bus.mass + extra
+    com = (bus.mass * bus.com + extra * place) / mass
+    tensor = bus.tensor + np.diag(moments)
+    for m, away in ((bus.mass, bus.com - com), (extra, place - com)):
         tensor = tensor + m * (away @ away * np.eye(3) - np.outer(away, away))
     return Inertia(mass, com, tensor)
 
@@ -79,6 +85,11 @@ def _motion(fault: str) -> tuple[Array, Array, Array]:
         bend = body.add_joint(name="bend", type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 1, 0])
         bend.stiffness[0] = about * (2.0 * np.pi * HERTZ) ** 2
         bend.damping[0] = 1e-3 * about * 2.0 * np.pi * HERTZ
+    if fault == "slosh":
+        body = spec.body("bus").add_body(name="fuel", pos=TANK)
+        body.mass, body.ipos, body.inertia, body.explicitinertial = FUEL, [0.0] * 3, [LUMP] * 3, True
+        swing = body.add_joint(name="swing", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[0, 1, 0])
+        swing.stiffness[0], swing.damping[0] = FUEL * (2.0 * np.pi * SWINGS) ** 2, 0.02 * FUEL * 2.0 * np.pi * SWINGS
     model = spec.compile()
     model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_RK4, STEP / FINE
     model.opt.gravity[:] = 0.0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -28,18 +28,16 @@ from spacearm.capture.soft_joints import find_cushioning_axes, find_held_joints,
 from spacearm.capture.target import Start, start_state
 from spacearm.checks import array, check_fields, check_name, check_not_empty, non_negative, one_of, positive
 from spacearm.engine.device import Device, as_native_array, cupy, is_device_array
-from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update, roll_samples
-from spacearm.engine.machine import host
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
 from spacearm.engine.signals import merge
-from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import Load, State
+from spacearm.simulate.ensemble.lanes import LaneSchedule, run_lanes
 from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.threads import run_chunks
 from spacearm.typing import Array
 
 #: Samples that a thread processes at a time; a multiple of every lane width.
@@ -207,10 +205,25 @@ class Evaluator:
         mode[[robot.dof_index(name) for name in self.held]] = 1.0
         loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
         fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
-        roll = partial(self._evaluate_on_cpu, threads=threads, progress=progress)
-        if there or self.device == "gpu":
-            roll = partial(self._evaluate_on_gpu, there=there)
-        found = roll(loop, fixed | _unseen(robot, mode), each, which)
+        schedule = LaneSchedule(
+            self._counts,
+            np.diff(self._breaks) / self._counts,
+            ("wrench",) if self.loads else (),
+            self._wrench,
+        )
+        _, found = run_lanes(
+            loop,
+            schedule,
+            fixed | _unseen(robot, mode),
+            each,
+            case=which,
+            kept=_KEPT,
+            device=self.device,
+            there=there,
+            threads=threads,
+            progress=progress,
+            together=CHUNK,
+        )
         ends = np.cumsum([loop.size(name) for name in _KEPT]).tolist()
         peaks, low, high, settled, late = (found[:, a:b] for a, b in pairwise((0, *ends)))
         # Two vibrations are monitored, linear and angular: both must have settled.
@@ -220,49 +233,6 @@ class Evaluator:
             np.stack([low, high], axis=1).reshape(size, cases, 2, robot.n),
             np.where(latest > LATEST * self.duration, np.inf, latest).reshape(size, cases),
         )
-
-    def _evaluate_on_cpu(
-        self,
-        loop: FixedStep,
-        common: dict[str, Array],
-        each: dict[str, Array],
-        which: Any,
-        threads: int | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> Array:
-        """Values that the observer keeps for each design in each case."""
-        width, total = host().lanes, len(which)
-        course = loop.make_schedule(
-            width,
-            np.diff(self._breaks) / self._counts,
-            self._counts,
-            channels=[("wrench", i) for i in range(6 * len(self.loads))],
-            coefficient=self._wrench,
-        )
-        samples = loop.samples(width, 0, common=common, each=each, case=which, kept=_KEPT)
-        code = loop.code(width)
-        ensure_loops()
-
-        def work(first: int) -> int:
-            last = min(first + CHUNK, total)
-            roll_samples(code, course, samples, first, last)
-            return last - first
-
-        run_chunks(work, range(0, total, CHUNK), total, threads=threads, progress=progress)
-        return samples.end
-
-    def _evaluate_on_gpu(
-        self, loop: FixedStep, common: dict[str, Array], each: dict[str, Array], which: Any, there: bool
-    ) -> Array:
-        from spacearm.engine.cuda import GpuSchedule, RolloutVariant, roll_on_gpu
-
-        steps = np.diff(self._breaks) / self._counts
-        begins = np.concatenate([[0.0], np.cumsum(steps * self._counts)[:-1]])
-        course = GpuSchedule(self._counts, steps, begins, channels=self._wrench)
-        shape = RolloutVariant(held="", channels=("wrench",) if self.loads else (), recorded=(), kept=_KEPT)
-        never = int(self._counts.sum()) + 1
-        ends: Array = roll_on_gpu(loop, shape, each, common, course, never, case=which, there=there).ends
-        return ends
 
 
 #: Values that the observer keeps of a run.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter, Token
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Token, UnusedCliTokensError
 
 from spacearm import __version__
 from spacearm.cli.terminal import (
@@ -22,7 +22,7 @@ from spacearm.cli.terminal import (
     silence,
 )
 from spacearm.deadline import time_limit as limited
-from spacearm.errors import InputError, SpacearmError, TimeLimitError
+from spacearm.errors import InputError, SpacearmError, TimeLimitError, quote_text
 
 #: Seconds; more than three years would not be noticed.
 LONGEST_LIMIT = 1e8
@@ -591,6 +591,18 @@ def bench(*, json: Json = False) -> int:
     return run_benchmark(json=json)
 
 
+def _usage(error: CycloptsError) -> str:
+    """What is wrong with a command line, and which help tells more."""
+    text, command = str(error).strip(), " ".join(error.command_chain or ())
+    if isinstance(error, MissingArgumentError) and error.argument is not None and "Did you mean" not in text:
+        name = error.argument.name
+        given = error.keyword is not None or bool(error.argument.tokens)
+        text = f"{command}: {name} needs a value" if given else f"{command} needs {name}"
+    if isinstance(error, UnusedCliTokensError):
+        text = f"{command} does not expect {', '.join(quote_text(token) for token in error.unused_tokens or ())}"
+    return f"{text} (see spacearm {command} --help)" if command else f"{text} (see spacearm --help)"
+
+
 def run_app(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status. Errors that the user can correct give no traceback."""
     with print_warnings(), handle_signals():
@@ -624,7 +636,7 @@ def _run_app(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except CycloptsError as error:
-        print_message(f"{str(error).strip()} (see spacearm --help)")
+        print_message(_usage(error))
         return 2
     except InputError as error:
         print_message(str(error))

@@ -110,7 +110,7 @@ def _run_in_processes(
 
     Papers that are already finished, and those whose process failed, are left to the caller.
     """
-    from spacearm.engine.warm import ensure_loops
+    from spacearm.engine.warm import warm_up
     from spacearm.report import reusable_result
     from spacearm.report.reuse import input_digest
 
@@ -118,7 +118,7 @@ def _run_in_processes(
     waiting = [name for name in origins if fresh or reusable_result(out / name, origins[name]) is None]
     if workers < 2 or len(waiting) < 2:
         return {}
-    ensure_loops()  # compiled once here, and not in every process
+    warm_up()  # compiled once here, and not in every process
     count, running, results = len(waiting), dict[str, subprocess.Popen[bytes]](), dict[str, Result]()
     options = [*(["--cross-check"] if cross_check else []), *(["--fresh"] if fresh else [])]
     command = [sys.executable, "-m", "spacearm.cli", "reproduce", "--workers", "1", "-o", str(out), *options]

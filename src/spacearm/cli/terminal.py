@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from spacearm.deadline import set_interruption
 from spacearm.errors import CONTROLS, printable
 from spacearm.result import json_value
 
@@ -128,6 +129,7 @@ def _raise_interrupt(number: int, _: FrameType | None) -> None:
         return
     ending = _interrupt_types[signal.Signals(number)]
     _last_interrupt = now, ending
+    set_interruption(ending)
     raise ending
 
 
@@ -159,6 +161,7 @@ def handle_signals() -> Iterator[None]:
         yield
         return
     _last_interrupt = -GRACE, None
+    set_interruption(None)
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -167,6 +170,7 @@ def handle_signals() -> Iterator[None]:
     try:
         yield
     finally:
+        set_interruption(None)
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -42,14 +42,15 @@ def export_source(
     json: bool,
 ) -> int:
     from spacearm.export import export_c, export_fmu
-    from spacearm.export.fmu import STEP
+    from spacearm.export.free_motion import STEP
     from spacearm.export.source import read_source
 
     if folder is None and fmu is None:
         raise InputError("nothing to write", place="export", hint="expected --c DIR or --fmu FILE")
     robot, motion = read_source(source, step, None if folder else STEP, reading, tested=folder is not None)
-    platforms = [] if fmu is None else export_fmu(motion or robot, fmu, step=STEP if step is None else step, fmi=fmi)
-    paths = [] if folder is None else export_c(robot, folder, motion=motion)
+    longest = STEP if step is None else step
+    platforms = [] if fmu is None else export_fmu(motion or robot, fmu, step=longest, fmi=fmi)
+    paths = [] if folder is None else export_c(robot, folder, motion=motion, step=longest)
     paths += [] if fmu is None else [fmu]
     if json:
         show_json({"files": paths, "platforms": platforms})

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from spacearm.checks import array, check_name, integer, positive
 from spacearm.control.workspace import base_disturbance, finite, joint_ranges, twist_directions
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError, error_context
+from spacearm.errors import InputError, error_context, quote_text
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -131,8 +131,9 @@ def hand_map(
 
     with error_context("hand_map"):
         across = ["xyz".index(check_name(axis, "xyz", "axis")) for axis in axes]
-        if len(set(across)) != 2:
-            raise InputError(f"axes are {', '.join(axes)}", hint="expected two different ones")
+        if len(across) != 2 or across[0] == across[1]:
+            shown = quote_text(", ".join(axes))
+            raise InputError(f"axes are {shown}", hint="expected two different ones of x, y, z")
         half = 0.5 * positive(thickness, "thickness", unit="m")
         integer(samples, "samples", least=10, most=5_000_000)
         integer(cells, "cells", least=2, most=1000)

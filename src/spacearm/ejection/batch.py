@@ -148,7 +148,7 @@ def eject_batch(
     begin[:, Layout(rig.arm.n + 1).velocity] = moving.velocity(rig, configurations, parameters.mounted.get("inertia"))
     found = _empty(rig, configurations)
     stop = np.zeros(1, dtype=np.uint8)
-    ensure_loops()
+    ensure_loops("solver", "samples", "lanes")
     # Compiled and laid out once; threads share them and write to separate rows.
     legs = _build_phases(rig, solver, flight, tuple(locked), parameters, moving.is_rotating)
     bones = skeleton(rig.arm, radii) if near else None

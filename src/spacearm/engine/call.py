@@ -28,3 +28,22 @@ def call_kernel(typingctx: Any, address: Any, inputs: Any, outputs: Any) -> Any:
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@intrinsic
+def call_entry(typingctx: Any, address: Any, block: Any) -> Any:
+    """``call_entry(address, block)``: run an entry (:class:`spacearm.engine.loops.CompiledEntry`) by its address."""
+    del typingctx, address
+    signature = types.int64(types.intp, block)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del context, signature
+        word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        # Numba's own convention: places of the result and of an error come first.
+        function = ir.FunctionType(ir.IntType(32), [word.as_pointer(), pointer.as_pointer(), pointer])
+        result = cgutils.alloca_once(builder, word)
+        error = cgutils.alloca_once(builder, pointer)
+        builder.call(builder.inttoptr(args[0], function.as_pointer()), [result, error, args[1]])
+        return builder.load(result)
+
+    return signature, generate

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.engine.loops import compile_inner, compile_lean
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.system import SolverMemory, System, rates
 from spacearm.typing import Array
 
@@ -305,7 +305,7 @@ def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
         result[i] = y[i] + h * result[i]
 
 
-@compile_lean
+@compile_inner
 def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
     work = system.work
@@ -378,7 +378,7 @@ def hermite_dense(h: float, work: SolverMemory) -> None:
             dense[row, i] = 0.0
 
 
-@compile_lean
+@compile_inner
 def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
     """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
     work = system.work
@@ -397,7 +397,7 @@ def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
                     dense[3 + row, i] += weight * k[stage, i]
 
 
-@compile_lean
+@compile_inner
 def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
     """State ``result`` at the fraction ``theta`` (0 to 1) of the last step from ``y``, whatever its method."""
     other = 1.0 - theta

@@ -23,7 +23,7 @@ from spacearm.engine.call import call_kernel
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
 from spacearm.engine.friction import SLACK
 from spacearm.engine.loops import compile_inner
-from spacearm.engine.radau import radau_dense, radau_step
+from spacearm.engine.radau import DENSE_OUTPUT, STEP, ask_radau
 from spacearm.engine.rk4 import rk4_step
 from spacearm.engine.system import System, apply_memory_jump, feedback_events, project, rates
 from spacearm.typing import Array
@@ -296,7 +296,7 @@ def take_step(system: System, method: int, piece: int, t: float, h: float) -> bo
     elif method == 1:
         dop853_step(system, piece, t, h, system.work.y_new)
     else:
-        return bool(radau_step(system, piece, t, h, system.work.y_new))
+        return bool(ask_radau(system, STEP, piece, t, h) != 0.0)
     return True
 
 
@@ -412,7 +412,7 @@ def finish_step(system: System, method: int, piece: int, t: float, h: float) -> 
     elif method == 1:
         dop853_dense(system, piece, t, h)
     else:
-        radau_dense(system, h)
+        ask_radau(system, DENSE_OUTPUT, piece, t, h)
 
 
 @compile_inner

@@ -6,7 +6,7 @@ friction force. :func:`settle` finds which of the resting ones stay, and which w
 
 from __future__ import annotations
 
-from spacearm.engine.loops import compile_inner, compile_lean
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.system import System, rates
 from spacearm.typing import Array
 
@@ -14,7 +14,7 @@ from spacearm.typing import Array
 SLACK = 1e-12
 
 
-@compile_lean
+@compile_inner
 def begin(system: System) -> None:
     """Status from the velocities of ``work.y`` alone: exactly zero is stuck."""
     friction = system.friction

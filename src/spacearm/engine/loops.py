@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import pickle
 import sys
@@ -17,17 +18,22 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from spacearm.engine import cache
+from spacearm.engine.block import Block, BlockType
+from spacearm.engine.linking import EntryCompiler, PartCompiler
+from spacearm.errors import EngineError
 
 F = TypeVar("F", bound=Callable[..., object])
 
 #: Modules whose functions are compiled into each other.
 _MODULES = (
+    "block",
     "call",
     "dop853",
     "events",
     "friction",
     "lanes",
     "law",
+    "linking",
     "loops",
     "noise",
     "radau",
@@ -45,28 +51,94 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 def compile_loop(function: F) -> F:
     """Compile when first called and keep the machine code on disk; threads run it side by side (no GIL)."""
-    return _attach_cache(njit(**_OPTIONS)(function), function)
+    return _attach_cache(njit(**_OPTIONS, pipeline_class=EntryCompiler)(function), function)
 
 
 def compile_lean(function: F) -> F:
     """The same for a function that makes no array: without counting references, which takes half the time of a loop
     whose functions hand many arrays to each other. Only functions of this kind may be called in it."""
-    return _attach_cache(njit(**_OPTIONS, _nrt=False)(function), function)
+    return _attach_cache(njit(**_OPTIONS, pipeline_class=EntryCompiler, _nrt=False)(function), function)
 
 
 def compile_inner(function: F) -> F:
-    """A lean function that only loops call: without the code by which Python would call it, which takes apart every
-    argument and costs a quarter of the time of compilation."""
-    loop = njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True)(function)
+    """A lean function that only loops call: compiled as a part of each, and not by itself."""
+    loop = njit(**_OPTIONS, pipeline_class=PartCompiler, _nrt=False, no_cpython_wrapper=True)(function)
 
     def refuse(*arguments: object, **named: object) -> None:
         raise TypeError(f"{function.__qualname__} is called by compiled loops only")
 
-    def keep(result: Any) -> None:
-        loop.overloads[tuple(result.signature.args)] = result  # loops find it here, Python does not
+    loop._compile_for_args, loop.add_overload = refuse, _keep_overload(loop)
+    result: F = loop
+    return result
 
-    loop._compile_for_args, loop.add_overload = refuse, keep
-    return _attach_cache(loop, function)
+
+def interpret(function: F) -> F:
+    """A function of loops as Python runs it: for what is called once in a phase."""
+    plain: F = function.py_func  # type: ignore[attr-defined]
+    return plain
+
+
+def _keep_overload(loop: Any) -> Callable[[Any], None]:
+    """For loops that Python does not call as functions: other loops find them here, Python does not."""
+
+    def keep(result: Any) -> None:
+        loop.overloads[tuple(result.signature.args)] = result
+
+    return keep
+
+
+class CompiledEntry:
+    """A lean function that Python calls with one block; its result is an integer.
+
+    It is called by its address, without the GIL: that takes less than a microsecond, where Numba's own way of calling
+    looks at every argument.
+    """
+
+    _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+    def __init__(self, function: Callable[[Any], int]) -> None:
+        self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        loop = njit(**_OPTIONS, pipeline_class=EntryCompiler, _nrt=False, no_cpython_wrapper=True)(function)
+        loop.add_overload = _keep_overload(loop)
+        self.loop: Any = _attach_cache(loop, function)
+        self._functions: dict[BlockType, Any] = {}
+
+    def compile(self, kind: BlockType) -> Any:
+        """The machine code for blocks of this type, as a function of ctypes."""
+        found = self._functions.get(kind)
+        if found is None:
+            signature = (kind,)
+            self.loop.compile(signature)
+            made = self.loop.overloads[signature]
+            address = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+            found = self._functions[kind] = self._PROTOTYPE(address)
+        return found
+
+    def is_cached(self, kind: BlockType) -> bool:
+        """Whether it is here already or on disk."""
+        return kind in self._functions or self.loop._cache.holds((kind,), self.loop.targetctx.codegen())
+
+    def address(self, kind: BlockType) -> int:
+        """Of this machine code, for :func:`spacearm.engine.call.call_entry`."""
+        found = ctypes.cast(self.compile(kind), ctypes.c_void_p).value
+        assert found is not None
+        return found
+
+    def bind(self, block: Block) -> Callable[[], int]:
+        """The call with this block, ready to be made any number of times."""
+        function, result, raised = self.compile(block.kind), ctypes.c_int64(), ctypes.c_void_p()
+        pointers = ctypes.addressof(result), ctypes.addressof(raised), block.address
+
+        def call(memory: object = (block, raised)) -> int:  # kept as long as the call
+            del memory
+            if function(*pointers):
+                raise EngineError(f"{self.__name__} failed")
+            return result.value
+
+        return call
+
+    def __call__(self, block: Block) -> int:
+        return self.bind(block)()
 
 
 def _attach_cache(loop: Any, function: F) -> F:
@@ -102,6 +174,10 @@ class LoopCache(NullCache):
         data = cache.read(self._key(sig, target_context.codegen()), "loop")
         # Only what this user's own spacearm wrote is unpickled: see spacearm.engine.cache.
         return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
+
+    def holds(self, sig: Any, codegen: Any) -> bool:
+        """Whether this is on disk."""
+        return cache.read(self._key(sig, codegen), "loop") is not None
 
     def save_overload(self, sig: Any, cres: Any) -> None:
         if not cres.library.has_dynamic_globals and all(part.can_cache for part in cres.lifted):

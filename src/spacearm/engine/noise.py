@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine.loops import compile_lean
+from spacearm.engine.loops import compile_inner
 from spacearm.typing import Array
 
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -34,13 +34,13 @@ def channel_key(system: str, sensor: str, entry: int) -> int:
     return int.from_bytes(found.digest(), "little", signed=True)
 
 
-@compile_lean
+@compile_inner
 def moment(t: float) -> int:
     """The time of a run, s, as a whole number (exact: the factor is a power of two)."""
     return math.floor(t * MOMENTS + AFTER)
 
 
-@compile_lean
+@compile_inner
 def mix_bits(number: Any) -> Any:
     """SplitMix64's hash of an unsigned integer."""
     x = number + _STEP
@@ -49,7 +49,7 @@ def mix_bits(number: Any) -> Any:
     return x ^ (x >> _C)
 
 
-@compile_lean
+@compile_inner
 def normal(seed: int, sample: int, at: int, channel: int) -> float:
     """A number of the standard normal distribution; ``at`` is a moment, or ``ONCE``."""
     key = mix_bits(
@@ -61,7 +61,7 @@ def normal(seed: int, sample: int, at: int, channel: int) -> float:
     return size * math.cos(2.0 * math.pi * float(second) * 2.0**-53)
 
 
-@compile_lean
+@compile_inner
 def draw(drawn: Any, seed: int, sample: int, at: int, pitch: int, inp: Array, first: int) -> None:
     """The numbers of a moment into every ``pitch``-th place of ``inp`` from ``first`` on.
 

@@ -9,19 +9,30 @@ others. States are (B, nx); times are in s, those of samples absolute, those of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine.block import Block, block_type
+from spacearm.engine.call import call_entry
 from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
 from spacearm.engine.law import reset_law
-from spacearm.engine.loops import compile_loop
+from spacearm.engine.loops import CompiledEntry, compile_inner, interpret
 from spacearm.engine.record import AUDIT_ROWS, SampleRecord
 from spacearm.engine.signals import Signals
-from spacearm.engine.solver import EndReason, Options, Progress, make_progress, restart, solve
+from spacearm.engine.solver import (
+    EndReason,
+    Options,
+    Progress,
+    SolverCall,
+    bind_solver,
+    integrate_call,
+    make_progress,
+    restart,
+)
 from spacearm.engine.system import DryFriction, Events, MotionKernelCode, System, make_friction, make_solver_memory
 from spacearm.typing import Array
 
@@ -115,14 +126,41 @@ def make_audit(code: MotionKernelCode, steps: int = 0) -> Array:
     return np.zeros((AUDIT_ROWS * steps, 2 + code.record + code.speed.size + code.ny - code.nx))
 
 
-class SolverPhase(NamedTuple):
-    """A phase with its memory: what :func:`~spacearm.engine.solver.solve` takes, but for the flag that stops it."""
+class SolverPhase:
+    """A phase with its memory, ready to run as often as needed."""
 
-    system: System
-    options: Options
-    progress: Progress
-    record: SampleRecord
-    audit: Array
+    def __init__(self, system: System, options: Options, record: SampleRecord, stop: Any = None) -> None:
+        flag = np.zeros(1, dtype=np.uint8) if stop is None else stop
+        self.call = SolverCall(system, options, make_progress(system, options), record, make_audit(system.code), flag)
+        self._run: Callable[[], int] | None = None
+
+    @property
+    def system(self) -> System:
+        return self.call.system
+
+    @property
+    def options(self) -> Options:
+        return self.call.options
+
+    @property
+    def progress(self) -> Progress:
+        return self.call.progress
+
+    @property
+    def record(self) -> SampleRecord:
+        return self.call.record
+
+    def run(self, start: Array) -> EndReason:
+        """Run it from this state and leave the last one in ``system.work.y``."""
+        work, counts = self.system.work, self.record.counts
+        work.y[:] = start
+        work.count[0] = 0
+        counts[:] = 0
+        # All that a run before has left is reset, so the same phase can be run again.
+        interpret(restart)(self.options, self.progress)
+        if self._run is None:
+            self._run = bind_solver(*self.call)
+        return EndReason(self._run())
 
 
 def make_system(
@@ -140,24 +178,16 @@ def make_system(
 
 
 def make_solver_phase(
-    system: System, options: Options, times: npt.ArrayLike = (), *, full: bool = False
+    system: System, options: Options, times: npt.ArrayLike = (), *, full: bool = False, stop: Any = None
 ) -> SolverPhase:
-    """A system ready to run, with room for samples at these times (s, rising); see :func:`make_record`."""
+    """A system ready to run, with room for samples at these times (s, rising; see :func:`make_record`).
+
+    ``stop``: (1,) uint8, set from another thread to end a run; none by default.
+    """
     # Some more than allowed: several events may happen at the last instant.
     room = options.max_events + 100
     record = make_record(times, system.code, system.work.out.size, full=full, max_events=room)
-    return SolverPhase(system, options, make_progress(system, options), record, make_audit(system.code))
-
-
-def run_solver_phase(stage: SolverPhase, start: Array, stop: Any = None) -> EndReason:
-    """Run a phase from this state and leave the last one in ``stage.system.work.y``; as often as needed."""
-    work, counts = stage.system.work, stage.record.counts
-    work.y[:] = start
-    work.count[0] = 0
-    counts[:] = 0
-    # All that a run before has left is reset, so the same stage can be run again.
-    restart(stage.options, stage.progress)
-    return EndReason(solve(*stage, np.zeros(1, dtype=np.uint8) if stop is None else stop))
+    return SolverPhase(system, options, record, stop)
 
 
 class SampleRows(NamedTuple):
@@ -182,8 +212,8 @@ class SampleEnds(NamedTuple):
     evaluations: Any  # (B,) int64, added to
 
 
-@compile_loop
-def _load_sample(stage: SolverPhase, rows: SampleRows, b: int, state: Array) -> None:
+@compile_inner
+def _load_sample(stage: SolverCall, rows: SampleRows, b: int, state: Array) -> None:
     """A sample's numbers into the kernel's input, its state into the memory, a clean record."""
     system, record = stage.system, stage.record
     work, friction, code = system.work, system.friction, system.code
@@ -207,8 +237,8 @@ def _load_sample(stage: SolverPhase, rows: SampleRows, b: int, state: Array) -> 
             work.y[system.law.memory_start + i] = system.law.start[i]
 
 
-@compile_loop
-def _store_sample(stage: SolverPhase, ends: SampleEnds, b: int) -> None:
+@compile_inner
+def _store_sample(stage: SolverCall, ends: SampleEnds, b: int) -> None:
     """What a sample leaves behind."""
     record, work, friction = stage.record, stage.system.work, stage.system.friction
     ends.time[b] = stage.progress.now[0]
@@ -227,16 +257,33 @@ def _store_sample(stage: SolverPhase, ends: SampleEnds, b: int) -> None:
                 ends.stick[b, i] = record.log[row, 0]
 
 
-@compile_loop
-def run_samples(stage: SolverPhase, rows: SampleRows, ends: SampleEnds, stop: Any) -> None:
+class SamplesCall(NamedTuple):
+    """All that :func:`run_samples` takes."""
+
+    stage: SolverCall
+    solver: int  # address of the solver's entry
+    rows: SampleRows
+    ends: SampleEnds
+
+
+@CompiledEntry
+def samples_call(call: Any) -> int:
     """Every sample through a phase, from its own state with its own numbers, each as if alone."""
+    stage, ends = call.stage, call.ends
     for b in range(ends.state.shape[0]):
-        if stop[0] != 0:
-            return
+        if stage.stop[0] != 0:
+            return 1
         if ends.running[b]:
-            _load_sample(stage, rows, b, ends.state[b])
+            _load_sample(stage, call.rows, b, ends.state[b])
             # Which joints stick follows from the sample's velocities.
             begin(stage.system)
             restart(stage.options, stage.progress)
-            ends.reason[b] = solve(stage.system, stage.options, stage.progress, stage.record, stage.audit, stop)
+            ends.reason[b] = call_entry(call.solver, stage)
             _store_sample(stage, ends, b)
+    return 0
+
+
+def run_samples(stage: SolverPhase, rows: SampleRows, ends: SampleEnds) -> None:
+    """Every sample through a phase, from its own state with its own numbers, each as if alone."""
+    solver = integrate_call.address(block_type(stage.call))
+    samples_call(Block(SamplesCall(stage.call, solver, rows, ends)))

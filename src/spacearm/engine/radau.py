@@ -7,7 +7,7 @@ system of 5 n equations falls into one real and two complex systems of n equatio
 
 Velocities of bases that move freely are in world axes here: in the axes of a rotating body the direction of a stiff
 force would rotate along, and iterations with one Jacobian would not converge. Everywhere else in the engine they are in
-base axes; :func:`radau_step` converts on entry and on return. What is held (locked, stuck by dry friction, on a path)
+base axes; :func:`_radau_step` converts on entry and on return. What is held (locked, stuck by dry friction, on a path)
 is known at all stages and is no part of these systems, so that rest stays rest to the last bit.
 
 The embedded error is of order 5; the interpolant is the polynomial through the start and the stages. Arrays: ``y``
@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 
-from spacearm.engine.loops import compile_inner
+from spacearm.engine.call import call_entry
+from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.system import STAGES, System, project, rates
 from spacearm.typing import Array
 
@@ -369,7 +370,7 @@ def _improve(system: System, h: float) -> float:
 
 
 @compile_inner
-def radau_step(system: System, piece: int, t: float, h: float, result: Array) -> bool:
+def _radau_step(system: System, piece: int, t: float, h: float, result: Array) -> bool:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result``; whether it converged."""
     stiff, work = system.stiff, system.work
     _begin(system)
@@ -432,7 +433,7 @@ def radau_step(system: System, piece: int, t: float, h: float, result: Array) ->
 
 
 @compile_inner
-def radau_error(system: System, piece: int, t: float, h: float) -> float:
+def _radau_error(system: System, piece: int, t: float, h: float) -> float:
     """Error of the last step over its tolerance, root mean square: at most 1 is good.
 
     The difference to the embedded formula is filtered by the inverse of ``I - h J / ROOT``, so that it stays bounded
@@ -470,7 +471,7 @@ def radau_error(system: System, piece: int, t: float, h: float) -> float:
 
 
 @compile_inner
-def radau_dense(system: System, h: float) -> None:
+def _radau_dense(system: System, h: float) -> None:
     """Interpolant of the last step in ``work.dense``: the polynomial of degree 5 through its start and its stages."""
     stiff, dense = system.stiff, system.work.dense
     count = stiff.z.shape[0]
@@ -481,3 +482,31 @@ def radau_dense(system: System, h: float) -> None:
             for j in range(count):
                 dense[row, i] += DENSE[row, j] * stiff.own[j, i]
     stiff.note[2], stiff.note[3] = h, 0.0
+
+
+#: What the method is asked to do: a step to ``y_new`` (its answer: whether it converged), the error of the last step,
+#: the interpolant of the last step.
+STEP, ERROR, DENSE_OUTPUT = 0, 1, 2
+
+
+@CompiledEntry
+def implicit_call(system: Any) -> int:
+    """The method as code of its own, so that only runs that may be stiff wait for it to be compiled."""
+    task = system.stiff.task
+    piece, t, h = int(task[1]), task[2], task[3]
+    if task[0] == STEP:
+        task[4] = 1.0 if _radau_step(system, piece, t, h, system.work.y_new) else 0.0
+    elif task[0] == ERROR:
+        task[4] = _radau_error(system, piece, t, h)
+    else:
+        _radau_dense(system, h)
+    return 0
+
+
+@compile_inner
+def ask_radau(system: System, what: int, piece: int, t: float, h: float) -> float:
+    """Have the method do this; its answer."""
+    task = system.stiff.task
+    task[0], task[1], task[2], task[3] = what, piece, t, h
+    call_entry(system.stiff.address, system)
+    return float(task[4])

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spacearm.engine.block import Block
 from spacearm.engine.dop853 import dense_value
-from spacearm.engine.loops import compile_inner, compile_lean
+from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.radau import B as RADAU_W
 from spacearm.engine.radau import C as RADAU_X
 from spacearm.engine.system import System, project, rates
@@ -32,7 +33,7 @@ class SampleRecord(NamedTuple):
     now: Array  # (1,) time reached, s: for whoever watches from another thread
 
 
-@compile_lean
+@compile_inner
 def sample(system: System, piece: int, t: float, y: Array, record: SampleRecord) -> None:
     """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
     code, work = system.code, system.work
@@ -107,3 +108,24 @@ def log_event(record: SampleRecord, time: float, kind: int, number: int, value: 
         record.log[row, 2] = number
         record.log[row, 3] = value
     record.counts[1] = row + 1
+
+
+class SampleCall(NamedTuple):
+    """All that :func:`sample` takes."""
+
+    system: System
+    piece: int
+    time: float
+    y: Array
+    record: SampleRecord
+
+
+@CompiledEntry
+def sample_call(call: Any) -> int:
+    sample(call.system, call.piece, call.time, call.y, call.record)
+    return 0
+
+
+def keep_sample(system: System, piece: int, time: float, y: Array, record: SampleRecord) -> None:
+    """:func:`sample` for Python."""
+    sample_call(Block(SampleCall(system, piece, time, y, record)))

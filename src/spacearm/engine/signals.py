@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.loops import compile_lean
+from spacearm.engine.loops import compile_inner
 from spacearm.typing import Array
 
 #: Breaks nearer to each other than this, relative to the span, are one break.
@@ -26,7 +26,7 @@ class Signals(NamedTuple):
     target: Any  # (channels,) int64, index in the kernel's input
 
 
-@compile_lean
+@compile_inner
 def value(signals: Signals, piece: int, channel: int, t: float) -> float:
     """Value of one channel on this piece at time ``t`` (s since the phase's start), by Horner's rule."""
     coefficient = signals.coefficient
@@ -38,7 +38,7 @@ def value(signals: Signals, piece: int, channel: int, t: float) -> float:
     return float(result)
 
 
-@compile_lean
+@compile_inner
 def fill(signals: Signals, piece: int, t: float, inp: Array) -> None:
     """Write every channel's value at time ``t`` (s since the phase's start) into the kernel's input."""
     for channel in range(signals.target.size):

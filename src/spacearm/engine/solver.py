@@ -19,11 +19,13 @@ a phase is made from, and what follows it, is decided by callers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from spacearm.engine.block import Block
 from spacearm.engine.dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.events import (
     can_cross,
@@ -40,13 +42,11 @@ from spacearm.engine.events import (
 )
 from spacearm.engine.friction import settle
 from spacearm.engine.law import cut_action, evaluate_law, fill_law_input, is_due, next_tick, store_answer
-from spacearm.engine.loops import compile_inner, compile_lean
-from spacearm.engine.radau import radau_error, renew
+from spacearm.engine.loops import CompiledEntry, compile_inner
+from spacearm.engine.radau import ERROR, ask_radau, renew
 from spacearm.engine.record import AUDIT_ROWS, SampleRecord, audit_step, log_event, samples_within
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
-
-__all__ = ["ASKED", "PAUSED", "EndReason", "EventKind", "Options", "Progress", "make_progress", "restart", "solve"]
 
 
 class EndReason(IntEnum):
@@ -136,7 +136,7 @@ def make_progress(system: System, options: Options) -> Progress:
     )
 
 
-@compile_lean
+@compile_inner
 def restart(options: Options, progress: Progress) -> None:
     """Back to the start of a phase."""
     progress.now[0], progress.now[1], progress.now[2] = 0.0, options.step, 1e-4
@@ -298,7 +298,7 @@ def _error(system: System, options: Options, method: int, piece: int, t: float, 
     work, size = system.work, options.atol.size
     if method == 1:
         return float(dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol))
-    return float(radau_error(system, piece, t, h))
+    return float(ask_radau(system, ERROR, piece, t, h))
 
 
 @compile_inner
@@ -541,8 +541,10 @@ def _end(system: System, progress: Progress, record: SampleRecord) -> int:
     return _TERMINAL if ended else _FINISHED
 
 
-@compile_lean
-def solve(system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any) -> int:
+@compile_inner
+def integrate(
+    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
+) -> int:
     """Integrate ``work.y`` over the grid of ``signals``; why it ended, as a number of :class:`EndReason`.
 
     Friction's status and ``work.y`` hold the state at the start and are left at the end; ``stop[0]`` set from another
@@ -574,3 +576,27 @@ def solve(system: System, options: Options, progress: Progress, record: SampleRe
         progress.position[0] += 1
         progress.fresh[0] = True
     return _end(system, progress, record)
+
+
+class SolverCall(NamedTuple):
+    """All that :func:`integrate` takes."""
+
+    system: System
+    options: Options
+    progress: Progress
+    record: SampleRecord
+    audit: Array
+    stop: Any  # (1,) uint8
+
+
+@CompiledEntry
+def integrate_call(call: Any) -> int:
+    """:func:`integrate` for Python."""
+    return integrate(call.system, call.options, call.progress, call.record, call.audit, call.stop)
+
+
+def bind_solver(
+    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
+) -> Callable[[], int]:
+    """:func:`integrate` with these arguments, ready to be called time and again."""
+    return integrate_call.bind(Block(SolverCall(system, options, progress, record, audit, stop)))

@@ -23,7 +23,7 @@ import numpy as np
 
 from spacearm.engine.call import call_kernel
 from spacearm.engine.law import SolverLaw, evaluate_law, no_law
-from spacearm.engine.loops import compile_inner, compile_lean
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.signals import Signals, fill, value
 from spacearm.typing import Array
 
@@ -145,6 +145,8 @@ class ImplicitMemory(NamedTuple):
     # rtol; step of the factors; step of the interpolant, 0: none; whether it ends at y; Jacobian, 0: none, 1: of y,
     # 2: of a step before; rate of convergence; fastest rate when the explicit method gave up, 1/s
     note: Array
+    address: int  # of the method's code, which only phases that may be stiff have; else 0
+    task: Array  # (5,) what it is asked to do, piece, time, step; its answer
 
 
 def make_implicit_memory(
@@ -155,6 +157,7 @@ def make_implicit_memory(
     base: Any = (),
     given: Any = (),
     position: Any = (),
+    address: int = 0,
 ) -> ImplicitMemory:
     """For these components, those at ``given`` being known; by itself without any."""
     places = np.array(index, dtype=np.int64)
@@ -183,6 +186,8 @@ def make_implicit_memory(
         np.zeros((2, n), dtype=np.complex128),
         np.zeros(n),
         np.array([rtol, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+        address,
+        np.zeros(5),
     )
 
 
@@ -288,7 +293,7 @@ def apply_memory_jump(system: System, piece: int, t: float, y: Array, number: in
         y[code.ny - feedback.memory + i] = memory[i]
 
 
-@compile_lean
+@compile_inner
 def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state; a law adds to the inputs."""
     code, inp, out, feedback, law = system.code, system.work.inp, system.work.out, system.feedback, system.law

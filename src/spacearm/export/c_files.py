@@ -1,4 +1,4 @@
-"""A robot or a scenario as self-contained C99: a header that documents the layout, the code, and a test of its own.
+"""A robot or a scenario as self-contained C99: a header that documents the layout, the code, a test, how to build it.
 
 No allocation, no library but the C library's mathematics. The arithmetic is that of the traces, so the results are
 those of spacearm to the last bit.
@@ -17,15 +17,20 @@ from spacearm import __version__
 from spacearm.engine.c_source import helpers, literal, statements
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
+from spacearm.export.build_files import cmake_text, readme_text
 from spacearm.export.c_text import comment, identifier, identifiers
+from spacearm.export.free_motion import STEP, free_motion
 from spacearm.export.motion_code import MotionCode
 from spacearm.mechanics import build
 from spacearm.model import Robot
+from spacearm.model.massless import massless_dofs
+from spacearm.simulate import State
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
-#: First words of every file that is written here; a file that begins otherwise is somebody else's.
-MARK = "/* Written by spacearm"
+#: First words of every file that is written here, behind a mark of comments; others are somebody else's.
+MARK = "Written by spacearm"
+_OWN = tuple(f"{opening} {MARK}" for opening in ("/*", "#", "<!--"))
 _ROBOT = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "body_poses")
 _FRAME = ("frame_pose", "jacobian")
 #: Parameters that follow from the inertias.
@@ -43,6 +48,10 @@ _MEANING = {
     "mass_matrix": "row by row",
     "origin": "m, world axes",
     "rotation": "to world axes, row by row",
+    "thruster": "levels of the thrusters, 1: full thrust",
+    "wrench": "force and moment at the origin of each frame, N and N m, world axes",
+    "outputs": "of each frame: origin (m), rotation to the world row by row, linear and angular velocity; then mass "
+    "centre (m), momentum (kg m/s), angular momentum about the mass centre (kg m2/s); world axes",
     "jacobian": "row by row: generalised velocity to linear and angular velocity at the frame's origin, world axes",
 }
 
@@ -89,17 +98,31 @@ class CFunction:
         return [*(f"(void){name};" for name in unused), *lines]
 
 
-def export_c(robot: Robot, folder: str | Path, *, motion: MotionCode | None = None) -> list[Path]:
-    """Write ``NAME.h``, ``NAME.c`` and ``NAME_test.c`` into a folder, made if it is absent; their paths.
+def export_c(
+    robot: Robot,
+    folder: str | Path,
+    *,
+    motion: MotionCode | None = None,
+    start: State | None = None,
+    step: float = STEP,
+) -> list[Path]:
+    """Write ``NAME.h``, ``NAME.c``, ``NAME_test.c``, ``CMakeLists.txt`` and ``README.md`` into a folder, made if it is
+    absent; their paths.
 
-    ``motion`` adds the step function of a scenario.
+    Args:
+        motion: a scenario, whose step functions are exported; without it, those of the robot alone, on which only the
+            inputs act. A robot with degrees of freedom that have no mass has none.
+        start: state of a robot alone at time zero; at rest in the zero configuration without it.
+        step: longest RK4 step of a robot alone, s.
     """
+    if motion is None and not massless_dofs(robot, [joint.name for joint in robot.joints if joint.friction]):
+        motion = free_motion(robot, start, step)
     texts = c_texts(robot, motion)
     folder = Path(folder)
     paths = [folder / name for name in texts]
     for path in paths:
         # All files are checked before one is written: a folder is never left half exported.
-        if path.exists() and not (path.is_file() and path.read_text("utf-8", "replace").startswith(MARK)):
+        if path.exists() and not (path.is_file() and path.read_text("utf-8", "replace").startswith(_OWN)):
             raise InputError("is there already, and was not exported", file=path, hint="choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in zip(paths, texts.values(), strict=True):
@@ -115,6 +138,7 @@ def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
         for name in _FRAME:
             kernel = Kernel(build(robot, name, frame=frame))
             functions.append(CFunction(f"{name}_{part}", kernel, f"of frame {frame!r}"))
+    functions += port_functions(motion)
     sources = [function.kernel for function in functions] + ([] if motion is None else [motion.kernel])
     values = own_parameters(robot, sources) | ({} if motion is None else motion.friction)
     header = header_text(robot, prefix, functions, values, motion)
@@ -122,7 +146,14 @@ def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
         f"{prefix}.h": header,
         f"{prefix}.c": code_text(prefix, functions, values, sources, motion),
         f"{prefix}_test.c": _test(robot, prefix, functions, motion),
+        "CMakeLists.txt": f"# {MARK} {__version__}.\n{cmake_text(prefix)}",
+        "README.md": f"<!-- {MARK} {__version__}. -->\n{readme_text(prefix, motion)}",
     }
+
+
+def port_functions(motion: MotionCode | None) -> list[CFunction]:
+    """What reads the outputs of a run."""
+    return [] if motion is None else [CFunction("outputs", motion.ports.observe, "of a run")]
 
 
 def own_parameters(robot: Robot, kernels: Iterable[Kernel]) -> dict[str, Array]:
@@ -137,7 +168,7 @@ def own_parameters(robot: Robot, kernels: Iterable[Kernel]) -> dict[str, Array]:
 
 
 def _banner(what: str) -> str:
-    return f"{MARK} {__version__}: {what}"
+    return f"/* {MARK} {__version__}: {what}"
 
 
 def header_text(
@@ -207,7 +238,9 @@ def code_text(
         blocks.append(motion.code(prefix))
     text = "\n\n".join(blocks)
     head = [f"{_banner('code.')} */", "#include <math.h>", "#include <string.h>", ""]
-    head += [f'#include "{prefix}.h"', "", "#if defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
+    head += [f'#include "{prefix}.h"', "", "#if defined(__clang__)", "#pragma STDC FP_CONTRACT OFF"]
+    # GCC from 12 on makes fused multiply-adds of products and sums that it vectorises, whatever -ffp-contract says.
+    head += ["#elif defined(__GNUC__)", '#pragma GCC optimize ("no-tree-slp-vectorize")', "#endif", ""]
     return "\n".join([*head, helpers([text]), text, ""])
 
 
@@ -225,6 +258,7 @@ def constants(name: str, values: Array) -> str:
 
 _TEST_HEAD = """#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "{prefix}.h"
 
@@ -240,6 +274,28 @@ static void same(const char *what, const double *found, const double *expected, 
         }}
     }}
 }}
+"""
+
+_TIMING = """/* How long a step takes here: the mean of all, and of the slowest 100 in a row. */
+static void measure_time(const NAME_parameters *p)
+{
+    NAME_run run;
+    double slowest = 0, total = 0;
+    int batch, k;
+    NAME_start(&run);
+    for (batch = 0; batch < 200; ++batch) {
+        const clock_t begin = clock();
+        double spent;
+        for (k = 0; k < 100; ++k) {
+            if (NAME_step(p, &run) <= 0) NAME_start(&run);
+        }
+        spent = (double)(clock() - begin) / CLOCKS_PER_SEC / 100;
+        slowest = spent > slowest ? spent : slowest;
+        total += spent / 200;
+    }
+    printf("step: %.3g us, slowest hundred: %.3g us each; run: %lu bytes, parameters: %lu bytes\\n",
+           1e6 * total, 1e6 * slowest, (unsigned long)sizeof run, (unsigned long)sizeof *p);
+}
 """
 
 
@@ -273,9 +329,12 @@ def _test(robot: Robot, prefix: str, functions: Sequence[CFunction], motion: Mot
         calls.append(f"test_{function.name}(&p);")
     main = [f"{prefix}_parameters p;"]
     if motion is not None:
-        lines.append(motion.test(prefix))
-        calls.append("test_motion(&p);")
-    main += [f"{prefix}_defaults(&p);", *calls]
+        if motion.end is not None:
+            lines.append(motion.test(prefix))
+            calls.append("test_motion(&p);")
+        lines.append(_TIMING.replace("NAME_", f"{prefix}_"))
+        calls.append('if (argc > 1 && strcmp(argv[1], "time") == 0) measure_time(&p);')
+    main += ["(void)argc, (void)argv;", f"{prefix}_defaults(&p);", *calls]
     main += ['printf("%d numbers differ\\n", failures);', "return failures ? 1 : 0;"]
     head = _banner("test against spacearm's own results, to the last bit.") + " */\n" + _TEST_HEAD.format(prefix=prefix)
-    return "\n".join([head, *lines, "", definition("int main(void)", main), ""])
+    return "\n".join([head, *lines, "", definition("int main(int argc, char **argv)", main), ""])

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from platform import machine
@@ -26,14 +25,16 @@ from xml.sax.saxutils import quoteattr
 from spacearm import __version__
 from spacearm.checks import UNIT_TOLERANCE
 from spacearm.errors import InputError, clip_text
-from spacearm.export.c_files import DERIVED, code_text, header_text, own_parameters
+from spacearm.export.c_files import DERIVED, code_text, header_text, own_parameters, port_functions
 from spacearm.export.c_text import identifier, string
-from spacearm.export.motion_code import FRICTION, TEMPLATES, MotionCode, motion_code
+from spacearm.export.fmu_variables import FmuVariable, list_variables, unit_definitions
+from spacearm.export.free_motion import STEP, free_motion
+from spacearm.export.motion_code import MotionCode
+from spacearm.export.motion_tables import TEMPLATES
+from spacearm.export.tangents import has_tangents, tangent_text
 from spacearm.model import Robot
-from spacearm.model.massless import check_massless
 from spacearm.model.parts import TRIANGLE_TOLERANCE
-from spacearm.model.robot import free_name
-from spacearm.simulate import RK4, Phase, State
+from spacearm.simulate import State
 from spacearm.typing import Array
 
 #: Platform to zig's target, the library's suffix and the folder of FMI 2.0.
@@ -41,25 +42,9 @@ TARGETS = {
     "x86_64-linux": ("x86_64-linux-gnu", ".so", "linux64"),
     "x86_64-windows": ("x86_64-windows-gnu", ".dll", "win64"),
 }
-_TEN = ("m", "mx", "my", "mz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz")
-_TEN_UNITS = ("kg", *["kg.m"] * 3, *["kg.m2"] * 6)
 #: Parameters that are checked together, by the name of their first value reference in C.
 _CHECKED = {"inertia": "AT_INERTIA", "static_friction": "AT_STATIC", "coulomb_friction": "AT_COULOMB"}
-#: Largest step within a communication step, s, where none is given.
-STEP = 1e-3
 Fmi = Literal[2, 3]
-
-
-@dataclass(frozen=True)
-class FmuVariable:
-    """One scalar of the FMU; its value reference is its number."""
-
-    name: str
-    kind: str  # independent, input, state, derivative, indicator, phase, parameter
-    start: float
-    description: str
-    state_number: int = 0  # of a derivative: the state
-    rule: str = "FINITE"  # what may be set, by its name in C; see _rule
 
 
 def export_fmu(
@@ -78,18 +63,17 @@ def export_fmu(
         raise InputError("has no suffix .fmu", file=path, hint="expected NAME.fmu")
     if fmi not in (2, 3):
         raise InputError(f"there is no FMI {fmi}", place="fmi", hint="expected 2 or 3")
-    motion = _open_ended_motion(source, start, step) if isinstance(source, Robot) else replace(source, forced=True)
+    motion = free_motion(source, start, step, tested=False) if isinstance(source, Robot) else source
     robot = motion.robot
     identity = identifier(robot.name)
-    values = own_parameters(robot, [motion.kernel]) | motion.friction
-    taken: set[str] = set()  # joints called "force" and "velocity" would give two variables one name
-    variables = [replace(own, name=free_name(own.name, taken, "_")) for own in _variables(motion, values)]
+    values = own_parameters(robot, motion.kernels) | motion.friction
+    variables = list_variables(motion, values)
     source_text = _source(motion, identity, values, variables, fmi)
     # The token is of the source without the token: the same model gives the same FMU, another one is refused by an
     # importer that holds the old description.
     token = hashlib.sha256(source_text.encode()).hexdigest()
     texts = {
-        f"{identity}.h": header_text(robot, identity, [], values, motion),
+        f"{identity}.h": header_text(robot, identity, port_functions(motion), values, motion),
         f"{identity}.c": source_text.replace("@TOKEN@", token),
     }
     binaries = _binaries(identity, texts)
@@ -108,60 +92,6 @@ def export_fmu(
     return list(binaries)
 
 
-def _open_ended_motion(robot: Robot, start: State | None, step: float) -> MotionCode:
-    """A phase without end in which nothing acts but what the importing tool gives."""
-    check_massless(robot, [joint.name for joint in robot.joints if joint.friction is not None])
-    begin = State.at_rest(robot) if start is None else start.check(robot)
-    made = motion_code(robot, begin, [Phase(1.0, limits="ignore")], RK4(step), tested=False, forced=True)
-    (phase,) = made.phases
-    breaks = phase.signals.breaks.copy()
-    # The single phase has no end: co-simulation goes on as long as the importer asks.
-    breaks[-1] = math.inf
-    return replace(made, phases=(replace(phase, signals=phase.signals._replace(breaks=breaks)),))
-
-
-def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[FmuVariable]:
-    robot = motion.robot
-    yield FmuVariable("time", "independent", 0.0, "s")
-    for dof in robot.dof_names:
-        yield FmuVariable(f"force.{dof}", "input", 0.0, "generalised force, N or N m; of the base in base axes")
-    states = [*(f"position.{axis}" for axis in "xyz"), *(f"quaternion.{axis}" for axis in "wxyz")]
-    states += [*(f"{name}.position" for name in robot.joint_names), *(f"{name}.velocity" for name in robot.dof_names)]
-    states += [f"memory[{k}]" for k in range(motion.start_vector.size - len(states))]
-    first = 1 + robot.dofs
-    for name, value in zip(states, motion.start_vector, strict=True):
-        yield FmuVariable(name, "state", float(value), "SI; base velocity in base axes; memory of continuous laws")
-    for k, name in enumerate(states):
-        yield FmuVariable(f"der({name})", "derivative", 0.0, "time derivative", first + k)
-    for k in range(motion.event_count):
-        yield FmuVariable(f"watched[{k}]", "indicator", 0.0, "changes its sign at events")
-    yield FmuVariable("phase", "phase", 0.0, "number of the phase, from 0")
-    for name, row in values.items():
-        if name in DERIVED:  # follows from the inertias
-            continue
-        for k, value in enumerate(row):
-            label, what = f"{name}[{k}]", "SI"
-            if name == "inertia":
-                label = f"inertia.{robot.body_names[k // 10]}.{_TEN[k % 10]}"
-                what = f"{_TEN_UNITS[k % 10]}; about the body's origin, body axes"
-            elif name in FRICTION:
-                label, what = f"{name}.{robot.dof_names[k]}", "N or N m; above zero where it is above zero here"
-            yield FmuVariable(label, "parameter", float(value), what, rule=_rule(name, k, values))
-    yield FmuVariable("step", "parameter", motion.step, "s: longest RK4 step of co-simulation", rule="ABOVE")
-
-
-def _rule(name: str, k: int, values: Mapping[str, Array]) -> str:
-    """What a parameter alone must be, in words of the C code; what several must be together is checked there."""
-    above = bool(values[name][k] > 0.0)
-    if name == "inertia":
-        return ("ABOVE" if above else "LEAST") if k % 10 == 0 else "LEAST" if k % 10 in (4, 5, 6) else "FINITE"
-    if name in FRICTION:  # which joints rub is part of the code
-        return ("ABOVE" if name == "static_friction" else "LEAST") if values["static_friction"][k] > 0.0 else "ZERO"
-    if name == "coupling":
-        return "LEAST" if k % 4 < 2 else "FINITE"
-    return {"rotor": "ABOVE", "stiffness": "LEAST", "damping": "LEAST"}.get(name, "FINITE")
-
-
 _ATTRIBUTES = {
     "independent": 'causality="independent" variability="continuous"',
     "input": 'causality="input" variability="continuous"',
@@ -169,6 +99,8 @@ _ATTRIBUTES = {
     "derivative": 'causality="local" variability="continuous" initial="calculated"',
     "indicator": 'causality="local" variability="continuous" initial="calculated"',
     "phase": 'causality="output" variability="discrete" initial="calculated"',
+    "command": 'causality="output" variability="continuous" initial="calculated"',
+    "output": 'causality="output" variability="continuous" initial="calculated"',
     "parameter": 'causality="parameter" variability="fixed" initial="exact"',
 }
 
@@ -178,7 +110,8 @@ def _scalars(variables: list[FmuVariable]) -> Iterator[tuple[str, str, FmuVariab
     for number, own in enumerate(variables):
         text = f'name={quoteattr(own.name)} valueReference="{number}" description={quoteattr(own.description)}'
         started = own.kind in ("input", "state", "parameter")
-        yield f"{text} {_ATTRIBUTES[own.kind]}", f' start="{own.start!r}"' if started else "", own
+        unit = f' unit="{own.unit}"' if own.unit else ""
+        yield f"{text} {_ATTRIBUTES[own.kind]}", f' start="{own.start!r}"{unit}' if started else unit, own
 
 
 #: Who sets a wrong number hears of it under this name.
@@ -197,14 +130,15 @@ def _experiment(motion: MotionCode) -> str:
 
 def _description_3(motion: MotionCode, identity: str, token: str, variables: list[FmuVariable]) -> str:
     flags = f'modelIdentifier="{identity}" canGetAndSetFMUState="true" canSerializeFMUState="true"'
+    flags += ' providesDirectionalDerivatives="true"' if has_tangents(motion) else ""
     lines = []
     for text, start, own in _scalars(variables):
         derivative = f' derivative="{own.state_number}"' if own.kind == "derivative" else ""
         lines.append(f"    <Float64 {text}{derivative}{start}/>")
     known = {
-        "Output": ("state", "phase"),
+        "Output": ("state", "phase", "command", "output"),
         "ContinuousStateDerivative": ("derivative",),
-        "InitialUnknown": ("derivative", "phase"),
+        "InitialUnknown": ("derivative", "phase", "command", "output"),
         "EventIndicator": ("indicator",),
     }
     shape = [f'    <{tag} valueReference="{k}"/>' for tag, kinds in known.items() for k in _numbers(variables, *kinds)]
@@ -213,7 +147,7 @@ def _description_3(motion: MotionCode, identity: str, token: str, variables: lis
 generationTool="spacearm {__version__}">
   <ModelExchange {flags}/>
   <CoSimulation {flags} canHandleVariableCommunicationStepSize="true"/>
-{_LOG}{_experiment(motion)}  <ModelVariables>
+{unit_definitions(variables)}{_LOG}{_experiment(motion)}  <ModelVariables>
 {chr(10).join(lines)}
   </ModelVariables>
   <ModelStructure>
@@ -237,13 +171,15 @@ def _build_description(identity: str) -> str:
 
 def _description_2(motion: MotionCode, identity: str, token: str, variables: list[FmuVariable]) -> str:
     flags = f'modelIdentifier="{identity}" canGetAndSetFMUstate="true" canSerializeFMUstate="true"'
+    flags += ' providesDirectionalDerivative="true"' if has_tangents(motion) else ""
     lines = []
     for text, start, own in _scalars(variables):
         # FMI 2.0 counts variables from 1 here and below; FMI 3.0 refers to value references, from 0.
         derivative = f' derivative="{own.state_number + 1}"' if own.kind == "derivative" else ""
         lines.append(f"    <ScalarVariable {text}><Real{derivative}{start}/></ScalarVariable>")
     sources = f'<SourceFiles><File name="{identity}.c"/></SourceFiles>'
-    known = {"Outputs": ("state", "phase"), "Derivatives": ("derivative",), "InitialUnknowns": ("derivative", "phase")}
+    made = ("phase", "command", "output")
+    known = {"Outputs": ("state", *made), "Derivatives": ("derivative",), "InitialUnknowns": ("derivative", *made)}
     shape = []
     for tag, kinds in known.items():
         unknowns = [f'      <Unknown index="{k + 1}"/>' for k in sorted(_numbers(variables, *kinds))]
@@ -253,7 +189,7 @@ def _description_2(motion: MotionCode, identity: str, token: str, variables: lis
 generationTool="spacearm {__version__}" numberOfEventIndicators="{motion.event_count}">
   <ModelExchange {flags}>{sources}</ModelExchange>
   <CoSimulation {flags} canHandleVariableCommunicationStepSize="true">{sources}</CoSimulation>
-{_LOG}{_experiment(motion)}  <ModelVariables>
+{unit_definitions(variables)}{_LOG}{_experiment(motion)}  <ModelVariables>
 {chr(10).join(lines)}
   </ModelVariables>
   <ModelStructure>
@@ -304,12 +240,14 @@ def _source(
     """The scenario's code, and FMI's functions around it."""
     kinds = [own.kind for own in variables]
     cases, at = [], kinds.index("parameter")
-    places = {"STATE": "state", "RATE": "derivative", "PHASE": "phase"}
-    defines = [f"#define AT_{name} {kinds.index(kind)}" for name, kind in places.items()]
-    defines.append(f"#define AT_WATCHED {kinds.index('phase') - motion.event_count}")
+    first = {"STATE": kinds.index("state"), "RATE": kinds.index("derivative"), "PHASE": kinds.index("phase")}
+    first |= {"THRUSTER": 1 + motion.robot.dofs, "WRENCH": 1 + motion.robot.dofs + len(motion.robot.thrusters)}
+    first |= {"WATCHED": first["PHASE"] - motion.event_count, "COMMAND": first["PHASE"] + 1}
+    first |= {"OUTPUT": kinds.index("output"), "PARAMETER": at}
+    defines = [f"#define AT_{name} {number}" for name, number in first.items()]
     defines.append('#define TOKEN "@TOKEN@"')
     defines += [f"#define FMI {fmi}", f"#define UNIT {UNIT_TOLERANCE!r}", f"#define TRIANGLE {TRIANGLE_TOLERANCE!r}"]
-    defines.append("enum { FINITE, LEAST, ABOVE, ZERO };")
+    defines.append("enum { FINITE, LEAST, ABOVE, ZERO, SHARE };")
     defines.append(_rows(f"const char *const {identity}_names[]", (string(clip_text(own.name)) for own in variables)))
     defines.append(_rows(f"const unsigned char {identity}_rules[]", (own.rule for own in variables)))
     for name, size in ((name, row.size) for name, row in values.items() if name not in DERIVED):
@@ -321,7 +259,11 @@ def _source(
     text = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("fmi.c", f"fmi{fmi}.c"))
     derive = f"{identity}_derive(&m->p);" if {*DERIVED} & {*values} else ""
     text = text.replace("NAME_", f"{identity}_").replace("CASES", "\n".join(cases)).replace("DERIVE", derive)
-    return "\n".join([code_text(identity, [], values, [motion.kernel], motion), *defines, text])
+    derives = has_tangents(motion)
+    defines.append(f"#define TANGENTS {int(derives)}")
+    more = tangent_text(motion, identity) if derives else ""
+    code = code_text(identity, port_functions(motion), values, [motion.kernel], motion)
+    return "\n".join([code, *defines, more, text])
 
 
 def _rows(declaration: str, entries: Iterable[str]) -> str:

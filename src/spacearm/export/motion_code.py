@@ -12,10 +12,10 @@ elements with memory or events (contacts, stops).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
@@ -25,10 +25,19 @@ from spacearm.engine.friction import SLACK
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.law import SAME_TICK
 from spacearm.engine.noise import AFTER, MOMENTS
-from spacearm.engine.signals import Signals
 from spacearm.engine.solver import BURST_EVENTS, NO_PROGRESS, TOGETHER
 from spacearm.errors import InputError
 from spacearm.export.c_text import comment
+from spacearm.export.motion_tables import (
+    define_array,
+    define_function,
+    join_numbers,
+    law_code,
+    output_count,
+    phase_code,
+    template,
+)
+from spacearm.export.ports import Ports
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
@@ -38,10 +47,8 @@ from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.prepare import PreparedPhase, prepare
 from spacearm.typing import Array
 
-TEMPLATES = Path(__file__).with_name("templates")
 #: Parameters of dry friction, a number for each degree of freedom.
 FRICTION = ("static_friction", "coulomb_friction")
-_ENDS = {"nothing": 0, "phase": 1, "run": 2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +63,21 @@ class MotionCode:
     phases: tuple[PreparedPhase, ...]
     end: Array | None = None  # spacearm's own last state
     steps: int = 0
-    forced: bool = False  # whether external forces are added: the member ``force`` of a run
+    trial: Array | None = None  # without an end of its own: forces in the test, which takes ``steps`` steps
 
     @property
     def kernel(self) -> Kernel:
         return self.model.kernel
+
+    @cached_property
+    def ports(self) -> Ports:
+        """Inputs beside the scenario, and outputs."""
+        return Ports(self.robot)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """Those whose parameters a run needs."""
+        return [self.kernel, *filter(None, [self.ports.push]), self.ports.observe]
 
     @cached_property
     def laws(self) -> dict[Law, PreparedLaw]:
@@ -85,21 +102,50 @@ class MotionCode:
     def friction(self) -> dict[str, Array]:
         """Parameters of dry friction, where some joint has it and some phase heeds it."""
         own = robot_parameters(self.robot)
-        return {name: own[name] for name in FRICTION} if any(map(self._friction_dofs, self.phases)) else {}
+        return {name: own[name] for name in FRICTION} if any(map(self.friction_dofs, self.phases)) else {}
 
-    def _friction_dofs(self, prepared: PreparedPhase) -> list[int]:
+    def friction_dofs(self, prepared: PreparedPhase) -> list[int]:
         if not prepared.phase.friction:
             return []
         static = robot_parameters(self.robot)["static_friction"]
         return [j for j in range(static.size) if static[j] > 0.0 and j not in prepared.driven]
 
-    def _margins(self, prepared: PreparedPhase) -> list[tuple[int, bool]]:
+    def margins(self, prepared: PreparedPhase) -> list[tuple[int, bool]]:
         return [] if prepared.law is None else prepared.law.event_outputs
 
     @cached_property
     def event_count(self) -> int:
         """How many functions are watched at most in a phase."""
-        return max(len(self._friction_dofs(each)) + len(each.levels) + len(self._margins(each)) for each in self.phases)
+        return max(len(self.friction_dofs(each)) + len(each.levels) + len(self.margins(each)) for each in self.phases)
+
+    def watched_names(self) -> list[list[str]]:
+        """For each phase what its watched functions are."""
+        dofs = self.model.dof_names
+        return [
+            [
+                *(f"dry friction of {dofs[j]}" for j in self.friction_dofs(each)),
+                *(f"{a} {b}" for a, b, _ in each.labels),
+            ]
+            for each in self.phases
+        ]
+
+    @property
+    def commanded(self) -> bool:
+        """Whether the scenario has forces of its own."""
+        forces = self.kernel.inputs["force"]
+        targets = [int(at) for each in self.phases for at in each.signals.target]
+        return bool(self.laws) or any(forces.start <= at < forces.stop for at in targets)
+
+    @property
+    def rubbing(self) -> int:
+        """How many degrees of freedom have dry friction at most in a phase."""
+        return max(len(self.friction_dofs(each)) for each in self.phases)
+
+    @property
+    def rate_outputs(self) -> int:
+        """How many outputs of the motion are needed: reactions cost much, and only dry friction reads them."""
+        code = self.model.code
+        return int(code.reaction + len(self.model.dof_names) if self.rubbing else code.nx)
 
     @cached_property
     def start_vector(self) -> Array:
@@ -110,14 +156,13 @@ class MotionCode:
     def _sizes(self) -> dict[str, str]:
         """Sizes and places, by their names in C."""
         code, inputs, laws = self.model.code, self.kernel.inputs, [*self.laws.values()]
-        rubbing = max(len(self._friction_dofs(each)) for each in self.phases)
+        rubbing = self.rubbing
         sizes = {
             "NX": code.nx,
             "NY": self.start_vector.size,
             "DOFS": len(self.model.dof_names),
             "INPUTS": code.record,
-            # Traces are cut after the last output that is needed: reactions cost much and only dry friction reads them.
-            "OUTPUTS": code.reaction + len(self.model.dof_names) if rubbing else code.nx,
+            "OUTPUTS": self.rate_outputs,
             "MODE": code.mode,
             "DRIVE": code.drive,
             "FORCE": inputs["force"].start,
@@ -129,10 +174,13 @@ class MotionCode:
             "WATCHED": self.event_count,
             "LAWS": len(laws),
             "LAW_INPUTS": max((law.kernel.n_in for law in laws), default=0),
-            "ANSWER": max((_output_count(law) for law in laws), default=0),
+            "ANSWER": max((output_count(law) for law in laws), default=0),
             "NOISE": int(any(len(law.random_channels) for law in laws)),
             "FED": int(self.model.elements is not None),
-            "FORCED": int(self.forced),
+            "THRUSTERS": len(self.robot.thrusters),
+            "WRENCHES": 6 * len(self.robot.frames),
+            "SEEN": self.ports.observe.n_out,
+            "PUSHED": int(self.ports.push is not None),
             "BURST_EVENTS": BURST_EVENTS,
         }
         numbers = {"STEP": self.step, "SLACK": SLACK, "TOGETHER": TOGETHER, "ROUNDING": ROUNDING}
@@ -141,17 +189,18 @@ class MotionCode:
         return {name: str(size) for name, size in sizes.items()} | {name: literal(x) for name, x in numbers.items()}
 
     def header(self, prefix: str) -> str:
-        at, total = Layout(self.robot.n), sum(prepared.phase.duration for prepared in self.phases)
+        at, total = Layout(self.robot.n), sum(float(prepared.signals.breaks[-1]) for prepared in self.phases)
+        lasts = f"at most {total:.9g} s" if math.isfinite(total) else "without end"
         fields = "\n".join(f"    {line}" for line in self._fields())
         return f"""/*
- * The scenario: {len(self.phases)} phases, at most {total:.9g} s, RK4 with steps of at most {self.step:.9g} s, as
+ * The motion: {len(self.phases)} phases, {lasts}, RK4 with steps of at most {self.step:.9g} s, as
  * spacearm's method "rk4" takes them.
  *
  * state[{at.position.start}..{at.position.stop - 1}]: position of the base's origin, m, world axes
  * state[{at.quaternion.start}..{at.quaternion.stop - 1}]: quaternion of the base, w x y z
  * state[{at.joints.start}..{at.joints.stop - 1}]: joint positions
  * state[{at.velocity.start}..{at.velocity.stop - 1}]: generalised velocity
-{self._memory_comment()}{self._event_comment()} */
+{self._memory_comment()}{self._input_comment()}{self._event_comment()} */
 #define {prefix.upper()}_STATES {self.start_vector.size}
 
 typedef struct {{
@@ -171,11 +220,26 @@ void {prefix}_start({prefix}_run *run);
 
 /* One step, or as far as the next event. 0 at the end of the scenario, where nothing is done; -1 where it cannot go
  * on: numbers are not finite, or events come without end. */
-int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
+int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);
+
+/* As many steps as it takes to this time, s since the start; the inputs act all the while, and may have changed since
+ * the last call. 1 there; 0 where the scenario ended before, and -1 where it cannot go on: run->time says when. */
+int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double time);"""
 
     def _memory_comment(self) -> str:
         first, end = self.model.nx, self.start_vector.size
         return f" * state[{first}..{end - 1}]: memory of continuous laws\n" if end > first else ""
+
+    def _input_comment(self) -> str:
+        """What the inputs are, for the header."""
+        lines = [f"force[k], N or N m, in this order: {', '.join(self.robot.dof_names)}"]
+        if self.robot.thrusters:
+            named = [f"{k} {each.name} ({each.force:g} N)" for k, each in enumerate(self.robot.thrusters)]
+            lines.append(f"thruster[k], 0 to 1: {', '.join(named)}")
+        if self.robot.frames:
+            named = [f"{k} {frame.name}" for k, frame in enumerate(self.robot.frames)]
+            lines.append(f"wrench[6 k..6 k + 5], N and N m at the frame's origin, world axes: {', '.join(named)}")
+        return " *\n" + comment("\n".join(["Inputs, zero at the start:", *lines])) + "\n"
 
     def _event_comment(self) -> str:
         """The numbers of events, for the header."""
@@ -193,7 +257,7 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             found.append("double ticks; /* of the law since the phase began */")
             found.append("double tick; /* s, the first of them since the phase began */")
             found.append(f"double action[{actions}]; /* what the law commands */")
-            found.append(f"double memory[{self._memory().size}]; /* what sampled laws remember */")
+            found.append(f"double memory[{self.memory().size}]; /* what sampled laws remember */")
         if "RUBBING" in sizes:
             found.append(f"int status[{sizes['RUBBING']}]; /* of dry friction: 0 stuck, 1 or -1 direction of slip */")
         if "WATCHED" in sizes:
@@ -201,11 +265,14 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
             found.append("int stalled; /* events in a row without progress */")
             found.append(f"int sign[{sizes['WATCHED']}]; /* sides of what is watched */")
             found.append(f"double nodes[{sizes['WATCHED']}], opening[{sizes['WATCHED']}]; /* its values */")
-        if self.forced:
-            found.append(f"double force[{sizes['DOFS']}]; /* added to the forces of the scenario */")
+        found.append(f"double force[{sizes['DOFS']}]; /* input: generalised, added to the scenario's */")
+        if "THRUSTERS" in sizes:
+            found.append(f"double thruster[{sizes['THRUSTERS']}]; /* input: levels, 1: full thrust */")
+        if "WRENCHES" in sizes:
+            found.append(f"double wrench[{sizes['WRENCHES']}]; /* input: force, moment on each frame, world axes */")
         return found
 
-    def _memory(self) -> Array:
+    def memory(self) -> Array:
         """What sampled laws remember at the start; not empty, since C has no empty arrays."""
         kept = [law.program.memory for own, law in self.laws.items() if own.period is not None]
         found = np.concatenate([np.zeros(0), *kept])
@@ -219,134 +286,18 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
                 return f"in[{flat}]" if flat < self.model.code.record else f"p->{name}[{flat - place.start}]"
         raise AssertionError(flat)
 
-    def _law_code(self) -> list[str]:
-        """Every law as a function, and a table of them."""
-        blocks, rows, first = [], [], {True: 0, False: 0}  # of sampled laws in their memory, of others in the state
-        for k, (law, own) in enumerate(self.laws.items()):
-            sampled = law.period is not None
-            lines = statements(own.kernel.trace.prefix(_output_count(own)), "in[{}]".format, "out[{}]".format)
-            blocks.append(_function(f"NAME_law_{k}(const double *in, double *out)", lines, "in"))
-            blocks.append(_array(f"law_numbers_{k}", own.numbers))
-            if len(own.random_channels):
-                # Random numbers are hashes of seed, time and channel; the keys are 64 bits without a sign.
-                keys = ", ".join(f"{int(key) % 2**64}u" for key in own.random_channels[:, 0])
-                blocks.append(f"static const unsigned long long law_channels_{k}[] = {{ {keys} }};")
-                blocks.append(f"static const int law_once_{k}[] = {{ {_numbers(own.random_channels[:, 1], 'int')} }};")
-            inputs, size, momentary = (
-                own.kernel.inputs,
-                own.program.memory.size,
-                own.program.momentary if sampled else (),
-            )
-            if momentary:
-                blocks.append(f"static const int law_momentary_{k}[] = {{ {_numbers(momentary, 'int')} }};")
-            row = {
-                "call": f"NAME_law_{k}",
-                "actions": own.target.size,
-                "remembers": size,
-                "first": first[sampled],
-                "memory": inputs["memory"].start,
-                "model": inputs["model"].start,
-                "numbers": own.numbers.size,
-                "drawn": len(own.random_channels),
-                "margin": own.kernel.outputs["margin"].start,
-                "seed": f"{law.seed}u",
-                "draw": f"{law.draw}u",
-                "own": f"law_numbers_{k}",
-                "channels": f"law_channels_{k}" if len(own.random_channels) else 0,
-                "once": f"law_once_{k}" if len(own.random_channels) else 0,
-                "momentary": f"law_momentary_{k}" if momentary else 0,
-                "renewed": len(momentary),
-            }
-            rows.append(_row(row))
-            first[sampled] += size
-        if rows:
-            blocks.append(_LAW_TYPE + "\n".join(["static const NAME_law NAME_laws[] = {", *rows, "};"]))
-            blocks.append(_array("NAME_memory", self._memory()))
-        return blocks
+    def _push_code(self) -> list[str]:
+        """Generalised force of the inputs that are not forces already."""
+        if self.ports.push is None:
+            return []
+        inputs = self.ports.push.inputs
 
-    def _phase_code(self) -> list[str]:
-        """The phases as tables, one row for each."""
-        blocks, rows, before = [], [], None
-        for k, prepared in enumerate(self.phases):
-            members = self._counts(prepared)
-            for name, (kind, values) in {
-                **self._action_tables(prepared),
-                **self._event_tables(before, prepared),
-            }.items():
-                if len(text := _numbers(values, kind)):
-                    blocks.append(f"static const {kind} {name}_{k}[] = {{ {text} }};")
-                    members[name] = f"{name}_{k}"
-            rows.append(_row(members))
-            before = prepared
-        return [_PHASE_TYPE, *blocks, "\n".join(["static const NAME_phase NAME_phases[] = {", *rows, "};"])]
+        def read(flat: int) -> str:
+            name, at = next((name, at) for name, at in inputs.items() if at.start <= flat < at.stop)
+            return f"{'y' if name == 'state' else f'run->{name}'}[{flat - at.start}]"
 
-    def _counts(self, prepared: PreparedPhase) -> dict[str, object]:
-        signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
-        rubbing, levels, margins = (
-            len(self._friction_dofs(prepared)),
-            len(prepared.levels),
-            len(self._margins(prepared)),
-        )
-        return {
-            "pieces": signals.breaks.size - 1,
-            "channels": signals.target.size,
-            "powers": signals.coefficient.shape[0],
-            "locked": len(prepared.locked),
-            "law": 0 if law is None else 1 + [*self.laws].index(law.law),
-            "actions": 0 if law is None else law.target.size,
-            "references": reference.target.size,
-            "follow_powers": reference.coefficient.shape[0],
-            "feels": 0 if law is None else law.wrench_places.size,
-            "rubbing": rubbing,
-            "levels": levels,
-            "margins": margins,
-            "watched": rubbing + levels + margins,
-            "bounded": 0 if law is None else law.bounds.size,
-            "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
-        }
-
-    def _action_tables(self, prepared: PreparedPhase) -> dict[str, tuple[str, Iterable[float]]]:
-        """Kind and numbers of the tables of what acts in a phase."""
-        signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
-        mode = np.zeros(len(self.model.dof_names))
-        mode[list(prepared.driven)] = 1.0
-        return {
-            "breaks": ("double", signals.breaks),
-            "mode": ("double", mode),
-            "signals": ("double", _table(signals)),
-            "targets": ("int", signals.target),
-            "still": ("int", [self.model.code.speed[index] for index in prepared.locked]),
-            "acts": ("int", () if law is None else law.target),
-            "read": ("int", reference.target),
-            "follow": ("double", _table(reference)),
-            "felt": ("int", () if law is None else law.wrench_places),
-            "rub": ("int", self._friction_dofs(prepared)),
-        }
-
-    def _event_tables(
-        self, before: PreparedPhase | None, prepared: PreparedPhase
-    ) -> dict[str, tuple[str, Iterable[float]]]:
-        """The same of what is watched."""
-        levels, asked, speed = prepared.levels, self._margins(prepared), self.model.code.speed
-        moving = {at: int(speed[j]) for j, at in enumerate(self.model.positions) if at >= 0}
-        return {
-            "component": ("int", [level.component for level in levels]),
-            "level": ("double", [level.value for level in levels]),
-            "rate": ("int", [moving.get(level.component, 0) for level in levels]),
-            "direction": ("int", [*(level.direction for level in levels), *(way for way, _ in asked)]),
-            "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
-            "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
-            "bounds": ("int", () if prepared.law is None else prepared.law.bounds),
-            "from": ("int", self._previous_sides(before, prepared)),
-        }
-
-    def _previous_sides(self, before: PreparedPhase | None, prepared: PreparedPhase) -> list[int]:
-        """For each level and margin, where the phase before has the side of the same one; -1 where it has not."""
-        # A function that is watched in both phases keeps its side: one that is exactly at its level when the phase
-        # changes would otherwise be crossed twice or not at all.
-        known = {} if before is None else {key: i for i, key in enumerate(_event_keys(before))}
-        first = 0 if before is None else len(self._friction_dofs(before))
-        return [first + known[key] if key in known else -1 for key in _event_keys(prepared)]
+        lines = statements(self.ports.push.trace, read, "force[{}]".format)
+        return [define_function("NAME_push(const NAME_run *run, const double *y, double *force)", lines, "y[")]
 
     def _feed_code(self) -> list[str]:
         """What force elements add to the motion's input."""
@@ -364,79 +315,46 @@ int {prefix}_step(const {prefix}_parameters *p, {prefix}_run *run);"""
         lines = statements(elements.kernel.trace, read, lambda k: f"out[{k}]")
         body = ["double out[FED_TARGETS];", "int i;", "{", *lines, "}"]
         body.append("for (i = 0; i < FED_TARGETS; ++i) in[fed[i]] += out[i];")
-        head = [f"#define FED_TARGETS {target.size}", f"static const int fed[] = {{ {_numbers(target, 'int')} }};"]
-        return [*head, _function("NAME_feed(double time, double *in)", body, "time")]
+        head = [f"#define FED_TARGETS {target.size}", f"static const int fed[] = {{ {join_numbers(target, 'int')} }};"]
+        return [*head, define_function("NAME_feed(double time, double *in)", body, "time")]
 
     def code(self, prefix: str) -> str:
         code = self.model.code
         sizes = self._sizes()
-        rate = statements(self.kernel.trace.prefix(int(sizes["OUTPUTS"])), self._read, "out[{}]".format)
+        rate = statements(self.kernel.trace.prefix(self.rate_outputs), self._read, "out[{}]".format)
         parts = [
             "\n".join(f"#define {name} {value}" for name, value in sizes.items()),
-            f"static const int NAME_speed[] = {{ {_numbers(code.speed, 'int')} }};",
-            f"static const int NAME_quaternion[] = {{ {_numbers(code.quaternion, 'int')} }};",
-            _array("NAME_state", self.start_vector),
-            _array("NAME_nodes", NODES) if sizes["WATCHED"] != "0" else "",
-            _function("NAME_motion(const NAME_parameters *p, const double *in, double *out)", rate, "p"),
+            f"static const int NAME_speed[] = {{ {join_numbers(code.speed, 'int')} }};",
+            f"static const int NAME_quaternion[] = {{ {join_numbers(code.quaternion, 'int')} }};",
+            define_array("NAME_state", self.start_vector),
+            define_array("NAME_nodes", NODES) if sizes["WATCHED"] != "0" else "",
+            define_function("NAME_motion(const NAME_parameters *p, const double *in, double *out)", rate, "p"),
+            *self._push_code(),
             *self._feed_code(),
-            *self._law_code(),
-            *self._phase_code(),
-            (TEMPLATES / "motion.c").read_text(encoding="utf-8"),
+            *law_code(self),
+            *phase_code(self),
+            template("motion"),
         ]
         return "\n\n".join(part for part in parts if part).replace("NAME_", f"{prefix}_")
 
     def test(self, prefix: str) -> str:
         assert self.end is not None
+        going = f"while ({prefix}_step(p, &run) > 0) ++steps;"
+        if self.trial is not None:
+            # Without an end of its own: a few steps under forces.
+            force = f"static const double force[{self.trial.size}] = {{ {join_numbers(self.trial)} }};"
+            going = f"{{ {force} memcpy(run.force, force, sizeof force); }}"
+            going += f"\n    {prefix}_step_to(p, &run, {literal(self.steps * self.step)});\n    steps = expected;"
         return f"""static void test_motion(const {prefix}_parameters *p)
 {{
-    static const double end[{self.model.nx}] = {{ {_numbers(self.end)} }};
+    static const double end[{self.model.nx}] = {{ {join_numbers(self.end)} }};
     {prefix}_run run;
     double steps = 0, expected = {self.steps};
     {prefix}_start(&run);
-    while ({prefix}_step(p, &run) > 0) ++steps;
-    same("end of the scenario", run.state, end, {self.model.nx}ul);
+    {going}
+    same("end of the motion", run.state, end, {self.model.nx}ul);
     same("steps", &steps, &expected, 1ul);
 }}"""
-
-
-def _reference(prepared: PreparedPhase) -> Signals:
-    """What the law of a phase follows."""
-    none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
-    return none if prepared.law is None else prepared.law.reference
-
-
-def _output_count(law: PreparedLaw) -> int:
-    """How many of a law's outputs are used."""
-    kept = law.target.size + law.program.memory.size
-    return int(law.kernel.outputs["margin"].stop) if law.event_outputs else kept
-
-
-def _event_keys(prepared: PreparedPhase) -> list[tuple[object, ...]]:
-    levels: list[tuple[object, ...]] = [(level.component, level.value) for level in prepared.levels]
-    return levels + [(kind, name) for kind, name, _ in prepared.labels[len(levels) :]]
-
-
-def _function(prototype: str, lines: Sequence[str], given: str) -> str:
-    """A static function that may not use an argument."""
-    unused = [] if any(given in line for line in lines) else [f"(void){given};"]
-    return "\n".join([f"static void {prototype}", "{", *(f"    {line}" for line in [*unused, *lines]), "}"])
-
-
-def _table(signals: Signals) -> Array:
-    return np.moveaxis(signals.coefficient, 0, -1)  # (pieces, channels, powers)
-
-
-def _numbers(values: Iterable[float], kind: str = "double") -> str:
-    flat = np.ravel(np.asarray(values))
-    return ", ".join(literal(float(value)) if kind == "double" else str(int(value)) for value in flat)
-
-
-def _array(name: str, values: Array) -> str:
-    return f"static const double {name}[] = {{ {_numbers(values) or '0'} }};"
-
-
-def _row(members: Mapping[str, object]) -> str:
-    return "    { " + ", ".join(f".{name} = {value}" for name, value in members.items()) + " },"
 
 
 def motion_code(
@@ -447,7 +365,6 @@ def motion_code(
     *,
     elements: Sequence[ForceElement] = (),
     tested: bool = True,
-    forced: bool = False,
 ) -> MotionCode:
     """A scenario made ready for C, with spacearm's own run of it as a test.
 
@@ -455,7 +372,6 @@ def motion_code(
         method: RK4.
         elements: force elements without memory and events: gravity, orbit.
         tested: whether spacearm's own run of it is made, as a test.
-        forced: whether the run takes external forces.
     """
     if not isinstance(method, RK4):
         raise InputError(
@@ -474,49 +390,11 @@ def motion_code(
     if model.elements is not None and (model.elements.memory.size or model.elements.labels):
         raise InputError("contacts and stops cannot be exported", place="scenario", hint="remove them")
     prepared = tuple(prepare(model, world, phase, k) for k, phase in enumerate(phases))
-    made = MotionCode(world, robot, start, method.step, model, prepared, forced=forced)
+    made = MotionCode(world, robot, start, method.step, model, prepared)
     if not tested:
         return made
     # The expected end of the exported test: the very same method and step.
     done = simulate(world, dict.fromkeys(world.systems, start), phases, method=method, ledger=False)
     if not done.sound:
         raise InputError(f"the scenario does not run to its end: {done.why}", place="phase")
-    return MotionCode(world, robot, start, method.step, model, prepared, done.states[-1], done.stats.steps, forced)
-
-
-_LAW_TYPE = """typedef struct {
-    void (*call)(const double *in, double *out);
-    int actions, remembers, first, memory, model, numbers, drawn, margin;
-    unsigned long long seed, draw; /* of random numbers */
-    const double *own;             /* numbers of its model */
-    const unsigned long long *channels; /* of random numbers */
-    const int *once;                    /* 1: drawn once for the run */
-    const int *momentary;               /* what of its memory begins anew after a pause */
-    int renewed;
-} NAME_law;
-
-"""
-
-_PHASE_TYPE = """typedef struct {
-    int pieces, channels, powers, locked, law, actions, references, follow_powers, feels;
-    int rubbing, levels, margins, watched, bounded;
-    double period;         /* s between two ticks of the law; 0: continuous, or none */
-    const double *breaks;  /* pieces + 1, s since the phase began */
-    const double *mode;    /* 1: a degree of freedom whose motion is given */
-    const double *signals; /* of each piece, of each channel: coefficients, lowest power first */
-    const int *targets;    /* place in the input of each channel */
-    const int *still;      /* velocities of what is locked */
-    const int *acts;       /* place in the input of each command of the law */
-    const int *read;       /* place in the law's input of what it follows */
-    const double *follow;  /* as signals */
-    const int *felt;       /* place in the input of what the law feels */
-    const int *rub;        /* degrees of freedom with dry friction */
-    const int *component;  /* places in the state of what is watched, and the levels */
-    const double *level;
-    const int *rate;       /* place in the state of the rate of each */
-    const int *direction;  /* of the crossing: 1, -1, 0 both */
-    const int *inside;     /* side of a limit on which the joint may be */
-    const int *ends;       /* 1: the phase, 2: the run */
-    const int *bounds;     /* command of the law whose rate limit a level is, or -1 */
-    const int *from;       /* where the phase before has the side, or -1 */
-} NAME_phase;"""
+    return MotionCode(world, robot, start, method.step, model, prepared, done.states[-1], done.stats.steps)

@@ -1,4 +1,4 @@
-"""Statistics common to fits of inertias and of joints: score tests of missing terms, shares of fixed numbers.
+"""Statistics common to fits of inertias and of joints: score tests, one certificate, shares of fixed numbers.
 
 A term that a fit does not have would be one or more columns of derivatives. How much of the residuals these columns
 would explain, beyond the columns that were fitted, is C. R. Rao's score test (1948): with Q an orthonormal basis of the
@@ -7,6 +7,14 @@ has a chi-square distribution with as many degrees of freedom as B has independe
 Nothing is fitted again, so tens of terms can be tested; the test is exact to first order, for small faults.
 
 Rows are white (unit variance). Where that variance was itself estimated, Fisher's distribution replaces chi-square.
+
+A certificate (:func:`certify`) asks of any fit: did the search converge, are the residuals as large as the noise and
+white, would a term that is missing explain them, and do estimates by intervals of the data scatter as is claimed?
+
+The searches differ for a reason. Joints have bounds and few parameters: SciPy's reflective trust region
+(:class:`spacearm.optimise.LeastSquares`). Inertias have no bounds but directions that the data do not show, a start
+that moves with the inertias, and records whose motion is lost at first: Gauss-Newton along the directions that are
+shown (:mod:`spacearm.identify.inertia.output_error_fit`).
 """
 
 from __future__ import annotations
@@ -17,6 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.optimise.consider import FixedNumber
+from spacearm.optimise.diagnose import LEVEL, Diagnosis
+from spacearm.optimise.overconfidence import WIDER, Scatter, interval_factors
+from spacearm.result import Check
 from spacearm.typing import Array
 
 #: Directions shorter than this, as shares of their columns, are rounding: of a fit's columns, and of what is tested.
@@ -27,16 +38,18 @@ OWN, SEEN = 1e-9, 1e-6
 class Score:
     """Score test of a term that is not estimated: ``statistic`` is chi-square of ``freedom`` if the term is absent.
 
-    ``what``: the term in words; ``advice``: what to try. ``trials``: the statistic is the largest of so many. ``body``:
-    the term is a known body's inertia, listed last, because ten numbers explain a little of everything. ``doubt``:
-    relative standard deviation of the noise's variance, where that is an estimate itself: the statistic has Fisher's
-    distribution then. ``size``: estimate of the term where it is one number, in ``unit``.
+    ``what``: the term in words; ``advice``: what to try; ``remedy``: the same where the advice does not say it.
+    ``trials``: the statistic is the largest of so many. ``body``: the term is a known body's inertia, listed last,
+    because ten numbers explain a little of everything. ``doubt``: relative standard deviation of the noise's variance,
+    where that is an estimate itself: the statistic has Fisher's distribution then. ``size``: estimate of the term where
+    it is one number, in ``unit``.
     """
 
     name: str
     statistic: float
     freedom: int
     advice: str = ""
+    remedy: str = ""
     trials: int = 1
     body: bool = False
     doubt: float = 0.0
@@ -55,6 +68,58 @@ class Score:
         else:
             alone = chi2.sf(self.statistic, self.freedom)
         return min(1.0, self.trials * float(alone))
+
+
+def certify(
+    diagnosis: Diagnosis, scores: Sequence[Score], seen: Scatter | None, interval: str = "white noise"
+) -> dict[str, Check]:
+    """Checks that a right model passes but for one case in a thousand each: convergence, size and colour of the
+    residuals, terms that are missing, scatter between intervals of the data.
+
+    Args:
+        scores: of all terms that were tested.
+        seen: scatter of estimates by intervals; None where it was not judged.
+        interval: which standard deviations are stated, in words.
+    """
+    checks: dict[str, Check] = dict(diagnosis.certificate())
+    # Bonferroni: the more terms are tested, the rarer each must be to count.
+    least = LEVEL / max(len(scores), 1)
+    for score in scores:
+        note = "1 - p of a score test"
+        if score.p_value <= least:
+            note = f"{score.advice}: {score.remedy}" if score.remedy else score.advice
+        checks[f"score.{score.name}"] = Check(1.0 - score.p_value, 1.0 - least, "", note)
+    if seen is not None:
+        note = f"1 - p of the scatter between stretches of the data, {seen.ratio:.3g} times the claimed variance"
+        if seen.p_value <= LEVEL:
+            note += "; a sensor or a force drifts: estimate or state it, or widen that channel's noise"
+        note += f"; standard deviations by {interval}"
+        checks["overconfidence"] = Check(1.0 - seen.p_value, 1.0 - LEVEL, "", note)
+    return checks
+
+
+def widen_deviations(
+    diagnosis: Diagnosis, seen: Scatter | None, residual: Array, jacobian: Array, covariance: Array
+) -> Array | None:
+    """Factors (p,) of the standard deviations by white noise, where residuals are coloured and intervals of the data
+    scatter more; None where white noise explains them.
+
+    Residuals (m,), derivatives (m, p), covariance (p, p) as in :func:`.interval_factors`.
+    """
+    if not diagnosis.is_coloured and (seen is None or seen.p_value > LEVEL):
+        return None
+    factors = interval_factors(residual, jacobian, covariance)
+    return factors if factors.max(initial=1.0) > WIDER else None
+
+
+def name_interval(factors: Array | None) -> str:
+    """Which standard deviations are stated, in words."""
+    if factors is None:
+        return "white noise"
+    return (
+        "scatter between intervals of the data, as residuals are coloured: "
+        f"up to {factors.max():.3g} times that of white noise"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from spacearm.checks import check_exclusive, positive
 from spacearm.engine import Kernel
-from spacearm.engine.phase import Functions, make_solver_phase, make_system, run_solver_phase
-from spacearm.engine.record import sample
+from spacearm.engine.phase import Functions, make_solver_phase, make_system
+from spacearm.engine.record import keep_sample
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
@@ -277,13 +277,13 @@ class _Run:
         options = Options(1, 0.0, RTOL, ATOL * np.maximum(scale, 1e-9), np.inf, MAX_STEPS, 1)
         # The last sample is reserved for the end.
         stage = make_solver_phase(system, options, [*np.arange(0.0, end, _SAMPLE), np.inf], full=True)
-        if run_solver_phase(stage, y) != EndReason.TERMINAL_EVENT:
+        if stage.run(y) != EndReason.TERMINAL_EVENT:
             raise SimulationError(
                 "the contact does not end",
                 place="contact",
                 hint="it is so soft that the systems rotate meanwhile: raise the frequency",
             )
-        sample(system, 0, float(stage.progress.now[0]), system.work.y, stage.record)
+        keep_sample(system, 0, float(stage.progress.now[0]), system.work.y, stage.record)
         count, slip = int(stage.record.counts[0]), pair.slip
         times, path, rate = stage.record.times[:count], stage.record.y[:count], stage.record.out[:count]
         return _Branch(times * unit, path, path[:, slip] @ stiffness.T, rate[:, slip] / unit)

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from spacearm.engine import Kernel
-from spacearm.engine.phase import Functions, make_solver_phase, make_system, run_solver_phase
+from spacearm.engine.phase import Functions, make_solver_phase, make_system
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
@@ -225,10 +225,7 @@ class _HitIntegration:
         system = make_system(make_code(code.address(1), 7, 7), inp, code.n_out, merge([], 1e15), functions=watched)
         stage = make_solver_phase(system, Options(1, 0.0, _RTOL, np.full(7, _ATOL), np.inf, _MAX_STEPS, 1))
         angle = np.arctan2(start.velocity[1], start.velocity[0])
-        if (
-            run_solver_phase(stage, np.array([np.log(slip), angle, u, *start.impulse, start.work]))
-            != EndReason.TERMINAL_EVENT
-        ):
+        if stage.run(np.array([np.log(slip), angle, u, *start.impulse, start.work])) != EndReason.TERMINAL_EVENT:
             raise SimulationError("the impact does not end", place="contact")
         log_s, angle, u, *impulse, work = system.work.y
         slip = np.exp(log_s) * np.array([np.cos(angle), np.sin(angle)])

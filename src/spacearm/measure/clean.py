@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ Mask = npt.NDArray[np.bool_]
 
 #: A reading farther than this from the prediction by all others, in standard deviations, is an outlier.
 FAR = 6.0
+#: A row has outliers for certain if noise makes its farthest readings in so few rows; what share of the outliers of
+#: such a row may be noise.
+CERTAIN, FALSE = 1e-5, 0.01
 #: Largest fraction of a row's readings that may be outliers, and a number that is always permitted.
 MOST, FEW = 0.15, 3
 #: Number of samples within which only the farthest is removed at once, and number of repeated tests.
@@ -30,14 +34,21 @@ NEAR, PASSES = 4, 40
 AROUND = 121
 #: In variances of a reading: what a difference may have by noise alone, and the least that is the path's own.
 NOISE, SMOOTH = 1.8, 0.005
-ORDER = 4
+#: Of the differences that judge readings, and the highest that tell noise from the curvature of a path.
+ORDER, HIGHEST = 4, 12
+#: Differences of a higher order count where there are more of them than this share of those of the lowest.
+SPARSE = 0.3
+#: Deviations by which the variance of the highest order must be below the one before, if it is still that of a motion.
+UNLIKELY = 3.0
 #: Fewer readings are insufficient.
 ENOUGH = 2 * ORDER + 1
 #: Differences of more deviations than this are not noise's: an outlier, or a step of the path.
 STEP = 4.0
 
 
-def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
+def find_outliers(
+    deviations: Callable[[Mask], Array], present: Mask, *, adapt: bool = False, known: Mask | None = None
+) -> Mask:
     """Outliers among readings (T, rows): farther than ``FAR`` deviations from the prediction by the others.
 
     The farthest of a neighbourhood is removed first: it shifts the prediction of its neighbours, which may prove to
@@ -48,28 +59,65 @@ def find_outliers(deviations: Callable[[Mask], Array], present: Mask) -> Mask:
         deviations: given which readings (T, rows) count, by how many deviations each differs from what they predict of
             it; infinite for a reading that does not count and is not to come back.
         present: which readings (T, rows) there are.
+        adapt: deviations are those of normal noise, so that a row which has outliers for certain loses nearer ones too
+            (:func:`_limits`).
+        known: outliers that were found before; those and no others where the prediction is wrong.
     """
-    bad = np.zeros_like(present)
+    before = np.zeros_like(present) if known is None else known
+    bad = before.copy()
     for _ in range(PASSES):
         kept = present & ~bad
         if np.any(kept.sum(axis=0) < np.minimum(ENOUGH, present.sum(axis=0))):
             break
         away = deviations(kept)
+        limit = _limits(np.where(kept, away, np.where(bad, np.inf, 0.0)), present) if adapt else FAR
         size = np.where(kept, away, 0.0)
         # One outlier in an instant spoils all channels of that instant: compare the worst of each sample.
         most = size.max(axis=1)
         around = np.pad(most, NEAR)
         peak = np.max([around[k : k + most.size] for k in range(2 * NEAR + 1)], axis=0)
-        first = (size > FAR) & (size == most[:, None]) & (most == peak)[:, None]
+        first = (size > limit) & (size == most[:, None]) & (most == peak)[:, None]
         # Both ways in one pass: new outliers are removed, old ones that now fit return.
-        change = np.where(bad, away <= FAR, first)
+        change = np.where(bad, away <= limit, first)
         if not change.any():
             break
         bad ^= change
         # Some of them may come back, but not half: with so many the prediction is wrong, and judging goes no further.
         if np.any(bad.sum(axis=0) > 2.0 * _most_outliers(present)):
             break
-    return bad if _is_random(bad, present) else np.zeros_like(bad)
+    return bad if _is_random(bad, present) else before
+
+
+def _limits(away: Array, present: Mask) -> Array:
+    """Deviations (rows,) beyond which readings are outliers, from those of all readings (T, rows).
+
+    ``FAR`` for a row whose large deviations may be chance. In others, at most a share ``FALSE`` of what is taken for
+    outliers is noise on average: the false discovery rate of Y. Benjamini and Y. Hochberg (1995). Outliers of four to
+    six deviations would otherwise stay, and the residuals of a right model would be too large.
+    """
+    from scipy.stats import binom, norm
+
+    found = np.full(away.shape[1], FAR)
+    for k, count in enumerate(present.sum(axis=0)):
+        tails = np.sort(2.0 * norm.sf(away[present[:, k], k]))[: max(int(MOST * count), FEW)]
+        order = np.arange(1, tails.size + 1)
+        discovered = order[tails <= FALSE * order / max(count, 1)]
+        # How often noise alone has so many readings as far as this: any of them may show that outliers are there.
+        if discovered.size and binom.sf(order - 1, count, tails).min() < CERTAIN:
+            found[k] = min(FAR, float(norm.isf(0.5 * FALSE * discovered[-1] / count)))
+    return found
+
+
+def truncated_squares(deviations: Callable[[Mask], Array], present: Mask, bad: Mask) -> float:
+    """How much smaller the square sum of normal noise is without what lies beyond the limits of these outliers.
+
+    Arguments are those of :func:`find_outliers`, and what it found.
+    """
+    from scipy.stats import norm
+
+    kept = present & ~bad
+    limit = _limits(np.where(kept, deviations(kept), np.where(bad, np.inf, 0.0)), present)
+    return float(np.sum(kept.sum(axis=0) * 2.0 * (limit * norm.pdf(limit) + norm.sf(limit))))
 
 
 def _most_outliers(present: Mask) -> Array:
@@ -171,24 +219,56 @@ def predict_by_neighbours(time: Array, row: Array, sigma: float) -> Prediction:
     return Prediction(value, sigma * np.sqrt(variance / rest), sigma)
 
 
-def noise_from_scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequence[float] = ()) -> tuple[float, float]:
-    """Variance of white noise on smooth paths (T, k) with the same noise, and the number of independent squares in that
-    mean.
+class NoiseVariance(NamedTuple):
+    """Variance of white noise, and the number of ``independent`` squares in that mean.
 
-    It is the mean square of the fourth differences. Differences near one of more than ``STEP`` deviations do not count,
-    nor do paths whose readings are all equal. Curvature within five samples counts as noise. 0 of 0 if nothing is left.
+    ``resolved``: noise is told from the motion, which differences of the highest order still show where it was sampled
+    too coarsely.
+    """
+
+    variance: float
+    independent: float
+    resolved: bool = True
+
+
+def noise_from_scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequence[float] = ()) -> NoiseVariance:
+    """Variance of white noise on smooth paths (T, k) with the same noise.
+
+    It is the mean square of differences of fourth order, or of a higher one where that is clearly smaller: then the
+    lower order still sees the path's curvature (the variate difference method, W. S. Gosset 1914; G. Tintner 1940).
+    Differences near one of more than ``STEP`` deviations do not count, nor do paths whose readings are all equal.
+    0 of 0 if nothing is left.
     ``freedom``: for one path whose k numbers have noise in this many directions only; ``edges``: times, in order, at
     which paths may have kinks, excluded unless most of the readings would be lost.
     """
-    from scipy.ndimage import maximum_filter1d
-    from scipy.stats import chi2
-
     rows = rows[:, [np.nanmax(row, initial=-np.inf) > np.nanmin(row, initial=np.inf) for row in rows.T]]
     there = np.isfinite(rows).all(axis=1)
     if there.sum() < ENOUGH or not rows.shape[1]:
-        return 0.0, 0.0
-    weights, _ = _differences(time[there])
-    squares = np.einsum("tkw,tw->tk", _windows(rows[there]), weights) ** 2
+        return NoiseVariance(0.0, 0.0)
+    orders = [order for order in range(ORDER, HIGHEST + 1, 2) if there.sum() > 2 * order]
+    found = [_difference_variance(time[there], rows[there], order, freedom, edges) for order in orders]
+    # Wide differences that fit between few edges and steps say too little to be chosen.
+    found = [one for one in found if one[1] > SPARSE * found[0][1]]
+    for k, (variance, count) in enumerate(found):
+        # The estimates share their readings: their difference has a quarter of the deviation of either, so that one
+        # deviation is four of its own.
+        more = [v * (1.0 + np.sqrt(2.0 / n)) for v, n in found[k + 1 :]]
+        if variance <= min(more, default=np.inf):
+            # The highest order is not confirmed by another: noise alone would not have made it so much smaller.
+            falls = not more and k > 0 and variance * (1.0 + UNLIKELY * np.sqrt(2.0 / count)) < found[k - 1][0]
+            return NoiseVariance(variance, count, not falls)
+    return NoiseVariance(0.0, 0.0)
+
+
+def _difference_variance(
+    time: Array, rows: Array, order: int, freedom: int, edges: Sequence[float]
+) -> tuple[float, float]:
+    """Mean square of the differences of this order, and how many independent squares it has."""
+    from scipy.ndimage import maximum_filter1d
+    from scipy.stats import chi2
+
+    weights, _ = _differences(time, order)
+    squares = np.einsum("tkw,tw->tk", _windows(rows, order), weights) ** 2
     n = freedom or 1
     # Entries of a quaternion are four numbers with noise in three directions: their squares are summed first.
     if freedom:
@@ -198,28 +278,28 @@ def noise_from_scatter(time: Array, rows: Array, freedom: int = 0, edges: Sequen
     usual[usual == 0.0] = np.inf  # most readings repeat, as those of a coarse encoder do
     most = chi2.isf(chi2.sf(STEP**2, 1), n) / n
     # A step spoils all differences that contain it: its neighbours within the window are excluded too.
-    good = maximum_filter1d(np.max(squares / usual, axis=1), 2 * ORDER + 1) <= most
-    first, last = time[there][:-ORDER], time[there][ORDER:]
+    good = maximum_filter1d(np.max(squares / usual, axis=1), 2 * order + 1) <= most
+    first, last = time[:-order], time[order:]
     whole = good & (np.searchsorted(edges, first, "left") == np.searchsorted(edges, last, "right"))
     good = whole if 2 * whole.sum() > good.sum() else good
     squares, weights = squares[good], weights[good]
     if not squares.size:
         return 0.0, 0.0
     # neighbouring differences share readings: their correlations tell how many squares are independent
-    shared = [np.sum(weights[lag:, :-lag] * weights[:-lag, lag:], axis=1) ** 2 for lag in range(1, ORDER + 1)]
+    shared = [np.sum(weights[lag:, :-lag] * weights[:-lag, lag:], axis=1) ** 2 for lag in range(1, order + 1)]
     repeated = 1.0 + 2.0 * sum(float(np.sum(part)) for part in shared) / len(squares)
     return float(np.mean(squares)), n * squares.size / repeated
 
 
-def _windows(row: Array) -> Array:
-    return np.lib.stride_tricks.sliding_window_view(row, ORDER + 1, axis=0)
+def _windows(row: Array, order: int = ORDER) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(row, order + 1, axis=0)
 
 
-def _differences(time: Array) -> tuple[Array, Array]:
-    """Weights (T - 4, 5) of differences that leave noise its size, and the sizes of the divided ones."""
+def _differences(time: Array, order: int = ORDER) -> tuple[Array, Array]:
+    """Weights (T - order, order + 1) of differences that leave noise its size, and the sizes of the divided ones."""
     # In units of the median step, so that products of gaps neither overflow nor vanish.
-    t = _windows(time) / float(np.median(np.diff(time)))
-    gaps = t[:, :, None] - t[:, None, :] + np.eye(ORDER + 1)
+    t = _windows(time, order) / float(np.median(np.diff(time)))
+    gaps = t[:, :, None] - t[:, None, :] + np.eye(order + 1)
     weights = 1.0 / np.prod(gaps, axis=2)
     sizes = np.linalg.norm(weights, axis=1)
     return weights / sizes[:, None], sizes

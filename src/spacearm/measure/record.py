@@ -1,4 +1,14 @@
-"""A record: readings of named channels over time, with units and standard deviations, and the commands."""
+"""A record: readings of named channels over time, with units and standard deviations, and the commands.
+
+Every channel has times of its own, since sensors are read at different rates. A missing reading is NaN. Records are
+values: cutting, joining, resampling and aligning give new ones. Linear resampling carries the deviations of the two
+neighbours along, as they are independent; a spline takes that of the nearest.
+
+Clocks that differ are aligned by the motion itself (:meth:`Record.align`). For each shift, factor and offset between
+two channels follow by linear least squares, so only the shift is searched (variable projection: G. Golub, V. Pereyra
+1973): first on a grid of samples, because an oscillation has a minimum in every period, then by Gauss-Newton. Its
+deviation follows from the residuals and their slope.
+"""
 
 from __future__ import annotations
 

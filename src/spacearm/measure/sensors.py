@@ -1,4 +1,10 @@
-"""Sensor readings of a run: the expressions that laws read, on recorded states, with their errors, as a record."""
+"""Sensor readings of a run: the expressions that laws read, on recorded states, with their errors, as a record.
+
+States between the samples of a run are cubics through states and rates at both ends (fourth order, no fit); a reading
+that comes late shows an earlier state. Noise is a function of seed, sensor, entry and time, not of the order of calls:
+a law that read the same sensor in the run, with the same seed, saw the same numbers. Efforts of joints are forces of
+their drives, and the reactions of those that are locked or led along a path.
+"""
 
 from __future__ import annotations
 

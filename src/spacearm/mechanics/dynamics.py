@@ -12,18 +12,20 @@ branch of it, so that one program serves locked, sticking, driven and free joint
 
 Shapes: q (n), velocity, acceleration and force (6 + n), the base first as linear then angular in base axes; inertia
 (10 (n + 1)); rotor: one axial moment of inertia per rotor, kg m2. Units are SI. Contacts, springs and friction are no
-part of this module: they enter as forces or as wrenches on bodies.
+part of this module: they enter as forces or as wrenches on bodies. Closed loops are absorbed in the articulated-body
+sweep (:mod:`spacearm.mechanics.constraints`); inverse dynamics and the mass matrix are those of the open tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
+from spacearm.mechanics.constraints import AbsorbedClosure, Closure, absorb_closure, closures, stiffen
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scale_spatial, spatial
 from spacearm.mechanics.sweep import InertialWrenches, inertial_wrenches
@@ -94,7 +96,7 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
         force = own.times(joint.subspace)
         diagonal = dot(joint.subspace, force)
         if joint.rotor is not None:
-            spinning, axis = rotor[joint.rotor], joint.subspace.angular
+            spinning, axis = rotor[joint.rotor], joint.spin_axis
             # A rotor turns by ratio times the joint's rate: along the joint it counts with the ratio squared, towards
             # the parent, whose rotation it shares, with the ratio once; the parent carries its axial inertia.
             diagonal += joint.ratio**2 * spinning
@@ -129,10 +131,14 @@ class _Masks(NamedTuple):
 
 
 class Hybrid(NamedTuple):
-    """Accelerations (6 + n), and reactions (6 + n) that are zero where the degree of freedom is free."""
+    """Accelerations (6 + n), and reactions (6 + n) that are zero where the degree of freedom is free.
+
+    ``loops``: the forces of each closure's rows.
+    """
 
     acceleration: SX
     reaction: SX
+    loops: tuple[SX, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,19 +156,33 @@ class Articulated:
     inverse: list[SX]  # per joint: 1 / inertia along it, 0 where driven
     base: SX  # 6 x 6
     order: list[int]  # of the base's equations: first those that are the same at every state
+    closed: list[AbsorbedClosure]
 
-    def respond(self, force: SX, body: list[Spatial], carrier: list[Spatial | None]) -> Hybrid:
+    def respond(
+        self, force: SX, body: list[Spatial], carrier: list[Spatial | None], demand: Sequence[SX] = ()
+    ) -> Hybrid:
         """How the free degrees of freedom give way when ``force`` acts and these wrenches are demanded.
 
         ``force`` (6 + n) acts on the degrees of freedom; ``body`` and ``carrier`` as in
-        :class:`~spacearm.mechanics.sweep.InertialWrenches`. Driven ones have no acceleration here.
+        :class:`~spacearm.mechanics.sweep.InertialWrenches`; ``demand`` is what the response must change the rates of
+        each closure's rows by. Driven ones have no acceleration here.
         """
         tree, n = self.tree, self.tree.n
         # Backward: ``load`` is the bias wrench p of each body (Featherstone 2008, chapter 7), ``short`` the
         # force u = tau - S^T p that is left to accelerate the joint.
         load, short = [*body], [force[6 + i] for i in range(n)]
+        reduced: list[list[SX]] = [[] for _ in self.closed]
+
+        def close(at: int) -> None:
+            """Loads of the loops that are closed at a body."""
+            for k, each in enumerate(self.closed):
+                if each.closure.ancestor == at:
+                    reduced[k], push = each.load(demand[k], short, self.inverse)
+                    load[at] = load[at].plus(push)
+
         for i in reversed(range(n)):
             joint, place = tree.joints[i], self.placements[i]
+            close(i + 1)
             short[i] -= dot(joint.subspace, load[i + 1])
             passed = load[i + 1].plus(scale_spatial(self.column[i], short[i] * self.inverse[i]))
             if self._lets_through(i):
@@ -170,10 +190,22 @@ class Articulated:
                 passed = _set(passed, joint, force[6 + i])
             passed = _add_wrench(passed, carrier[i])
             load[joint.parent] = load[joint.parent].plus(place.wrench_to_parent(passed))
+        close(0)
         base = self._base(force[:6] - load[0].stack())
         # Forward: accelerations from the base outwards, each joint relative to its parent.
         rise = [spatial(base.acceleration)]
         acceleration, reaction = [base.acceleration], [base.reaction]
+        forces: list[list[SX]] = [[] for _ in self.closed]
+
+        def hold(at: int) -> None:
+            """Forces of the loops that are closed at a body, whose acceleration is known now."""
+            for k, each in enumerate(self.closed):
+                if each.closure.ancestor == at:
+                    forces[k] = each.forces(reduced[k], rise[at])
+                    for joint, push in each.push(forces[k]).items():
+                        short[joint] += push
+
+        hold(0)
         for i, (joint, place) in enumerate(zip(tree.joints, self.placements, strict=True)):
             from_parent = place.twist_to_child(rise[joint.parent])
             if self._lets_through(i):
@@ -183,6 +215,7 @@ class Articulated:
                 acceleration.append(along - dot(joint.subspace, from_parent))
                 reaction.append(ca.SX(0))
                 rise.append(_set(from_parent, joint, along))
+                hold(i + 1)
                 continue
             # One line for both modes: ``inverse`` is zero where the joint is driven, and the force it lacks becomes the
             # reaction.
@@ -191,12 +224,12 @@ class Articulated:
             acceleration.append(own)
             reaction.append(-self.masks[6 + i].driven * left)
             rise.append(from_parent.plus(scale_spatial(joint.subspace, own)))
-        return Hybrid(ca.vertcat(*acceleration), ca.vertcat(*reaction))
+            hold(i + 1)
+        found = tuple(ca.vertcat(*each) for each in forces)
+        return Hybrid(ca.vertcat(*acceleration), ca.vertcat(*reaction), found)
 
     def _lets_through(self, i: int) -> bool:
-        """Whether joint i is free at any time, without a rotor, about or along a coordinate axis."""
-        joint = self.tree.joints[i]
-        return joint.rotor is None and np.count_nonzero(joint.axis) == 1 and bool(self.masks[6 + i].driven.is_zero())
+        return _lets_through(self.tree.joints[i], self.masks[6 + i])
 
     def _base(self, short: SX) -> Hybrid:
         """The base's six equations with driven directions as masked rows, by an LDL^T factorisation."""
@@ -223,19 +256,38 @@ def _set(vector: Spatial, joint: TreeJoint, value: SX) -> Spatial:
     return Spatial(*parts)
 
 
-def articulate_inertias(tree: Tree, placements: list[Placement], mode: SX, inertia: SX, rotor: SX) -> Articulated:
+def _lets_through(joint: TreeJoint, masks: _Masks) -> bool:
+    """Whether a joint is free at any time, without a rotor, about or along a coordinate axis."""
+    return joint.rotor is None and np.count_nonzero(joint.axis) == 1 and bool(masks.driven.is_zero())
+
+
+def articulate_inertias(
+    tree: Tree, placements: list[Placement], mode: SX, inertia: SX, rotor: SX, loops: Sequence[Closure] = ()
+) -> Articulated:
     """Articulated-body inertias, by a backward sweep; ``mode`` (6 + n) is 0 where free and 1 where driven."""
     masks = [_Masks(mode[i] > 0.5, mode[i] <= 0.5) for i in range(6 + tree.n)]
     total = [rigid_inertia(inertia[10 * b : 10 * b + 10]) for b in range(tree.bodies)]
     column: list[Spatial] = [None] * tree.n  # type: ignore[list-item]
     inverse: list[SX] = [None] * tree.n
+    closed: dict[int, AbsorbedClosure] = {}
+
+    def pass_on(i: int, wrench: Spatial, force: SX) -> Spatial:
+        return _set(wrench, tree.joints[i], force) if _lets_through(tree.joints[i], masks[6 + i]) else wrench
+
+    def close(at: int) -> None:
+        for k, loop in enumerate(loops):
+            if loop.ancestor == at:
+                closed[k] = absorb_closure(tree, placements, loop, column, inverse, pass_on)
+                total[at] = stiffen(total[at], closed[k])
+
     for i in reversed(range(tree.n)):
+        close(i + 1)
         joint, place, own = tree.joints[i], placements[i], total[i + 1]
         driven, free = masks[6 + i]
         u = own.times(joint.subspace)
         d = dot(joint.subspace, u)
         if joint.rotor is not None:
-            spinning, axis = rotor[joint.rotor], joint.subspace.angular
+            spinning, axis = rotor[joint.rotor], joint.spin_axis
             d += joint.ratio**2 * spinning
             u = u.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
             own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
@@ -250,11 +302,13 @@ def articulate_inertias(tree: Tree, placements: list[Placement], mode: SX, inert
                 int(along[0]), joint.joint.kind == "revolute", scale_spatial(u, driven * joint.axis[along[0]])
             )
         total[joint.parent] = total[joint.parent].plus(place.inertia_to_parent(own))
+    close(0)
     base = total[0].stack()
     # Columns that hold only inertia parameters do not change with the state: see Articulated.order.
     same = {symbol.element_hash() for symbol in ca.symvar(ca.vertcat(inertia, rotor))}
     moves = [any(symbol.element_hash() not in same for symbol in ca.symvar(base[:, k])) for k in range(6)]
-    return Articulated(tree, placements, masks, column, inverse, base, sorted(range(6), key=moves.__getitem__))
+    order = sorted(range(6), key=moves.__getitem__)
+    return Articulated(tree, placements, masks, column, inverse, base, order, [closed[k] for k in range(len(loops))])
 
 
 def select_driven(mode: SX, values: SX) -> SX:
@@ -284,11 +338,13 @@ def hybrid_dynamics(
     placements = tree.placements(q)
     given = select_driven(mode, drive)
     needed = inertial_wrenches(tree, placements, velocity, given, inertia, rotor)
-    inertias = articulate_inertias(tree, placements, mode, inertia, rotor)
+    loops = closures(tree, q, velocity[6:])
+    inertias = articulate_inertias(tree, placements, mode, inertia, rotor, loops)
+    demand = [loop.demand - loop.jacobian @ given[[6 + i for i in loop.joints]] for loop in loops]
     # Superposition: the equations are linear in acceleration, so the answer is the given motion plus the response of
     # the free degrees of freedom to what that motion lacks.
-    response = inertias.respond(force - needed.effort, net_wrenches(needed.body, wrenches), needed.carrier)
-    return Hybrid(given + response.acceleration, response.reaction)
+    response = inertias.respond(force - needed.effort, net_wrenches(needed.body, wrenches), needed.carrier, demand)
+    return Hybrid(given + response.acceleration, response.reaction, response.loops)
 
 
 class FreeProblem(NamedTuple):

@@ -18,7 +18,7 @@ def momentum(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> Spatial
     for i in reversed(range(tree.n)):
         joint, place, subtree = tree.joints[i], placements[i], own[i + 1]
         if joint.rotor is not None:
-            subtree = subtree.plus(Spatial(ca.SX.zeros(3), joint.subspace.angular * motion.rotor_momentum[i]))
+            subtree = subtree.plus(Spatial(ca.SX.zeros(3), joint.spin_axis * motion.rotor_momentum[i]))
         own[joint.parent] = own[joint.parent].plus(place.wrench_to_parent(subtree))
     return own[0]
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spacearm import checks
+from spacearm.mechanics.constraints import closures
 from spacearm.mechanics.dynamics import (
     FreeProblem,
     Hybrid,
@@ -241,6 +242,23 @@ def motion_program(
     return Program("motion", motion.inputs, dense, derived=reframe_inertia(motion.tree, motion.inputs))
 
 
+def loop_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
+    """The forces that keep closed loops, from the inputs of the motion program.
+
+    By the loop's name: force and moment on its second frame, at its origin, in the first frame's axes; of a gear the
+    force or torque on its first joint.
+    """
+    motion = _motion(robot, loads)
+    problem = motion.problem()
+    hybrid = motion.hybrid(problem)
+    outputs = {
+        loop.name: ca.densify(wrench @ forces)
+        for closure, forces in zip(closures(motion.tree, motion.joints, motion.velocity[6:]), hybrid.loops, strict=True)
+        for loop, wrench in zip(closure.loops, closure.wrenches, strict=True)
+    }
+    return Program("loops", motion.inputs, outputs, derived=reframe_inertia(motion.tree, motion.inputs))
+
+
 def reframe_inertia(tree: Tree, inputs: Mapping[str, SX]) -> dict[str, SX]:
     """The derived input of a program that sees the bodies in other frames than their own."""
     return {tree.inertia_name: tree.inertia(inputs["inertia"])} if tree.inertia_name in inputs else {}
@@ -258,7 +276,8 @@ def motion_tangent(
     """
     motion = _motion(robot, loads, free)
     x, tree, problem = motion.inputs, motion.tree, motion.problem()
-    found = motion.hybrid(problem).acceleration
+    solved = motion.hybrid(problem)
+    found = solved.acceleration
     points, seeds = [], {}
     for name, which in wrt.items():
         checks.check_name(name, x, "input", of="the motion program")
@@ -292,10 +311,22 @@ def motion_tangent(
     for i, joint in enumerate(tree.joints):
         # What goes through a joint turns or shifts with it, on its way to the parent.
         d_carrier[i] = d_carrier[i].plus(scale_spatial(wrench_rate(through[i], joint.subspace), d_joints[i]))
-    inertias = articulate_inertias(tree, placements, motion.mode, motion.inertia, x["rotor"])
+    loops = closures(tree, motion.joints, motion.velocity[6:])
+    inertias = articulate_inertias(tree, placements, motion.mode, motion.inertia, x["rotor"], loops)
+    force = problem.force - needed.effort
+    d_demand, d_loops = list[SX](), list[SX]()
+    for loop, own in zip(loops, solved.loops, strict=True):
+        # The loops' forces are held like the accelerations: their directions change with the joints around them.
+        rows = [6 + i for i in loop.joints]
+        pull = ca.SX.sym("loop", own.numel())
+        d_pull = ca.jtimes(loop.jacobian.T @ pull, at, along)
+        push = ca.SX.zeros(6 + tree.n)
+        push[rows] = ca.substitute(d_pull, pull, own)
+        d_loops.append(push)
+        d_demand.append(change(loop.demand - loop.jacobian @ held[rows]))
     # H da = d(force) - d(demand): the articulated inertias of the point solve for the change, as they did for the
     # motion.
-    response = inertias.respond(change(problem.force - needed.effort), d_body, [*d_carrier])
+    response = inertias.respond(change(force) + sum(d_loops, ca.SX(0)), d_body, [*d_carrier], d_demand)
     rate = ca.vertcat(motion.pose_rate(), problem.back(found))
     d_rate = change(ca.vertcat(motion.pose_rate(), problem.back(held)), d_given + response.acceleration)
     outputs = {"rate": ca.densify(rate), "d_rate": ca.densify(d_rate)}

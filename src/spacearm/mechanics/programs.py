@@ -5,6 +5,9 @@ Inputs that several programs share have one name and one meaning:
 ``joints`` (n), ``velocity``, ``acceleration``, ``force``, ``drive``, ``mode`` (6 + n), ``position`` (3) and
 ``quaternion`` (4) of the base in the world, ``inertia`` (10 (n + 1)), ``rotor`` (one for each joint that has one),
 ``wrench`` (6 for each load), ``point`` (3, world).
+
+``loops`` gives, for all closed loops, ``residual``, its ``rate``, its Jacobian by the joints and ``facing`` (see
+:class:`~spacearm.mechanics.constraints.Closure`); order: closure by closure.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import casadi as ca
 from spacearm import checks
 from spacearm.errors import InputError
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
+from spacearm.mechanics.constraints import closures
 from spacearm.mechanics.motion import (
     LoadFrame,
     load_wrenches_on_bodies,
@@ -153,6 +157,22 @@ def _centre_of_mass(tree: Tree, x: _Inputs) -> dict[str, SX]:
     return {"centre_of_mass": base.origin + base.rotation @ centre, "mass": mass}
 
 
+def _loops(tree: Tree, x: _Inputs) -> dict[str, SX]:
+    joints, rates = x.joints, x.velocity[6:]
+    found = closures(tree, joints, rates)
+    whole = []
+    for loop in found:
+        columns = ca.SX.zeros(loop.residual.numel(), tree.n)
+        columns[:, list(loop.joints)] = loop.jacobian
+        whole.append(columns)
+    return {
+        "residual": ca.vertcat(*(loop.residual for loop in found)),
+        "rate": ca.vertcat(*(loop.rate for loop in found)),
+        "loop_jacobian": ca.vertcat(*whole),
+        "facing": ca.vertcat(*(loop.facing for loop in found)),
+    }
+
+
 def _dynamics_regressor(tree: Tree, x: _Inputs) -> dict[str, SX]:
     result = regressor.dynamics_regressor(tree, x.joints, x.velocity, x.acceleration, x.rotor)
     return {"regressor": result.matrix, "offset": result.offset}
@@ -179,12 +199,13 @@ _BUILDERS: dict[str, Callable[..., dict[str, SX]]] = {
     "base_momentum": _base_momentum,
     "kinetic_energy": _kinetic_energy,
     "centre_of_mass": _centre_of_mass,
+    "loops": _loops,
     "dynamics_regressor": _dynamics_regressor,
     "momentum_regressor": _momentum_regressor,
 }
 
 #: Outputs that stay matrices when they have a single column: a robot may have one joint.
-_MATRICES = frozenset({"mass_matrix", "jacobian", "generalized_jacobian", "regressor"})
+_MATRICES = frozenset({"mass_matrix", "jacobian", "generalized_jacobian", "loop_jacobian", "regressor"})
 
 #: Programs in whose results no frame of a body shows, except the base's: they may choose the others.
 _SHORT = frozenset(

@@ -123,7 +123,7 @@ def inertial_wrenches(
             continue
         effort[6 + i] = joint.ratio * torque
         # The rotor's own turning up, and what it takes to turn its spinning axis.
-        axis = joint.subspace.angular
+        axis = joint.spin_axis
         carrier[i] = Spatial(
             ca.SX.zeros(3), axis * torque + ca.cross(motion[i + 1].angular_velocity, axis) * rotor_momentum
         )

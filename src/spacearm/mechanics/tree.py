@@ -119,6 +119,11 @@ class TreeJoint:
         axis, zero = constant(self.axis), ca.SX.zeros(3)
         return Spatial(zero, axis) if self.joint.kind == "revolute" else Spatial(axis, zero)
 
+    @property
+    def spin_axis(self) -> SX:
+        """What the joint's rotor spins about: the joint's axis, of a slide as of a hinge; child axes."""
+        return constant(self.axis)
+
     def placement(self, q: SX) -> Placement:
         if self.screw is not None:
             return _screw_placement(self.screw, q, self.joint.kind == "revolute")
@@ -258,15 +263,11 @@ class Tree:
         joint = self.joints[i]
         if joint.rotor is None:
             return None
-        return rotor[joint.rotor] * (ca.dot(joint.subspace.angular, carrier) + joint.ratio * rate)
+        return rotor[joint.rotor] * (ca.dot(joint.spin_axis, carrier) + joint.ratio * rate)
 
     def path(self, body: int) -> Sequence[int]:
         """Joints from the base to this body."""
-        chain = []
-        while body:
-            chain.append(body - 1)
-            body = self.joints[body - 1].parent
-        return chain[::-1]
+        return self.robot.path(body)
 
 
 def rotor_inertias(robot: Robot) -> Array:

@@ -64,12 +64,14 @@ class MissionTargetTable(ShapedBodyTable):
 
     grasp: PoseKeys = key(PoseKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
     contact_point: Vector3 | None = key(
-        None, "grasp point then, m, world; `approach.reach` ahead of the hand if omitted"
+        None, "grasp point then, m, world; `approach.reach` ahead of where the hand will have drifted if omitted"
     )
     rpy: Vector3 | None = key(None, "attitude of the body then; the grasp faces the hand if omitted")
     rpy_deg: Vector3 | None = None
-    closing_speed: Number = key(0.0, "speed of its mass centre then, m/s, along the hand's z axis towards the servicer")
-    drift: Vector3 = key([0.0, 0.0, 0.0], "velocity of its mass centre besides, m/s, world")
+    closing_speed: Number = key(
+        0.0, "speed of its mass centre then, m/s, along the hand's z axis towards the servicer, relative to its base"
+    )
+    drift: Vector3 = key([0.0, 0.0, 0.0], "velocity of its mass centre besides, m/s, relative to the servicer's base")
     tumble: Vector3 | None = key(None, "angular velocity then, world axes, rad/s")
     tumble_deg: Vector3 | None = None
     size: Vector3 = key(
@@ -135,7 +137,8 @@ def simulate_encounter(
     rate, where there is one).
     """
     robot = table.reference_robot
-    origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
+    there = coast(crew.robot, servicer, meeting, orbit)
+    origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=there.pose)
     grasp, turn = table.grasp.pose(), table.si_value("rpy")
     attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
     # The grasp lies at the given place, so the target's origin lies back by the grasp's arm.
@@ -145,7 +148,8 @@ def simulate_encounter(
     spin = np.zeros(3) if table.si_value("tumble") is None else np.asarray(table.si_value("tumble"), dtype=np.float64)
     centre = attitude @ robot.bodies[0].inertia.com
     # Drift and closing speed are those of the mass centre, the state wants the frame's origin.
-    velocity = np.array(table.drift) - table.closing_speed * hand[:, 2] - np.cross(spin, centre)
+    along = rotation_matrices(there.quaternion) @ there.velocity[:3]
+    velocity = along + np.array(table.drift) - table.closing_speed * hand[:, 2] - np.cross(spin, centre)
 
     def simulate_target(sign: float, duration: float) -> tuple[Array, Array]:
         state = State.from_velocities(
@@ -184,6 +188,16 @@ def simulate_encounter(
         np.einsum("tij,tj->ti", turns, states[:, at.angular_velocity]),
         meeting,
     )
+
+
+def coast(robot: Robot, start: State, time: float, orbit: float | None) -> State:
+    """The servicer after a time in which nothing acts and no joint moves, s."""
+    if not np.any(start.velocity) and (orbit is None or not np.any(start.position)):
+        return start
+    world = World({robot.name: robot}, robot.joint_names, elements=() if orbit is None else (Orbit(orbit),))
+    end = simulate(world, start, time, ledger=False).end
+    assert end is not None
+    return end
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +259,14 @@ def plan_hand_path(met: Encounter, crew: Actuators, servicer: State, plan: HandP
     along = smooth_step((met.times - ready + match) / match) if match else np.zeros_like(going)
     # The goal runs ahead of the grasp along its axis and shrinks to it, so that the hand arrives at the closing speed.
     goal = met.position - plan.offset(met.times, met.meeting)[:, None] * met.rotation[:, :, 2]
-    position = origin + going[:, None] * (met.position[at] - origin) + along[:, None] * (goal - met.position[at])
+    # In axes that drift with the base as it starts: the hand starts as it moves then.
+    drift = np.outer(met.times, rotation_matrices(servicer.quaternion) @ servicer.velocity[:3])
+    there = met.position[at] - drift[at]
+    position = origin + going[:, None] * (there - origin) + along[:, None] * (goal - drift - there) + drift
     # Rotation vectors from the start to the touch, and from the touch on: each scaled by its own blend.
-    there = Rotation.from_matrix(hand.T @ met.rotation[at]).as_rotvec()
+    first = Rotation.from_matrix(hand.T @ met.rotation[at]).as_rotvec()
     further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
-    turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * there)
+    turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * first)
     turns = turns * Rotation.from_rotvec(along[:, None] * further)
     return _path_through(met.times, position, turns.as_quat(scalar_first=True))
 

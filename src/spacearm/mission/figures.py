@@ -9,13 +9,10 @@ import numpy as np
 
 from spacearm.figures import COLOURS, add_curve, new_figure, panels
 from spacearm.mission.encounter import TARGET
-from spacearm.mission.flight import MissionFlight, StageOutcome
-from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.rotations import rotation_matrices
+from spacearm.mission.flight import MissionFlight
+from spacearm.mission.outcomes import StageOutcome
 from spacearm.result import Figure
-from spacearm.simulate import Run
 from spacearm.simulate.run.figures import WHEELS, joint_groups, joint_panels, wheel_panels
-from spacearm.study import dataset
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,27 +21,6 @@ if TYPE_CHECKING:
 DEGREE = 180.0 / np.pi
 #: Margins from here on are drawn as this: what matters is near zero.
 MOST = 1.0
-
-
-def curves(run: Run, flight: MissionFlight) -> xr.Dataset:
-    """The servicer from start to end, whatever it held."""
-    crew, tracks = flight.actuators, [track for track in run.tracks if track.name == flight.name]
-    # The servicer changes its structure at the catch (a new track), but keeps its own joints and their order.
-    times, states = (np.concatenate([getattr(track, what) for track in tracks]) for what in ("times", "states"))
-    at, turn = Layout(crew.robot.n), rotation_matrices(states[:, QUATERNION])
-    spin = np.einsum("tij,tj->ti", turn, states[:, at.angular_velocity])
-    stored = np.einsum("tij,tj->ti", turn, crew.wheel_momentum(states[:, at.rates]))
-    world = "world axes"
-    return dataset(
-        {"time": ("time", times, "s", "since the start"), "axis": [*"xyz"], "joint": [*crew.robot.joint_names]},
-        {
-            "base_position": ("time axis", states[:, :3], "m", "of the bus"),
-            "base_angular_velocity": ("time axis", spin, "rad/s", f"of the bus, {world}"),
-            "wheel_momentum": ("time axis", stored, "N m s", f"of the wheels relative to the bus, {world}"),
-            "joint_position": ("time joint", states[:, at.joints], "rad or m", "of the servicer's joints"),
-            "joint_velocity": ("time joint", states[:, at.rates], "rad/s or m/s", "of the servicer's joints"),
-        },
-    )
 
 
 def figures(outcomes: Sequence[StageOutcome], data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure]:

@@ -9,22 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.control import point_to_point
+from spacearm.errors import InputError
 from spacearm.mission import laws
 from spacearm.mission.encounter import BODY, GRASP, TARGET
-from spacearm.mission.flight import UNSETTLED, MissionFlight
+from spacearm.mission.flight import MissionFlight
 from spacearm.mission.laws import WheelReference
 from spacearm.mission.limits import LimitUsage, Positive
+from spacearm.mission.outcomes import UNSETTLED
+from spacearm.mission.review import list_requirements
 from spacearm.mission.stages import Flown, GainKeys, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.result import Limit
-from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, State, World, distance
+from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, Signal, State, World, distance
 from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
 from spacearm.study import NotedValue, key
 
 if TYPE_CHECKING:
-    from spacearm.mission.flight import StageOutcome
+    from spacearm.mission.outcomes import StageOutcome
 
 Verdict = Literal["go", "wait", "eject", "abort"]
 SPRINGS = "springs"
@@ -36,6 +39,7 @@ class DecideTable(StageTable):
     called: ClassVar[str] = "decide"
 
     margin: Positive | None = key(None, "least margin of all stages for a go")
+    margins: dict[str, Number] = key({}, 'the same by the name of a limit, as `"torque limit" = 0.5`')
     mass: Positive | None = key(
         None, "largest mass for a go, kg; what was identified counts with two standard deviations"
     )
@@ -44,9 +48,19 @@ class DecideTable(StageTable):
     def judge(self, flight: MissionFlight) -> tuple[list[Limit], dict[str, Any]]:
         """Its own limits, once all stages have been flown."""
         limits = []
-        worst = min(flight.outcomes, key=lambda outcome: outcome.margin)
-        if self.margin:
-            limits.append(Limit("margin too small", worst.margin, self.margin, "", worst.stage, least=True))
+        needs = list_requirements(flight.outcomes, self.margins, self.margin or 0.0)
+        unknown = [name for name in self.margins if name not in {need.limit.name for need in needs}]
+        if unknown:
+            known = ", ".join(sorted(need.limit.name for need in needs))
+            raise InputError(
+                f"{unknown[0]!r} is no limit of this mission", place="decide.margins", hint=f"it has {known}"
+            )
+        # A policy of zero is that the limit holds, which the stages have judged.
+        asked = [need for need in needs if need.policy > 0.0]
+        if asked:
+            need = min(asked, key=lambda each: (each.limit.margin - each.policy) / each.policy)
+            whose = f"{need.stage}: {need.limit.name}"
+            limits.append(Limit("margin too small", need.limit.margin, need.policy, "", whose, least=True))
         mass = flight.table.assumed_robot.mass if flight.identified is None else flight.identified.mass
         # Two standard deviations on the heavy side.
         doubt = 0.0 if flight.identified is None else float(2.0 * flight.identified.std[0])
@@ -115,6 +129,48 @@ class StowTable(GainKeys):
         ):
             if most is not None:
                 yield Limit(name, value, float(most), unit)
+
+
+class RetreatTable(GainKeys):
+    """The arm goes back from a target that is not caught, or at an abort."""
+
+    called: ClassVar[str] = "retreat"
+
+    time: Number | None = key(None, "s, at which the approach is given up in any case, if nothing is caught by then")
+    duration: Duration = key(20.0, "s")
+    configuration: Name | None = key(None, "of the servicer, to which the arm goes; that of the start if omitted")
+    distance: Positive = key(0.1, "least distance of hand and grasp at the end, m")
+
+    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        crew, state = flight.actuators, flight.state
+        index = crew.index(crew.arm)
+        goal = flight.start.joints if self.configuration is None else crew.robot.configuration(self.configuration)
+        goal = np.asarray(goal)[index]
+        paths = [
+            _plan_return(*each, self.duration)
+            for each in zip(state.joints[index], state.rates[index], goal, strict=True)
+        ]
+        law = laws.track_joints(
+            crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(before_touch=True), period=self.period
+        )
+        yield from flight.phase(usage, Phase(self.duration, laws=law, name=self.called))
+        far, _, speed = flight.gap()
+        return [Limit("too near", far, self.distance, "m", TARGET, least=True)], {
+            "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
+            "speed": NotedValue(speed, "of the grasp from the hand then", "m/s"),
+        }
+
+
+def _plan_return(joint: float, rate: float, goal: float, duration: float) -> Signal:
+    """Quintic from a moving joint to rest; accelerations are zero at both ends."""
+    way, moved = goal - joint, rate * duration
+    # Conditions at the end: x + v + a + b + c = goal, first and second derivatives zero; in shares of the duration.
+    shape = [0.0, 10.0 * way - 6.0 * moved, -15.0 * way + 8.0 * moved, 6.0 * way - 3.0 * moved]
+    start = [joint, rate]
+    powers = np.array([*start, *(value / duration ** (k + 2) for k, value in enumerate(shape))])
+    # It stays there.
+    still = np.array([goal, *np.zeros(5)])
+    return Signal(np.array([0.0, duration, duration + 1.0]), np.stack([powers, still], axis=1))
 
 
 class EjectTable(StageTable):

@@ -3,7 +3,7 @@
 A mission is one run whose phases are chosen while it goes on: every stage is a generator that yields phases and changes
 and reads the state that they led to. ``MissionFlight`` holds what passes from stage to stage (what was caught, what was
 estimated of it, propellant), ``LimitUsage`` has how much of each limit a stage took, and ``StageOutcome`` makes margins
-of this: 1 is unused, 0 is at the limit, below 0 is beyond. A stage succeeds where no limit is broken.
+of this.
 
 A stage ends where its first limit breaks. When and how far a limit breaks is known once the phase has been flown; so
 the mission is then flown again (``breaks``) and the phase ends at that time. The limit keeps what the whole phase would
@@ -15,18 +15,31 @@ it is.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.engine import mechanics_of
+from spacearm.control import Law
 from spacearm.mission.clearance import compute_gaps, target_poses
-from spacearm.mission.encounter import BODY, GRASP, TARGET, Encounter, smooth_step
+from spacearm.mission.encounter import (
+    BODY,
+    GRASP,
+    TARGET,
+    Encounter,
+    HandPlan,
+    HandPoseSignals,
+    plan_hand_path,
+    smooth_step,
+)
+from spacearm.mission.failures import PartFailures
 from spacearm.mission.laws import Actuators, WheelReference
-from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events, order_limits
+from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events
 from spacearm.mission.loop_check import check_loop
+from spacearm.mission.navigation import TargetNavigation
+from spacearm.mission.outcomes import StageOutcome
+from spacearm.mission.review import BudgetEntry
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
@@ -45,46 +58,8 @@ if TYPE_CHECKING:
     from spacearm.mission.stages import StageTable
 
 
-#: How a limit is called that waiting may mend.
-UNSETTLED = "not settled"
 #: s, of a phase whose limit breaks at its very start.
 SHORTEST = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class StageOutcome:
-    """Outcome of a stage: its limits and numbers."""
-
-    stage: str
-    begin: float  # s
-    end: float
-    limits: Sequence[Limit]
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def binding_limit(self) -> Limit:
-        """The limit that broke first, or has the least margin; that a stage has not settled is but what follows."""
-        causes = [limit for limit in self.limits if limit.is_broken and limit.name != UNSETTLED]
-        return min(causes or self.limits, key=order_limits, default=Limit("none", 0.0, 1.0))
-
-    @property
-    def margin(self) -> float:
-        return self.binding_limit.margin
-
-    @property
-    def success(self) -> bool:
-        return not self.binding_limit.is_broken
-
-    def rows(self) -> dict[str, Any]:
-        """Rows by name: success, margins, then the stage's own numbers."""
-        each = {limit.name.replace(" ", "_"): NotedValue(limit.margin, limit.words) for limit in self.limits}
-        return {
-            "success": NotedValue(int(self.success), "" if self.success else self.binding_limit.words),
-            "time": NotedValue(self.end - self.begin, "how long it lasted", "s"),
-            "margin": {"": NotedValue(self.margin, f"least; {self.binding_limit.words}"), **each},
-            "binding": self.binding_limit.name,
-            **self.numbers,
-        }
 
 
 class MissionFlight:
@@ -103,12 +78,27 @@ class MissionFlight:
         self._starts: list[float] = []  # of the phases, s
         self.file, self.actuators, self.met = file, crew, met
         self.strategy, self.table = file.strategy, file.target
+        #: The target's motion before the catch, as it is known: the truth without a camera.
+        self.seen = met
+        self._path: HandPoseSignals | None = None
+        self.approach_period: float | None = None  # s, of the law of the approach, once it has been chosen
+        self.navigation: TargetNavigation | None = None
+        if file.navigation.camera is not None:
+            self.navigation = TargetNavigation(
+                file.navigation.camera, file.target, met, file.navigation.seed, file.orbit
+            )
+            self.seen = self.navigation.predict(0.0)
+        self.sensors = file.navigation.sensors()
+        self.failures = PartFailures(file.failure, crew)
         self.start = servicer
         self.outcomes: list[StageOutcome] = []
+        self.budget: list[BudgetEntry] = []  # at the end of each stage
         self.identification: LoadIdentification | None = None
         self.identified: IdentifiedLoad | None = None  # what was found of the target
         self.spent = 0.0  # kg of propellant
         self.caught: Pose | None = None  # target's frame in the hand's
+        self.held: Pose | None = None  # the same, also after it was let go
+        self.firings: list[tuple[str, float, float, float]] = []  # of the identification: thruster, s, s, level
         self._assumed_robot: tuple[Pose, Robot] | None = None
         self.verdict = ""
         self.here: RunContext
@@ -139,9 +129,14 @@ class MissionFlight:
                 waited = True
                 # The stage is flown once more from where it is; only the second attempt counts.
                 self.outcomes.pop()
+                self.budget.pop()
                 failed = yield from self._stage(stage.model_copy(update={"duration": decide.wait}))
-            if failed is not None and not (self.file.continue_after_limit and self._can_go_on(stage)):
+            if self.is_aborted or (failed and not (self.file.continue_after_limit and self._can_go_on(stage))):
                 break
+        if self.caught is None and self.file.retreat is not None:
+            self.verdict = "abort"
+            yield from self._stage(self.file.retreat)
+            return
         if self.file.decide is None or self.caught is None:
             return
         failed = next((each for each in self.outcomes if not each.success), None)
@@ -159,6 +154,17 @@ class MissionFlight:
         if last is not None:
             yield from self._stage(last)
 
+    @property
+    def abort_time(self) -> float:
+        """s, at which the approach is given up; infinite without an abort."""
+        retreat = self.file.retreat
+        return np.inf if retreat is None or retreat.time is None else retreat.time
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the approach has been given up; after the catch it is too late."""
+        return self.caught is None and self.here.time > self.abort_time - SHORTEST
+
     def _verdict(self, failed: StageOutcome | None, waited: bool) -> str:
         decide = self.file.decide
         return "abort" if decide is None else decide.verdict(failed, waited, self.file.eject is not None)
@@ -175,6 +181,9 @@ class MissionFlight:
                 raise
         self.spent += usage.propellant
         self.outcomes.append(StageOutcome(stage.called, begin, self.here.time, usage.limits, numbers))
+        total = float(np.linalg.norm(self.momentum()))
+        stored = float(np.linalg.norm(self.actuators.wheel_momentum(self.state.rates)))
+        self.budget.append(BudgetEntry(stage.called, self.here.time, total, stored, self.spent))
         return None if self.outcomes[-1].success else self.outcomes[-1]
 
     def sample_times(self) -> Array:
@@ -182,12 +191,18 @@ class MissionFlight:
         return np.arange(0.0, self.file.longest, self.file.sample)
 
     def phase(
-        self, usage: LimitUsage, phase: Phase, until: EndCondition | None = None, known: Sequence[Limit] = ()
+        self,
+        usage: LimitUsage,
+        phase: Phase,
+        until: EndCondition | None = None,
+        known: Sequence[Limit] = (),
+        *,
+        is_checked: bool = False,
     ) -> Iterator[Item]:
         """A phase up to its end or to this condition, and what it takes; :class:`LimitBroken` where that is too much.
 
         ``known`` are limits whose use is known before the phase is flown. The period of its law is chosen where that
-        is open.
+        is open, unless its loop ``is_checked``.
         """
         # Phases are numbered in the order of flight: the same numbers when the mission is flown again.
         number, begin, goes_on = len(self._starts), self.here.time, self.file.continue_after_limit
@@ -195,7 +210,11 @@ class MissionFlight:
         rate, alone = self.file.limits.si_value("base_rate"), TARGET in self.here.world.systems
         events = limit_events(self.actuators, None if rate is None else float(rate), alone, until, goes_on)
         # Before it is flown: an unstable loop is then reported as the cause, not as a list of broken limits.
-        phase, unstable = check_loop(self.actuators, self.here.world, self.here.states, phase, begin)
+        phase, unstable = self._with_sensors(phase), list[Limit]()
+        if not is_checked:
+            phase, unstable = check_loop(self.actuators, self.here.world, self.here.states, phase, begin)
+        # After the check: a part that fails is no fault of the loop.
+        phase = self.failures.fail_laws(phase, begin)
         end = self.breaks.get(number)
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")
@@ -206,6 +225,25 @@ class MissionFlight:
         if broken and not goes_on:
             self.found_break = Break.first_of(number, broken)
             raise LimitBroken
+
+    def _with_sensors(self, phase: Phase) -> Phase:
+        """The phase with laws that read the servicer's sensors."""
+        if not self.sensors:
+            return phase
+        laws = (phase.laws,) if isinstance(phase.laws, Law) else phase.laws
+        seed = self.file.navigation.seed
+        return replace(phase, laws=tuple(law.replace(sensors=self.sensors, seed=seed) for law in laws))
+
+    def look(self) -> None:
+        """What is known of the target's motion, from all readings so far."""
+        if self.navigation is not None:
+            self.seen, self._path = self.navigation.predict(self.here.time), None
+
+    def plan_path(self, plan: HandPlan) -> HandPoseSignals:
+        """The path of the hand to the grasp, from time zero on, as the target is known to move."""
+        if self._path is None:
+            self._path = plan_hand_path(self.seen, self.actuators, self.start, plan)
+        return self._path
 
     def judge_contacts(self, touches: Sequence[TouchRecord]) -> None:
         """Forces of contacts, which are known once all has been flown, against their limit."""
@@ -275,7 +313,7 @@ class MissionFlight:
 
     def wheels(self, before_touch: bool = False) -> WheelReference:
         """Reference of the wheels from the approach until all has settled, by the strategy."""
-        pick, met = self.file.wheels, self.met
+        pick, met = self.file.wheels, self.seen
         if not self.actuators.wheels:
             return WheelReference()
         if self.strategy == "coordinated":
@@ -296,7 +334,7 @@ class MissionFlight:
         return tuple(
             map(
                 float,
-                combined_angular_momentum(self.actuators.robot, self.start, self.table.assumed_robot, self.met.start),
+                combined_angular_momentum(self.actuators.robot, self.start, self.table.assumed_robot, self.seen.start),
             )
         )
 
@@ -317,15 +355,10 @@ class MissionFlight:
     def target_state(self) -> State:
         """The target in the hand, as a body of its own."""
         assert self.caught is not None
-        robot, state = self.here.world.own_robot(self.name), self.state
-        mechanics = mechanics_of(robot)
-        origin, turn = mechanics.frame_pose(BODY, state.joints, base=state.pose)
-        twist = mechanics.jacobian(BODY, state.joints, base=state.pose) @ state.velocity
+        # By sums over the bodies: programs of the joined robot would be compiled for each pose of the catch.
+        origin, turn, velocity, spin = _frame_motion(self.here.world.own_robot(self.name), self.state, BODY)
         return State(
-            origin,
-            quaternion_from_rotation(turn),
-            np.zeros(0),
-            np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]]),
+            origin, quaternion_from_rotation(turn), np.zeros(0), np.concatenate([velocity @ turn, spin @ turn])
         )
 
     def hand(self) -> tuple[Array, Array, Array]:
@@ -362,15 +395,10 @@ class MissionFlight:
     def gap(self) -> tuple[float, float, float]:
         """Distance (m), angle of the axes (rad) and relative speed (m/s) of hand and grasp, now."""
         world, states = self.here.world, self.here.states
-        found = []
-        for system, frame in ((self.name, self.actuators.hand), (TARGET, GRASP)):
-            robot, vector = world.robot(system), states[system].vector[None]
-            bodies = evaluate_bodies(robot, vector)
-            rotation, origin = frame_pose(robot, bodies, frame)
-            k = robot.body_index(robot.frame(frame).body)
-            velocity = bodies.velocity[0, k] + np.cross(bodies.angular_velocity[0, k], origin[0] - bodies.origin[0, k])
-            found.append((origin[0], rotation[0], velocity))
-        (p, r, v), (q, s, w) = found
+        (p, r, v, _), (q, s, w, _) = (
+            _frame_motion(world.robot(system), states[system], frame)
+            for system, frame in ((self.name, self.actuators.hand), (TARGET, GRASP))
+        )
         # Hand and grasp face each other: their z axes are opposed when aligned.
         cosine = float(np.clip(-r[:, 2] @ s[:, 2], -1.0, 1.0))
         return float(np.linalg.norm(q - p)), float(np.arccos(cosine)), float(np.linalg.norm(w - v))
@@ -409,6 +437,16 @@ class MissionFlight:
         )
         turn = rotation[0].T
         return Pose(turn @ rotation_matrices(target.quaternion), turn @ (target.position - origin[0]))
+
+
+def _frame_motion(robot: Robot, state: State, frame: str) -> tuple[Array, Array, Array, Array]:
+    """Origin, rotation, velocity and angular velocity of a frame, world."""
+    bodies = evaluate_bodies(robot, state.vector[None])
+    rotation, origin = frame_pose(robot, bodies, frame)
+    k = robot.body_index(robot.frame(frame).body)
+    spin = bodies.angular_velocity[0, k]
+    velocity = bodies.velocity[0, k] + np.cross(spin, origin[0] - bodies.origin[0, k])
+    return origin[0], rotation[0], velocity, spin
 
 
 def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: State) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 from spacearm.checks import array, check_name
 from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.inertia import Experiment, MotionRecord, OutputErrorProblem
+from spacearm.identify.inertia import Experiment, MotionRecord, OutputErrorProblem, ThrusterFiring
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.identify.inertia.load import target_load
 from spacearm.identify.inertia.output_error_fit import fit_output_error
@@ -125,6 +125,8 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         for joint in self.excursions:
             check_name(joint, flight.actuators.arm, "joint", of="arm", place="excursions")
         paths = self.paths(flight.here.world.own_robot(flight.name))
+        # Encoders tell that a joint does not move: it is no part of the experiment.
+        paths = {joint: nodes for joint, nodes in paths.items() if flight.failures.works(joint, flight.here.time)}
         for joint, nodes in paths.items():
             array(nodes.positions, f"excursion of {joint}", least=-LARGEST, most=LARGEST, place="excursions")
         return Experiment("identify", self.duration, flight.state.joints, paths, self.firings(self.duration))
@@ -142,7 +144,8 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
             # Wheels keep their speed: their momentum is then known exactly.
             accelerations=dict.fromkeys(crew.wheels, constant(0.0)),
             loads=[
-                thruster_load(robot, f.thruster, pulse(f.level, f.start, f.end - f.start)) for f in experiment.firings
+                thruster_load(robot, f.thruster, pulse(f.level, f.start, f.end - f.start))
+                for f in self.fired(flight, experiment)
             ],
             sample=times,
             name=self.called,
@@ -160,7 +163,9 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         begin = flight.here.time
         with error_context(self.called):
             phase = self.phase(flight, experiment, times)
-        fired = usage.spend(*self.propellant_use(flight, experiment))
+        firings = self.fired(flight, experiment)
+        flight.firings += [(f.thruster, begin + f.start, begin + f.end, f.level) for f in firings]
+        fired = usage.spend(*self.propellant_use(flight, firings))
         yield from flight.phase(usage, phase, known=fired)
         seen, rows = flight.here.samples
         # The run also samples at events: the sensors' instants are picked out.
@@ -190,10 +195,15 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         numbers["chi_square"] = NotedValue(found.chi_square, "by degree of freedom")
         return limits, numbers
 
-    def propellant_use(self, flight: MissionFlight, experiment: Experiment) -> tuple[float, Array, Array]:
+    def fired(self, flight: MissionFlight, experiment: Experiment) -> list[ThrusterFiring]:
+        """Firings that happen in a phase that begins now; that a thruster has failed is not known to the estimate."""
+        now = flight.here.time
+        return [each for each in experiment.firings if flight.failures.works(each.thruster, now + each.start)]
+
+    def propellant_use(self, flight: MissionFlight, firings: Sequence[ThrusterFiring]) -> tuple[float, Array, Array]:
         """Propellant of all firings, kg, and how much of it has gone at the ends of the firings, s since the start."""
         ends, masses = [flight.here.time], [0.0]
-        for fire in sorted(experiment.firings, key=lambda fire: fire.end):
+        for fire in sorted(firings, key=lambda fire: fire.end):
             part = flight.actuators.robot.thruster(fire.thruster)
             impulse = fire.level * part.force * (fire.end - fire.start)
             ends.append(flight.here.time + fire.end)

@@ -8,13 +8,14 @@ cause of what follows; torques of such a flight say nothing about the motors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from spacearm.control import Law, LinearLoop, linearise_loop
+from spacearm.mechanics.sensors import Sensor
 from spacearm.mission.laws import Actuators, OpenPeriodLaw
 from spacearm.model import Robot
 from spacearm.model.rotations import quaternion_from_rotation
@@ -58,7 +59,7 @@ def check_loop(
         return phase, []
     (law,) = laws
     loop = _linearise_at_rest(actuators, world, states, phase, law)
-    period = choose_period(loop) if isinstance(law, OpenPeriodLaw) else loop.period
+    period = choose_period(loop, law.sensors) if isinstance(law, OpenPeriodLaw) else loop.period
     flown = phase if period == loop.period else replace(phase, laws=law.replace(period=period))
     if loop.is_stable(period):
         return flown, []
@@ -66,20 +67,26 @@ def check_loop(
     return flown, [UnstableLoop("control loop unstable", pole, 1.0, time=time, period=period, stable=stable)]
 
 
-def choose_period(loop: LinearLoop) -> float:
+def choose_period(loop: LinearLoop, sensors: Sequence[Sensor] = ()) -> float:
     """The longest of ``PERIODS`` that samples the loop well and is well inside its stable range, s.
 
-    Where none is, the longest that samples it well.
+    Where none is, the longest that samples it well. Periods and delays of sensors are whole numbers of it.
     """
     # Of the continuous closed loop: its shortest time constant sets the sampling.
     fastest = float(np.abs(np.linalg.eigvals(loop.motion + loop.drive @ loop.gain)).max())
     longest = min(loop.period, 1.0 / (SAMPLES * max(fastest, 1e-9)))
-    tried = [period for period in PERIODS if period <= longest] or [PERIODS[-1]]
+    spans = [span for sensor in sensors for span in (sensor.period, sensor.delay) if span]
+    fitting = [period for period in PERIODS if all(_is_whole(span / period) for span in spans)] or [*PERIODS]
+    tried = [period for period in fitting if period <= longest] or [fitting[-1]]
     # Longest first: fewer ticks, less computing.
     for period in tried:
         if loop.is_stable(period) and loop.is_stable(RESERVE * period):
             return period
     return tried[0]
+
+
+def _is_whole(ratio: float) -> bool:
+    return ratio > 0.5 and abs(ratio - round(ratio)) < 1e-6
 
 
 def _linearise_at_rest(

@@ -15,21 +15,25 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, SimulationError
+from spacearm.mission.curves import mission_curves
 from spacearm.mission.encounter import GRID, TARGET, MissionTargetTable, simulate_encounter
-from spacearm.mission.figures import curves, figures
-from spacearm.mission.finish import DecideTable, EjectTable, StowTable
-from spacearm.mission.flight import MissionFlight, StageOutcome, worlds
+from spacearm.mission.failures import FailureTable
+from spacearm.mission.figures import figures
+from spacearm.mission.finish import DecideTable, EjectTable, RetreatTable, StowTable
+from spacearm.mission.flight import MissionFlight, worlds
 from spacearm.mission.identify_target import IdentifyLoadTable
 from spacearm.mission.laws import Actuators
 from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_limits
+from spacearm.mission.meeting import MissionApproachTable, TouchTable
+from spacearm.mission.navigation import NavigationTable
+from spacearm.mission.outcomes import StageOutcome
+from spacearm.mission.review import list_assumptions, review_figures
 from spacearm.mission.stages import (
     ActuatorTable,
     CatchTable,
     DetumbleTable,
-    MissionApproachTable,
     SettleTable,
     StageTable,
-    TouchTable,
     WheelsTable,
 )
 from spacearm.model import Robot
@@ -40,7 +44,7 @@ from spacearm.scene import Scene, scene_of
 from spacearm.simulate import EndReason, ForceElement, Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import Findings, NotedValue, Session, StudyFile, key, largest_difference, mujoco_check, row
-from spacearm.study.tables import ConfigurationKeys
+from spacearm.study.tables import StartTable
 from spacearm.text_format import format_number
 from spacearm.typing import Array
 
@@ -52,10 +56,6 @@ RANGE_SLACK = 1e-9
 #: Actuators that a summary names.
 MOST_NAMED = 6
 Strategy = Literal["passive", "matched", "biased", "impedance", "coordinated"]
-
-
-class StartKeys(ConfigurationKeys):
-    """The servicer at time zero: at rest at the world's origin, in this configuration."""
 
 
 class MissionFile(StudyFile):
@@ -74,13 +74,16 @@ class MissionFile(StudyFile):
     limits: MissionLimitsTable = key(MissionLimitsTable(), "limits that hold in every stage")
     clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
     bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
-    start: StartKeys = key(StartKeys(), "the servicer's joints at time zero")
+    navigation: NavigationTable = key(NavigationTable(), "what laws know; the truth, where it is left out")
+    failure: list[FailureTable] = key([], "parts that fail in flight")
+    start: StartTable = key(StartTable(), "the servicer at time zero; at rest at the origin if omitted")
     actuators: ActuatorTable = key(ActuatorTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
     target: MissionTargetTable = key(what="what is caught")
     approach: MissionApproachTable = key(MissionApproachTable(), "the hand goes to the grasp")
     touch: TouchTable = key(TouchTable(), "the latch closes")
     catch: CatchTable = key(CatchTable(), "both become one, the arm comes to rest")
+    retreat: RetreatTable | None = key(None, "where the target is not caught, or at an abort, the arm goes back")
     settle: SettleTable | None = key(None, "soft joints and arm come to rest, the clutch closes")
     detumble: DetumbleTable | None = key(None, "wheels and thrusters stop the base, or the arm the target")
     identify: IdentifyLoadTable | None = key(None, "mass and inertia of the target are found")
@@ -102,6 +105,7 @@ class MissionFile(StudyFile):
         more = sum(stage.duration for stage in (self.settle, self.detumble, self.identify) if stage is not None)
         last = 0.0 if self.stow is None else self.stow.duration + self.stow.settle_time
         last = max(last, 0.0 if self.eject is None else 30.0 + self.eject.duration)
+        last = max(last, 0.0 if self.retreat is None else self.retreat.duration)
         wait = 0.0 if self.decide is None else self.decide.wait or 0.0
         return self.approach.duration + self.touch_time + self.catch.duration + more + wait + last
 
@@ -123,9 +127,9 @@ class MissionFile(StudyFile):
             with error_context("stow.configuration"):
                 _check_ranges(robot, robot.configuration(self.stow.configuration))
         with error_context("start"):
-            positions = self.start.positions(robot)
-            _check_ranges(robot, positions)
-            return crew, State.at_rest(robot, positions)
+            servicer = self.start.state(robot)
+            _check_ranges(robot, servicer.joints)
+            return crew, servicer
 
     def _check(self) -> None:
         if self.longest > LONGEST:
@@ -138,6 +142,15 @@ class MissionFile(StudyFile):
             raise InputError(
                 f"{count:.3g} samples", place="identify.sensors.sample", hint=f"expected at most {MOST_READINGS}"
             )
+        if (camera := self.navigation.camera) is not None:
+            with error_context("navigation.camera"):
+                camera.check(self.approach.duration + self.touch_time)
+            if self.touch.contact:
+                raise InputError(
+                    "the camera does not see a target move that is pushed",
+                    place="navigation.camera",
+                    hint="leave out 'camera' or 'touch.contact'",
+                )
         if self.orbit is not None and self.identify is not None:
             raise InputError(
                 "the identification does not model the forces of an orbit",
@@ -188,7 +201,7 @@ class MissionFile(StudyFile):
         checked = None
         if session.cross_check:
             progress = session.partial_progress(0.7, 0.95, "cross-checking with MuJoCo, seconds")
-            checked = mujoco_check(cross_check(run, progress=progress))
+            checked = mujoco_check(cross_check(run, closed_loop=True, progress=progress))
         return MissionFindings(
             run=run, outcomes=flight.outcomes, strategy=self.strategy, flight=flight, checked=checked
         )
@@ -221,6 +234,13 @@ class MissionFindings(Findings):
     )
     binding = row(
         of=lambda m: NotedValue(f"{m.worst.stage}: {m.worst.binding_limit.name}", "the limit with the least margin")
+    )
+    budget = row(of=lambda m: {entry.stage: entry.rows() for entry in m.flight.budget})
+    failures = row(
+        "s",
+        of=lambda m: {
+            part: NotedValue(time, "from which it gave nothing") for part, time in m.flight.failures.times.items()
+        },
     )
     saturated = row(
         of=lambda m: {
@@ -255,6 +275,11 @@ class MissionFindings(Findings):
         mass, worst = self.flight.table.reference_robot.mass, self.worst
         time, rate = self._fastest()
         left = f"with {100 * worst.margin:.0f} % left"
+        if self.is_successful and self.flight.verdict == "abort":
+            return (
+                f"Go: the approach is given up after {self.outcomes[-1].begin:.3g} s and the arm goes back; every "
+                f"stage keeps its limits. The nearest limit is {worst.binding_limit.name} in {worst.stage}, {left}."
+            )
         if self.is_successful:
             return (
                 f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is "
@@ -263,6 +288,8 @@ class MissionFindings(Findings):
             )
         after = {"eject": " The target is thrown off", "abort": " Nothing more is done."}.get(self.flight.verdict, "")
         last = self.outcomes[-1]
+        if self.flight.verdict == "abort" and last.stage == "retreat":
+            after = " The arm goes back" + ("." if last.success else f", but {last.binding_limit.words}.")
         if self.flight.verdict == "eject":
             after += " and gets clear." if last.success else f", but {last.binding_limit.words}."
         return f"No go: in {worst.stage}, {worst.binding_limit.words} (margin {100 * worst.margin:.0f} %).{after}"
@@ -305,15 +332,17 @@ class MissionFindings(Findings):
     def settings(self) -> Mapping[str, Any]:
         return {
             "strategy": self.strategy,
+            "assumptions": list_assumptions(self.flight),
             "steps": self.run.stats.steps,
             "events": [f"{event.time:.9g} s: {event.kind} {event.name}" for event in self.run.events[:200]],
         }
 
     def data(self) -> Any:
-        return curves(self.run, self.flight)
+        return mission_curves(self.run, self.flight, self.outcomes)
 
     def scene(self) -> Scene:
         return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
-        return list(figures(self.outcomes, self.data(), self.flight))
+        timeline, margins, *curves = figures(self.outcomes, self.data(), self.flight)
+        return [timeline, margins, *review_figures(self.outcomes, self.flight), *curves]

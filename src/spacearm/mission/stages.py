@@ -5,9 +5,8 @@ A stage's ``fly`` is a generator of phases and changes; what it returns are its 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,32 +14,26 @@ from spacearm.control import Law
 from spacearm.control.attitude import thruster_pulses
 from spacearm.errors import InputError, error_context
 from spacearm.mission import laws
-from spacearm.mission.encounter import GRID, TARGET, HandPlan, plan_carried_path, plan_hand_path
-from spacearm.mission.flight import UNSETTLED, MissionFlight
+from spacearm.mission.encounter import TARGET, plan_carried_path
+from spacearm.mission.flight import MissionFlight
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import EndCondition, LimitUsage, Positive
+from spacearm.mission.outcomes import UNSETTLED
 from spacearm.model import Robot
-from spacearm.model.toml_schema import Duration, Name, Number, integer_between
+from spacearm.model.toml_schema import Duration, Name
 from spacearm.result import Limit
 from spacearm.simulate import Attach, Phase, Release, Signal, constant
 from spacearm.simulate.run.chain import Item
 from spacearm.study import NotedValue, ScenarioTable, key
-from spacearm.study.surroundings import ContactPairTable
 from spacearm.typing import Array
 
 #: What a stage gives while it is flown, and what it returns.
 Flown: TypeAlias = Generator[Item, None, tuple[list[Limit], dict[str, Any]]]
 DEGREE = np.pi / 180.0
-#: Share of the approach that the hand may take to come nearer once it goes with the grasp.
-MOST_LEAD = 0.25
 #: Share of the wheels' momentum that may be left in the bodies when they are at rest.
 LEFT_SHARE = 0.1
 #: The rate that counts as rest is lowered to this share of the file's at most.
 SLOWEST = 1e-3
-#: How often the latch may be tried.
-Attempts = Annotated[int, integer_between(1, 10)]
-#: A latch that closes at its limits is within them, but for rounding.
-CLOSE = 1.0 + 1e-6
 #: 1/s, of the wheels' loop on the rate of the whole.
 BANDWIDTH = 0.2
 
@@ -67,129 +60,6 @@ class GainKeys(StageTable):
         return self.stiffness, self.damping
 
 
-class MissionApproachTable(GainKeys):
-    """The hand goes to the grasp point."""
-
-    called: ClassVar[str] = "approach"
-
-    key_changes: ClassVar = {"closing": "it is called 'closing_speed' now"}
-
-    duration: Duration = key(30.0, "s until the planned touch, a multiple of 0.5 s")
-    reach: Positive = key(
-        0.3, "how far ahead of the hand the target is met, m, where `target.contact_point` is not given"
-    )
-    match: Duration = key(8.0, "s before the touch in which the hand takes up the motion of the grasp")
-    closing_speed: Number = key(0.02, "m/s, with which a hand that goes with the grasp comes nearer")
-
-    def plan(self, flight: MissionFlight) -> HandPlan:
-        """The hand takes up the motion of the grasp before it comes as near as the latch closes; `passive` it waits."""
-        touch = flight.file.touch
-        if flight.strategy == "passive":
-            return HandPlan(0.0, 0.0, 0.0)
-        # The hand matches the grasp's motion at the distance at which the latch can close, and covers that at the
-        # closing speed.
-        lead = min(touch.distance / self.closing_speed, MOST_LEAD * self.duration) if self.closing_speed > 0.0 else 0.0
-        match, again = min(self.match, self.duration - lead), touch.retry_time(self)
-        retreats = [flight.met.meeting + touch.wait + k * again for k in range(touch.attempts - 1)]
-        return HandPlan(match, lead, self.closing_speed, touch.retreat, tuple(retreats))
-
-    def law(self, flight: MissionFlight) -> Law:
-        """The law with which the hand follows its path; with the strategy `passive` it waits for the grasp."""
-        way = plan_hand_path(flight.met, flight.actuators, flight.start, self.plan(flight)).shift_start(
-            flight.here.time
-        )
-        return laws.track_hand_pose(
-            flight.actuators,
-            way.position,
-            way.quaternion,
-            way.angular_velocity,
-            load=flight.load,
-            gains=self.gains,
-            wheels=flight.wheels(before_touch=True),
-            period=self.period,
-        )
-
-    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        # The latch does not close before the hand goes with the grasp; that of a hand that waits, once it is there.
-        ready = 0.5 * self.duration if flight.strategy == "passive" else self.duration - self.plan(flight).lead
-        yield from flight.phase(usage, Phase(ready, laws=self.law(flight), name=self.called))
-        if ready < self.duration:
-            last = Phase(self.duration - ready, laws=self.law(flight), name="closing")
-            yield from flight.phase(usage, last, flight.file.touch.latch(flight))
-        far, _, _ = flight.gap()
-        return [], {
-            "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
-            "base_turn": NotedValue(flight.base_turn(), "of the base meanwhile", "rad"),
-        }
-
-
-class TouchTable(StageTable):
-    """The hand is at the grasp: the latch closes there."""
-
-    called: ClassVar[str] = "touch"
-
-    wait: Duration = key(5.0, "how long the hand stays at the grasp for the latch to close, s, a multiple of 0.5 s")
-    attempts: Attempts = key(2, "how often it does so; before each further one the hand retreats and comes again")
-    retreat: Positive = key(0.1, "how far it retreats, m, in half of `approach.match`")
-    distance: Positive = key(0.03, "at which the latch closes, m")
-    angle: Positive | None = key(None, "largest angle between the axes then, rad; 10 deg if omitted")
-    angle_deg: Positive | None = None
-    speed: Positive = key(0.1, "largest relative speed then, m/s; the latch closes where all three are kept")
-    contact: list[ContactPairTable] = key([], "shapes of hand and target that may touch before the latch closes")
-
-    @property
-    def steepest(self) -> float:
-        """rad."""
-        given = self.si_value("angle")
-        return 10.0 * DEGREE if given is None else float(given)
-
-    def retry_time(self, approach: MissionApproachTable) -> float:
-        """s that a further attempt takes, in whole steps of the encounter's grid."""
-        return GRID * math.ceil(approach.match / GRID) + self.wait
-
-    def duration(self, approach: MissionApproachTable, strategy: str) -> float:
-        """s after the planned touch that all attempts may take; a hand that waits has one."""
-        return self.wait + (0 if strategy == "passive" else self.attempts - 1) * self.retry_time(approach)
-
-    def latch(self, flight: MissionFlight) -> EndCondition:
-        """The latch closes: distance, angle and speed are within their limits together."""
-        return EndCondition("latch", (self.distance, self.steepest, self.speed), flight.table.grasp.pose())
-
-    def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        touched = _has_touched(flight)
-        # The approach may have ended at the latch already: then it closes at once.
-        if not self.is_closed(flight):
-            wait = max(flight.met.times[-1] - flight.here.time, 0.01)
-            phase = Phase(wait, laws=flight.file.approach.law(flight), name=self.called)
-            yield from flight.phase(usage, phase, self.latch(flight))
-            touched = touched or _has_touched(flight)
-        far, angle, speed = flight.gap()
-        # The first attempt includes the approach; each further one takes a retreat and a wait.
-        late = flight.here.time - flight.met.meeting - self.wait
-        numbers = {
-            "attempts": NotedValue(1 + max(0, math.ceil(late / self.retry_time(flight.file.approach) - 1e-9)), ""),
-            "distance": NotedValue(far, "", "m"),
-            "angle": NotedValue(angle, "", "rad"),
-            "speed": NotedValue(speed, "", "m/s"),
-        }
-        if far > self.distance * CLOSE:
-            return [Limit("contact lost" if touched else "missed", far, self.distance, "m")], numbers
-        return [
-            Limit("misaligned", angle, self.steepest, "rad"),
-            Limit("touch speed", speed, self.speed, "m/s"),
-        ], numbers
-
-    def is_closed(self, flight: MissionFlight) -> bool:
-        """Whether distance, angle and speed are within their limits, or on them."""
-        bounds = (self.distance, self.steepest, self.speed)
-        return all(value <= most * CLOSE for value, most in zip(flight.gap(), bounds, strict=True))
-
-
-def _has_touched(flight: MissionFlight) -> bool:
-    """Whether shapes have touched in the phase before."""
-    return any(event.kind == "touch" for event in flight.here.events)
-
-
 class CatchTable(GainKeys):
     """Servicer and target become one; the arm comes to rest against the bus."""
 
@@ -207,7 +77,7 @@ class CatchTable(GainKeys):
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         crew, limits = flight.actuators, list[Limit]()
-        flight.caught = flight.catch_pose()
+        flight.caught = flight.held = flight.catch_pose()
         host, before = flight.name, flight.here.states[TARGET]
         # Released before the impact, so that the soft joints take it up.
         if self.mode == "soft" and crew.soft:

@@ -3,6 +3,7 @@
 from spacearm.model import catalogue
 from spacearm.model.base import BaseConstraint
 from spacearm.model.files import load, save
+from spacearm.model.loops import Loop
 from spacearm.model.massless import massless_dofs
 from spacearm.model.parts import (
     Body,
@@ -32,6 +33,7 @@ __all__ = [
     "Inertia",
     "Joint",
     "Limits",
+    "Loop",
     "Pose",
     "Robot",
     "Rotor",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.errors import ModelError, error_context
 from spacearm.model.fuse import Weld, axial_tensor, configurations_by_name, fuse, joint_pose
+from spacearm.model.loops import is_frozen, scale_loop
 from spacearm.model.parts import (
     Body,
     Coupling,
@@ -40,7 +41,7 @@ from spacearm.typing import Array
 
 
 #: Parts of different kinds may share a name; bodies and frames may not.
-_KINDS_OF_PARTS = ("body or frame", "joint", "thruster", "coupling")
+_KINDS_OF_PARTS = ("body or frame", "joint", "thruster", "coupling", "loop")
 
 
 def _parts(robot: Robot) -> dict[str, Any]:
@@ -63,8 +64,8 @@ def attach(robot: Robot, frame: str, other: Body | Robot, placement: Pose | None
     """Weld a body, or another robot by its base, to a frame of the robot: a captured target, a tool, a payload.
 
     ``placement`` is the frame of the body (of the other robot's base) in ``frame``. The body is fused into the body
-    that carries the frame, and its name stays usable as a frame. Another robot's joints, frames, thrusters and
-    couplings come along, their names with ``prefix`` in front. In a configuration that both robots have, each has its
+    that carries the frame, and its name stays usable as a frame. Another robot's joints, frames, thrusters, couplings
+    and loops come along, their names with ``prefix`` in front. In a configuration that both robots have, each has its
     own joint positions; the attached robot's other configurations are not taken over.
     """
     expect(placement, Pose, "placement", optional=True)
@@ -153,8 +154,8 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
     """Cut a joint: (what remains, what comes off, its base being the joint's child body).
 
     The joint goes, with its rotor and passive laws; with ``keep_rotor`` the rotor stands still in its parent and adds
-    its axial inertia there. Couplings that reach across the cut, or hold the cut joint, are released. The detached
-    robot is called ``<robot>.<child>``, and its base is free.
+    its axial inertia there. Couplings and loops that reach across the cut, or hold the cut joint, are released. The
+    detached robot is called ``<robot>.<child>``, and its base is free.
     """
     cut = robot.joint(joint)
     away = set(robot.subtree(cut.child))
@@ -162,13 +163,19 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
     def half(name: str, inside: bool) -> Robot:
         joints = [other for other in robot.joints if other.name != joint and (other.child in away) == inside]
         kept = {other.name for other in joints}
+        bodies = [body for body in robot.bodies if (body.name in away) == inside]
+        frames = [frame for frame in robot.frames if (frame.body in away) == inside]
+        places = {*(body.name for body in bodies), *(frame.name for frame in frames)}
         return fuse(
             name,
-            [body for body in robot.bodies if (body.name in away) == inside],
+            bodies,
             joints=joints,
-            frames=[frame for frame in robot.frames if (frame.body in away) == inside],
+            frames=frames,
             thrusters=[thruster for thruster in robot.thrusters if (thruster.body in away) == inside],
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
+            loops=[
+                loop for loop in robot.loops if {loop.first, loop.second} <= (places if loop.joins_frames else kept)
+            ],
             configurations=configurations_by_name(robot),
             moments=_rotor_tensors([cut]) if keep_rotor and not inside else None,
             base=None if inside else robot.base,
@@ -244,7 +251,10 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
         for name in (coupling.first, coupling.second):
             if name in free:
                 free[name] = _absorb_coupling(free[name], coupling, held)
-    return _rebuild(robot, joints=free.values(), welds=welds, couplings=couplings, moments=_rotor_tensors(stuck))
+    loops = [loop for loop in robot.loops if not is_frozen(robot, loop, held.keys())]
+    return _rebuild(
+        robot, joints=free.values(), welds=welds, couplings=couplings, loops=loops, moments=_rotor_tensors(stuck)
+    )
 
 
 def _rotor_tensors(joints: Iterable[Joint]) -> dict[str, Array]:
@@ -321,7 +331,7 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
             damping=stiff * joint.damping,
             spring=spring and Spring(stiff * spring.stiffness, way * spring.rest),
             friction=friction and Friction(effort * friction.static, effort * friction.coulomb),
-            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio),
+            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio / way),
             limits=Limits(way * limits.lower, way * limits.upper, way * limits.velocity, effort * limits.effort),
         )
 
@@ -344,6 +354,7 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
             replace(each, position=length * each.position, force=mass * length * each.force) for each in robot.thrusters
         ),
         couplings=tuple(map(scale_coupling, robot.couplings)),
+        loops=tuple(scale_loop(robot, loop, length) for loop in robot.loops),
         configurations={key: factors * values for key, values in robot.configurations.items()},
     )
 
@@ -396,6 +407,13 @@ def split_joint(
             if joint in (coupling.first, coupling.second):
                 raise ModelError(
                     f"coupling {coupling.name!r} holds it, so it cannot be replaced",
+                    place=f"joint {joint!r}",
+                    hint="split after or before it",
+                )
+        for loop in robot.loops:
+            if not loop.joins_frames and joint in (loop.first, loop.second):
+                raise ModelError(
+                    f"gear {loop.name!r} holds it, so it cannot be replaced",
                     place=f"joint {joint!r}",
                     hint="split after or before it",
                 )
@@ -456,7 +474,7 @@ def make_flexible(
 
 
 def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
-    """Other names for bodies, joints, frames, thrusters and couplings: every part of an old name gets the new one."""
+    """Other names for bodies, joints, frames, thrusters, couplings and loops: every part of an old name gets it."""
     known = {name for kind in _names(_parts(robot)) for name in kind}
     for name in names:
         checks.check_name(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.errors import ModelError, error_context
 from spacearm.model.base import BaseConstraint
+from spacearm.model.loops import Loop
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Thruster
 from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
@@ -68,6 +69,7 @@ def fuse(
     frames: Iterable[Frame] = (),
     thrusters: Iterable[Thruster] = (),
     couplings: Iterable[Coupling] = (),
+    loops: Iterable[Loop] = (),
     configurations: Mapping[str, Mapping[str, float]] | None = None,
     moments: Mapping[str, Array] | None = None,
     mend: Callable[[tuple[Body, ...], tuple[Joint, ...]], tuple[Body, ...]] | None = None,
@@ -94,6 +96,7 @@ def fuse(
         frames=(*new_frames, *(Frame(weld.child, *places[weld.child]) for weld in welds)),
         thrusters=tuple(_move_thruster_to_carrier(thruster, places) for thruster in thrusters),
         couplings=tuple(couplings),
+        loops=tuple(loops),
         configurations={
             key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
             for key, values in (configurations or {}).items()

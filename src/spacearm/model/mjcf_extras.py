@@ -1,6 +1,7 @@
 """What acts on the bodies of a compiled MuJoCo model: actuators, tendons, equality constraints, keyframes.
 
-What spacearm has a word for (thrusters, effort limits, couplings, configurations) is kept; the rest is reported lost.
+What spacearm has a word for (thrusters, effort limits, couplings, loops, configurations) is kept; the rest is reported
+lost.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from spacearm.errors import error_context
+from spacearm.model.loops import Loop
 from spacearm.model.mjcf_compile import CompiledModel
 from spacearm.model.notices import Losses
-from spacearm.model.parts import Coupling, Pose, Thruster
+from spacearm.model.parts import Coupling, Frame, Pose, Thruster
 from spacearm.model.repair import Mimic
 from spacearm.model.robot import free_name
+from spacearm.model.rotations import rotation_from_quaternion
 from spacearm.typing import Array
 
 #: MuJoCo's numbers for kinds of joints, transmissions, wraps and equality constraints.
@@ -24,7 +27,8 @@ _FREE, _SLIDE = 0, 2
 _ON_JOINT, _ON_SITE = (0, 1), 4
 _WRAP_JOINT = 1
 _EQUALITIES = ("connect", "weld", "joint", "tendon")
-_EQ_JOINT = 2
+_EQ_CONNECT, _EQ_WELD, _EQ_JOINT = 0, 1, 2
+_SITE = 6
 _UNEVEN = "has a different limit in each direction; the larger is kept for both"
 #: A gear below this pushes nothing, and has no direction that could be told from rounding.
 _NO_GEAR = 1e-30
@@ -204,26 +208,77 @@ class Extras:
         if model.tendon_armature is not None and model.tendon_armature[t]:
             self.losses.add(place, "its armature is left out")
 
-    def mimics(self, names: dict[int, str], *, repair: bool) -> list[Mimic]:
-        """Equality constraints that let a joint follow another, where they shall become couplings; others reported."""
-        model, found = self.model, {}
+    def constraints(
+        self,
+        names: dict[int, str],
+        place_on: Callable[[int], tuple[str, Pose]],
+        sites: dict[int, tuple[str, Pose]],
+        known: dict[int, str],
+    ) -> tuple[list[Loop], list[Frame], list[Mimic]]:
+        """Equality constraints as loops, with the frames that they join, and as joints that follow others.
+
+        Args:
+            names: the robot's joints of one degree of freedom.
+            place_on: body of the model to the robot's body and the model's frame in it.
+            sites: places of the robot's sites.
+            known: names of the frames that sites have become.
+        """
+        model, mimics = self.model, dict[int, Mimic]()
+        loops, frames = list[Loop](), list[Frame]()
+        taken = {model.name("body", i) for i in range(model.nbody)} | {
+            model.name("site", s) for s in range(model.nsite)
+        }
         for e in range(0 if model.off_equality else model.neq):
-            kind, place = int(model.eq_type[e]), f"equality {model.name('eq', e) or e!r}"
+            kind, name = int(model.eq_type[e]), model.name("eq", e)
+            place, what = f"equality {name or e!r}", _EQUALITIES[kind] if kind < len(_EQUALITIES) else "other"
             one, two = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
             data = model.eq_data[e]
-            linear = kind == _EQ_JOINT and two >= 0 and not np.any(data[2:5]) and {one, two} <= names.keys()
-            if linear and repair and one not in found and one != two:
-                at = [float(model.qpos0[int(model.jnt_qposadr[j])]) for j in (one, two)]
-                offset, ratio = float(data[0]), float(data[1])
-                found[one] = Mimic(names[one], names[two], ratio, offset + at[0] - ratio * at[1])
+            if model.eq_active0 is not None and not model.eq_active0[e]:
+                self.losses.add(place, "is inactive in the file, and is left out")
+                continue
+            if kind == _EQ_JOINT and two >= 0 and not np.any(data[2:5]) and {one, two} <= names.keys():
+                if data[1] != 0.0 and one not in mimics and one != two:
+                    at = [float(model.qpos0[int(model.jnt_qposadr[j])]) for j in (one, two)]
+                    offset, ratio = float(data[0]), float(data[1])
+                    mimics[one] = Mimic(names[one], names[two], ratio, offset + at[0] - ratio * at[1], name)
+                    continue
+            elif kind in (_EQ_CONNECT, _EQ_WELD):
+                ends = self._ends(e, kind, place_on, sites)
+                if ends is not None and ends[0][0] != ends[1][0]:
+                    own, joined = name or f"equality{e}", list[str]()
+                    for letter, which, (body, pose) in zip("ab", (one, two), ends, strict=True):
+                        if int(model.eq_objtype[e]) == _SITE and which in known:
+                            joined.append(known[which])
+                            continue
+                        joined.append(free_name(f"{own}.{letter}", taken))
+                        frames.append(Frame(joined[-1], body, pose))
+                    loops.append(Loop(own, "weld" if kind == _EQ_WELD else "point", joined[0], joined[1]))
+                    continue
+                self.losses.add(place, f"the {what} constraint does not join two bodies of the robot, and is left out")
                 continue
             if kind == _EQ_JOINT and int(model.jnt_bodyid[one]) not in self.inside:
                 self.losses.add(place, "is not on the robot, and is left out")
                 continue
-            what = _EQUALITIES[kind] if kind < len(_EQUALITIES) else "other"
-            also = "; repair=True (--repair) makes it a stiff coupling" if linear else ""
-            self.losses.add(place, f"the {what} constraint is left out{also}")
-        return list(found.values())
+            self.losses.add(place, f"the {what} constraint is left out")
+        return loops, frames, list(mimics.values())
+
+    def _ends(
+        self, e: int, kind: int, place_on: Callable[[int], tuple[str, Pose]], sites: dict[int, tuple[str, Pose]]
+    ) -> list[tuple[str, Pose]] | None:
+        """The frames that a connect or weld constraint joins, on the robot's bodies; None if they are not on it."""
+        model, data = self.model, self.model.eq_data[e]
+        ids = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+        if int(model.eq_objtype[e]) == _SITE:
+            return [sites[s] for s in ids] if all(s in sites for s in ids) else None
+        if not all(i in self.inside for i in ids):
+            return None
+        (one, first), (two, second) = map(place_on, ids)
+        if kind == _EQ_CONNECT:
+            return [(one, first @ Pose(translation=data[:3])), (two, second @ Pose(translation=data[3:6]))]
+        # MuJoCo joins the anchor of the second body to the point of the first that ``relpose`` gives, whatever its
+        # reference says of the origin of the second body.
+        relative = Pose(rotation_from_quaternion(data[6:10]), data[3:6])
+        return [(one, first @ relative), (two, second @ Pose(translation=data[:3]))]
 
     # -- keyframes and the rest --------------------------------------------------------------------------------------
 

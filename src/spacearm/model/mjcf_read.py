@@ -213,20 +213,25 @@ class _MjcfReader:
             body = self._with_free_armature(i, body)
             self.bodies.append(replace(body, visuals=visuals, collisions=collisions))
         self.extras.report_other_losses()
-        frames, thrusters = self._frames_and_thrusters()
+        frames, thrusters, sites = self._frames_and_thrusters()
         named = {j: row[0].name for j, row in self.rows.items() if len(row) == 1}
         couplings: list[Coupling] = []
         with self.intake.problems.collect_errors():
             couplings = self.extras.couplings(named)
+        names = {s: frame.name for s, frame in frames.items()}
+        loops, ends, mimics = self.extras.constraints(
+            named, lambda i: (self.body_names[i], self.shift[i]), sites, names
+        )
         return self.intake.robot(
             self.model.model_name or "robot",
             self.bodies,
             joints=self.joints,
             welds=self.welds,
-            frames=frames,
+            frames=[*frames.values(), *ends],
             thrusters=thrusters,
             couplings=couplings,
-            mimics=self.extras.mimics(named, repair=self.intake.reading.repair),
+            loops=loops,
+            mimics=mimics,
             configurations=self.extras.configurations(self._positions),
             stacklevel=6,
         )
@@ -307,9 +312,6 @@ class _MjcfReader:
                 self.losses.add(place, "the non-linear part of its spring or damper is left out")
         damping, armature = self.extras.actuator_terms(j)
         damping, armature = damping + float(model.dof_damping[dof]), armature + float(model.dof_armature[dof])
-        if armature != 0.0 and kind == "prismatic":
-            self.losses.add(place, "the armature of a slide joint is left out")
-            armature = 0.0
         stiffness = 0.0 if model.off_spring else float(model.jnt_stiffness[j])
         spring, rotor = None, None
         with self.intake.problems.collect_errors(place):
@@ -364,7 +366,7 @@ class _MjcfReader:
 
     # -- sites -------------------------------------------------------------------------------------------------------
 
-    def _frames_and_thrusters(self) -> tuple[list[Frame], list[Any]]:
+    def _frames_and_thrusters(self) -> tuple[dict[int, Frame], list[Any], dict[int, tuple[str, Pose]]]:
         places: dict[int, tuple[str, Pose]] = {}
         for s in range(self.model.nsite):
             body = int(self.model.site_bodyid[s])
@@ -373,11 +375,12 @@ class _MjcfReader:
                 places[s] = self.body_names[body], self.shift[body] @ own
         with self.intake.problems.collect_errors():
             thrusters, used = self.extras.thrusters(places)
-            return self._frames(places, used), thrusters
-        return [], []
+            return self._frames(places, used), thrusters, places
+        return {}, [], places
 
-    def _frames(self, places: dict[int, tuple[str, Pose]], used: set[int]) -> list[Frame]:
-        frames, taken = [], set(self.body_names.values()) | {body.name for body in self.bodies}
+    def _frames(self, places: dict[int, tuple[str, Pose]], used: set[int]) -> dict[int, Frame]:
+        """Frames by the number of their site."""
+        frames, taken = dict[int, Frame](), set(self.body_names.values()) | {body.name for body in self.bodies}
         for s in range(self.model.nsite):
             name = self.model.name("site", s)
             if not name or s in used:
@@ -388,7 +391,7 @@ class _MjcfReader:
             new = free_name(name if name not in taken else f"{name}.site", taken)
             if new != name:
                 self.losses.add(f"site {name!r}", "has the name of a body and is renamed with the ending .site")
-            frames.append(Frame(new, *places[s]))
+            frames[s] = Frame(new, *places[s])
         return frames
 
 

@@ -30,6 +30,8 @@ from spacearm.typing import Array
 
 #: MuJoCo refuses moving bodies with a principal moment (kg m2) or a mass (kg) below 1e-15; smaller ones are raised.
 LEAST = 1e-14
+#: A rotor that turns so many rad/m is an armature to rounding.
+FAST = 2.0**40
 #: Share of the parent's mass that a massless rotor body borrows.
 BORROWED = 1e-6
 #: How far below zero, relative to its trace, a second moment of mass may be by rounding.
@@ -87,6 +89,8 @@ def share_rotors(robot: Robot, losses: Losses) -> Shared:
         for joint in robot.joints
         if joint.rotor is not None and 0.0 < joint.rotor.ratio < 1.0
     }
+    slides = {joint.name: "its joint slides" for joint in robot.joints if joint.rotor and joint.kind == "prismatic"}
+    rough |= slides
     while True:
         # Each round gives up at least one rotor, so the loop ends; all others stay exact.
         shared, failed = _attempt(robot, rough)
@@ -98,7 +102,8 @@ def share_rotors(robot: Robot, losses: Losses) -> Shared:
         for name in carried - rough.keys() or own:
             rough[name] = f"body {failed!r} is too light to make it exact"
     for joint in robot.joints:
-        if joint.name in rough:
+        # With a high ratio, as a slide of MJCF has it, the carrier's rotation is nothing beside the rotor's own.
+        if joint.name in rough and not (joint.name in slides and joint.rotor and joint.rotor.ratio >= FAST):
             losses.add(
                 f"joint {joint.name!r}",
                 "its rotor is only an armature, which does not turn with the body that carries it, since "

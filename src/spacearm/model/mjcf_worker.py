@@ -24,7 +24,7 @@ _FIELDS = {
     "dof": "armature damping dampingpoly frictionloss",
     "site": "bodyid pos quat",
     "key": "qpos qvel act ctrl",
-    "eq": "type objtype obj1id obj2id data",
+    "eq": "type objtype obj1id obj2id data active0",
     "actuator": "trntype trnid dyntype gaintype gainprm biastype gear delay ctrllimited ctrlrange "
     "forcelimited forcerange armature damping ctrladr",
     "tendon": "adr num lengthspring limited frictionloss stiffness damping stiffnesspoly dampingpoly armature "

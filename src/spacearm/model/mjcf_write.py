@@ -65,6 +65,7 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     _write_geoms(root, robot, elements, losses)
     _write_sites(root, robot, elements, losses)
     _write_tendons(root, robot)
+    _write_loops(root, robot, elements, losses)
     _write_keys(root, robot)
     with error_context("MJCF"):
         losses.warn()
@@ -228,6 +229,44 @@ def _write_tendons(root: ET.Element, robot: Robot) -> None:
         )
         ET.SubElement(tendon, "joint", joint=coupling.first, coef=format_number(sign))
         ET.SubElement(tendon, "joint", joint=coupling.second, coef=format_number(-sign * coupling.ratio))
+
+
+#: Distance between the two points that make a hinge of two connections, m.
+_HINGE = 0.1
+
+
+def _write_loops(root: ET.Element, robot: Robot, elements: dict[str, ET.Element], losses: Losses) -> None:
+    """Loops as equality constraints between sites; a hinge is two points of its axis."""
+    equality, taken = ET.Element("equality"), {frame.name for frame in robot.frames}
+    names = {loop.name for loop in robot.loops}
+    for loop in robot.loops:
+        place = f"loop {loop.name!r}"
+        if not loop.joins_frames:
+            joints = {"joint1": loop.first, "joint2": loop.second}
+            polynomial = format_numbers((loop.offset, loop.ratio, 0.0, 0.0, 0.0))
+            ET.SubElement(equality, "joint", {"name": loop.name, **joints, "polycoef": polynomial})
+        elif loop.kind == "distance":
+            losses.add(place, "is a rod, which MuJoCo has no constraint for, and is left out")
+        elif any(robot.frame(end).body not in elements for end in (loop.first, loop.second)):
+            losses.add(place, "ends on a massless body inside a row of joints, and is left out")
+        else:
+            kind = "weld" if loop.kind == "weld" else "connect"
+            arms = [(loop.name, np.zeros(3))]
+            if loop.kind == "axis":
+                arms.append((free_name(f"{loop.name}.axis", names), _HINGE * loop.hinge))
+            for name, arm in arms:
+                sites = {}
+                for key, end in (("site1", loop.first), ("site2", loop.second)):
+                    frame = robot.frame(end)
+                    sites[key] = end
+                    if end in robot.body_names or np.any(arm):
+                        sites[key] = free_name(f"{name}.{'ab'[key == 'site2']}", taken)
+                        placed = _place(frame.placement @ Pose(translation=arm))
+                        ET.SubElement(elements[frame.body], "site", {"name": sites[key], **placed})
+                ET.SubElement(equality, kind, {"name": name, **sites})
+    if len(equality):
+        losses.add("loops", "are soft constraints in MuJoCo, which give way by its solver's settings")
+        root.append(equality)
 
 
 def _write_keys(root: ET.Element, robot: Robot) -> None:

@@ -103,7 +103,9 @@ def _read_robot(table: RobotFileKeys, folder: Path | None, depth: int) -> tuple[
 
 
 def _change(robot: Robot, table: RobotFileKeys) -> Robot:
-    """The robot with the table's size and names."""
+    """The robot with the table's size and names, and with its loops or without."""
+    if not table.loops:
+        robot = robot.replace(loops=())
     if table.scale is not None or table.scale_mass is not None:
         with error_context("scale", fallback=True):
             robot = scale(robot, 1.0 if table.scale is None else table.scale, table.scale_mass)

@@ -368,7 +368,8 @@ class Limits(Part):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rotor(Part):
-    """A drive's spinning mass: axial inertia (kg m2), turning ``ratio`` times as fast as its joint.
+    """A drive's spinning mass: axial inertia (kg m2), turning ``ratio`` times as fast as its joint (of a slide rad/m:
+    the nut of a ball screw).
 
     It is carried by the joint's parent body and spins about the joint axis, so its kinetic energy is
     ``inertia / 2 * (ratio * qd + axis . omega_parent)**2``. Its mass and its inertia across the axis belong
@@ -414,10 +415,6 @@ class Joint(Part):
         expect(self.limits, Limits, f"limits {here}")
         expect(self.rotor, Rotor, f"rotor {here}", optional=True)
         checks.one_of(self.kind, JOINT_KINDS, "joint kind", error=ModelError)
-        if self.kind == "prismatic" and self.rotor is not None:
-            raise ModelError(
-                "a prismatic joint cannot carry a rotor", hint="drive it by a revolute joint and a coupling"
-            )
         check_fields(self, unit_vector, "axis")
         check_fields(self, finite, "damping", least=0.0)
 

@@ -34,12 +34,13 @@ MIMIC_FREQUENCY = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Mimic:
-    """A joint that shall follow another: ``q[joint] = ratio * q[leader] + offset``."""
+    """A joint that shall follow another: ``q[joint] = ratio * q[leader] + offset``; ``name`` of the constraint."""
 
     joint: str
     leader: str
     ratio: float = 1.0
     offset: float = 0.0
+    name: str = ""
 
 
 def nearest_tensor(tensor: npt.ArrayLike) -> Array:

@@ -1,4 +1,4 @@
-"""The robot: an immutable tree of rigid bodies on a floating base.
+"""The robot: an immutable tree of rigid bodies on a floating base, and the loops that close it.
 
 ``bodies[0]`` is the base; ``bodies[i + 1]`` is the child of ``joints[i]``, and a joint stands after the joint that
 carries its parent. The generalised velocity is (base linear velocity, base angular velocity, joint rates), the first
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.errors import ModelError, did_you_mean, error_context, quote_text
 from spacearm.model.base import BASE_DOFS, BaseConstraint
+from spacearm.model.loops import Loop
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, read_only_array
 from spacearm.model.problems import Problems
 from spacearm.text_format import html_table
@@ -36,6 +37,7 @@ PART_KINDS: Mapping[str, type] = {
     "frames": Frame,
     "thrusters": Thruster,
     "couplings": Coupling,
+    "loops": Loop,
 }
 
 
@@ -45,7 +47,8 @@ class Robot:
 
     The order in which bodies and joints are given does not matter; they are sorted so that parents come first.
     ``configurations`` are named joint positions (n numbers each). Body names are frames too. ``base`` says how the base
-    may move in runs: a word (``free``, ``planar``, ``rail``, ``held``) or a :class:`BaseConstraint`.
+    may move in runs: a word (``free``, ``planar``, ``rail``, ``held``) or a :class:`BaseConstraint`. ``loops`` join
+    what the tree of joints leaves apart.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Robot:
     couplings: tuple[Coupling, ...] = ()
     configurations: Mapping[str, Array] = field(default_factory=dict)
     base: BaseConstraint = field(default_factory=BaseConstraint)
+    loops: tuple[Loop, ...] = ()
 
     def __post_init__(self) -> None:
         for key, kind in PART_KINDS.items():
@@ -105,7 +109,11 @@ class Robot:
             for joint in self.joints
         ]  # fmt: skip
         couplings = tuple((part.first, part.second) for part in self.couplings)
-        return self.body_names, tuple(joints), couplings
+        loops = tuple(
+            (loop, *((self.frame(loop.first), self.frame(loop.second)) if loop.joins_frames else ()))
+            for loop in self.loops
+        )
+        return self.body_names, tuple(joints), couplings, loops
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """Copies and pickles go through the constructor: checked, read-only, without what was computed meanwhile."""
@@ -152,11 +160,13 @@ class Robot:
         """Joints that are reaction wheels: a rotor without a spring, and beyond it nothing that has mass."""
         carriers = {joint.parent for joint in self.joints}
         massless = {body.name for body in self.bodies if body.inertia.mass == 0.0}
-        coupled = {name for coupling in self.couplings for name in (coupling.first, coupling.second)}
+        coupled = {name for part in self.couplings for name in (part.first, part.second)}
+        coupled |= {name for loop in self.loops for name in (loop.first, loop.second)}
         return tuple(
             joint.name
             for joint in self.joints
             if joint.rotor is not None
+            and joint.kind == "revolute"
             and joint.spring is None
             and joint.child in massless - carriers
             and joint.name not in coupled
@@ -220,6 +230,14 @@ class Robot:
         """For each joint, the index of the body that carries it."""
         index = {name: i for i, name in enumerate(self.body_names)}
         return tuple(index[joint.parent] for joint in self.joints)
+
+    def path(self, body: int) -> tuple[int, ...]:
+        """Joints from the base to this body."""
+        chain: list[int] = []
+        while body:
+            chain.append(body - 1)
+            body = self.parents[body - 1]
+        return tuple(reversed(chain))
 
     def children(self, body: str) -> Iterator[Joint]:
         """The joints that this body carries."""
@@ -343,7 +361,7 @@ def _check_names(robot: Robot) -> None:
     _check_name(robot.name, "robot")
     bodies, joints, frames = robot.bodies, robot.joints, robot.frames
     groups: dict[str, Sequence[Any]] = {"body": bodies, "joint": joints, "frame": frames}
-    groups |= {"thruster": robot.thrusters, "coupling": robot.couplings}
+    groups |= {"thruster": robot.thrusters, "coupling": robot.couplings, "loop": robot.loops}
     problems = Problems()
     for what, parts in groups.items():
         names = [part.name for part in parts]
@@ -385,6 +403,17 @@ def _check_references(robot: Robot, problems: Problems) -> None:
             for key in keys:
                 with problems.collect_errors(f"{kind} {quote_text(part.name)}"):
                     checks.check_name(getattr(part, key), known[target], target, error=ModelError)
+    frames = {frame.name: frame.body for frame in robot.frames} | {name: name for name in known["body"]}
+    for loop in robot.loops:
+        with problems.collect_errors(f"loop {quote_text(loop.name)}"):
+            names, what = (frames.keys(), "frame") if loop.joins_frames else (known["joint"], "joint")
+            for end in (loop.first, loop.second):
+                checks.check_name(end, names, what, error=ModelError)
+            if loop.joins_frames and frames[loop.first] == frames[loop.second]:
+                raise ModelError(
+                    f"{quote_text(loop.first)} and {quote_text(loop.second)} lie on one body",
+                    hint="expected frames of two bodies",
+                )
 
 
 def _sort_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tuple[Body, ...], tuple[Joint, ...]]:
@@ -398,7 +427,7 @@ def _sort_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tup
             problems.add(
                 f"body {quote_text(joint.child)} is already carried by joint {quote_text(carrier[joint.child].name)}",
                 place=f"joint {quote_text(joint.name)}",
-                hint="a tree has one joint for each body; close a loop by a coupling",
+                hint="a tree has one joint for each body; close a loop with [[loop]]",
             )
         carrier[joint.child] = joint
     problems.raise_all()

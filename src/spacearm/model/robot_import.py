@@ -20,6 +20,7 @@ from spacearm import checks
 from spacearm.errors import InputError, ModelError
 from spacearm.model import repair as mending
 from spacearm.model.fuse import Weld, fuse
+from spacearm.model.loops import Loop
 from spacearm.model.notices import Losses, Repair, warn_of_repairs
 from spacearm.model.parts import Body, Frame, Friction, Inertia, Joint, JointKind, Limits, Pose, finite
 from spacearm.model.problems import Problems
@@ -339,18 +340,22 @@ class RobotImport:
             self.note_repair(kind, f"{self.what} {name!r}", f"0 -> {mass:.3g} kg", mass)
 
     def _with_mimics(self, robot: Robot, mimics: list[Mimic]) -> Robot:
-        couplings = list(robot.couplings)
+        """The robot whose joints follow others: rigidly, by gears; with repair by couplings, which leave a tree."""
+        couplings, loops = list(robot.couplings), list(robot.loops)
         for each in mimics:
             joint, leader = (self.renamed.get(name, name) for name in (each.joint, each.leader))
             if joint not in robot.joint_names:
                 continue  # left out with its body
             place = f"joint {joint!r}"
             if not self.reading.repair:
-                self.problems.add(
-                    f"follows joint {leader!r} rigidly (mimic), which a tree of joints cannot express",
-                    place=place,
-                    hint=f"{REPAIRABLE} makes it a stiff coupling; or make the joint fixed",
-                )
+                if leader not in robot.joint_names or leader == joint or each.ratio == 0.0:
+                    self.problems.add(
+                        f"follows joint {leader!r} (mimic), which moves no other joint", place=place,
+                        hint=f"{REPAIRABLE} leaves it free; or make the joint fixed",
+                    )  # fmt: skip
+                    continue
+                name = each.name or f"{joint}.mimic"
+                loops.append(Loop(name, "gear", joint, leader, ratio=each.ratio, offset=each.offset))
             elif leader not in robot.joint_names or leader == joint:
                 kind = "a mimic joint without a leader that moves is left free"
                 self.note_repair(kind, place, f"no joint {leader!r} to follow")
@@ -363,7 +368,9 @@ class RobotImport:
                     place,
                     f"{each.ratio:g} times joint {leader!r}{offset}, {couplings[-1].stiffness:.3g} {unit}",
                 )
-        return robot if len(couplings) == len(robot.couplings) else robot.replace(couplings=tuple(couplings))
+        if len(couplings) == len(robot.couplings) and len(loops) == len(robot.loops):
+            return robot
+        return robot.replace(couplings=tuple(couplings), loops=tuple(loops))
 
 
 def row_of_joints(

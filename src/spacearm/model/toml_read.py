@@ -60,6 +60,7 @@ from spacearm.model.toml_values import (
     inertia_of,
     limits_of,
     make_coupling,
+    make_loop,
     pose_of,
     rest_of,
     shapes_of,
@@ -284,7 +285,13 @@ class _RobotBuilder:
             raise ModelError(
                 f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
             )
-        return self.add_flexible_parts(robot)
+        return self.add_loops(self.add_flexible_parts(robot))
+
+    def add_loops(self, robot: Robot) -> Robot:
+        """The robot with its loops: last, so that they may join parts of mounted robots and booms."""
+        loops = self.make_parts("loop", make_loop)
+        self.problems.raise_all()
+        return robot.replace(loops=(*robot.loops, *loops)) if loops else robot
 
     def add_flexible_parts(self, robot: Robot) -> Robot:
         """The robot with its appendages, booms and tanks, which bring joints of their own."""

@@ -302,6 +302,19 @@ class CouplingTable(SpringTable):
     ratio: Number = 1.0
 
 
+class LoopTable(TomlTable):
+    """A constraint that closes a loop."""
+
+    name: Name
+    kind: Literal["point", "axis", "weld", "distance", "gear"]
+    first: Name
+    second: Name
+    axis: Vector3 | None = None
+    distance: Number = 0.0
+    ratio: Number = 1.0
+    offset: Number = 0.0
+
+
 class ModeTable(TomlTable):
     """A mode of an appendage whose root is held, its shape normalised to a modal mass of 1 kg."""
 
@@ -363,6 +376,7 @@ class RobotFileKeys(TomlTable):
     base_mass: Number | None = Field(None, description="mass of a base to which URDF or MJCF gives none, kg")
     scale: Number | None = Field(None, description="factor on all lengths; the robot then moves as before, in its size")
     scale_mass: Number | None = Field(None, description="factor on all masses; the cube of `scale` unless given")
+    loops: Annotated[bool, Strict()] = Field(True, description="false: without its closed loops")
     rename: dict[Name, Name] = Field(default_factory=dict, description="new names of parts by their old ones")
 
 
@@ -405,6 +419,7 @@ class RobotFile(TomlTable):
     thruster: list[ThrusterTable] = Field(default_factory=list)
     wheel: list[WheelTable] = Field(default_factory=list)
     coupling: list[CouplingTable] = Field(default_factory=list)
+    loop: list[LoopTable] = Field(default_factory=list, max_length=1000)
     appendage: list[AppendageTable] = Field(default_factory=list)
     boom: list[BoomTable] = Field(default_factory=list)
     tank: list[TankTable] = Field(default_factory=list)

@@ -12,6 +12,7 @@ from spacearm.errors import ModelError, error_context
 from spacearm.model.base import BaseConstraint
 from spacearm.model.bus import thruster_places
 from spacearm.model.dh import DhRow
+from spacearm.model.loops import Loop
 from spacearm.model.parts import (
     Body,
     CollisionShape,
@@ -34,6 +35,7 @@ from spacearm.model.toml_schema import (
     FrictionTable,
     InertialKeys,
     LimitsTable,
+    LoopTable,
     Origin,
     RotationTable,
     ShapeKeys,
@@ -73,6 +75,11 @@ def make_coupling(table: CouplingTable, joints: list[Joint], place: Place) -> Co
     rest = rest_of(table, turns, place)
     with error_context(place, fallback=True):
         return Coupling(table.name, table.first, table.second, table.stiffness, table.damping, table.ratio, rest)
+
+
+def make_loop(table: LoopTable, place: Place) -> Loop:
+    with error_context(place, fallback=True):
+        return Loop(**table.model_dump())
 
 
 def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None) -> Inertia:

@@ -14,13 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from spacearm.model.loops import Loop
 from spacearm.model.parts import Body, Limits, Part, Pose, Visual
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
 from spacearm.typing import Array
 
 #: The file's tables, by the field of the robot that they hold.
-_TABLES = {"bodies": "body", "joints": "joint", "frames": "frame", "thrusters": "thruster", "couplings": "coupling"}
+_TABLES = {
+    "bodies": "body",
+    "joints": "joint",
+    "frames": "frame",
+    "thrusters": "thruster",
+    "couplings": "coupling",
+    "loops": "loop",
+}
 
 
 #: Keys that are left out where they have these values.
@@ -90,6 +98,10 @@ def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
         return {"limits": finite} if finite else {}
     if isinstance(value, Part):
         return {name: _keys(value)}
+    if isinstance(part, Loop) and name in ("distance", "ratio", "offset"):
+        return (
+            {name: value} if (part.kind == "gear") == (name != "distance") and part.kind in ("gear", "distance") else {}
+        )
     silent = value is None or (isinstance(part, Visual) and isinstance(value, str) and not value)
     return {} if silent or (name in _SILENT and value == _SILENT[name]) else {name: value}
 

@@ -22,9 +22,10 @@ UNLIMITED = sys.float_info.max
 def urdf_text(robot: Robot, *, strict: bool = False) -> str:
     """URDF that reads back to this robot.
 
-    Frames become massless links on fixed joints. What URDF cannot say (springs, rotors, couplings, thrusters, static
-    friction above Coulomb friction, configurations) is left out with a :class:`LossyConversion` warning each, or is a
-    :class:`NotExpressible` error where ``strict``. A drive whose rotor is all that its joint moves is left out whole.
+    Frames become massless links on fixed joints. What URDF cannot say (springs, rotors, couplings, loops, thrusters,
+    static friction above Coulomb friction, configurations) is left out with a :class:`LossyConversion` warning each, or
+    is a :class:`NotExpressible` error where ``strict``. A drive whose rotor is all that its joint moves is left out
+    whole.
     """
     losses = Losses("URDF", strict=strict)
     if not robot.base.is_free:
@@ -49,6 +50,7 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
         joint_name = free_name(f"{frame.name}.fixed", taken)
         _write_connection(root, joint_name, "fixed", parent=frame.body, child=frame.name, placement=frame.placement)
     lost: dict[str, tuple[Any, ...]] = {"thruster": robot.thrusters, "coupling": robot.couplings}
+    lost["loop"] = robot.loops
     places = [f"{what} {part.name!r}" for what, parts in lost.items() for part in parts]
     for place in (*places, *(f"configuration {name!r}" for name in robot.configurations)):
         losses.add(place, "is left out")

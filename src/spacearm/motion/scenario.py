@@ -290,7 +290,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
     def prepare_vectorised(self, session: Session) -> VectorisedStudy:
         """The scenario with fixed steps as one lane of a vectorised batch."""
         # Force elements and further systems need events or other programs than the lanes share.
-        for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "latch"):
+        for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "joint_law", "latch"):
             if getattr(self, name):
                 raise VectorisedError(
                     "a vectorised run has a single robot in free space", place=name, hint=RUN_WITHOUT_DEVICE

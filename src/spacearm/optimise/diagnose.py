@@ -43,12 +43,13 @@ class ChiSquare:
 
     def bounds(self, level: float = LEVEL) -> tuple[float, float]:
         """Between which the ratio of a right model lies but for a share ``level`` of all cases."""
-        from scipy.stats import chi2, norm
+        from scipy.stats import chi2, f
 
-        low, high = chi2.ppf([0.5 * level, 1.0 - 0.5 * level], max(self.freedom, 1.0)) / max(self.freedom, 1.0)
-        # The variance is itself an estimate: its own spread adds to that of chi-square, as independent errors do.
-        room = self.doubt * norm.isf(0.5 * level)
-        return float(1.0 - np.hypot(1.0 - low, room)), float(1.0 + np.hypot(high - 1.0, room))
+        freedom, ends = max(self.freedom, 1.0), [0.5 * level, 1.0 - 0.5 * level]
+        # A variance with relative deviation d is like one from 2 / d^2 degrees of freedom: the ratio is Fisher's.
+        doubted = self.doubt > 0.0
+        low, high = f.ppf(ends, freedom, 2.0 / self.doubt**2) if doubted else chi2.ppf(ends, freedom) / freedom
+        return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class Diagnosis:
 
     @property
     def chi_square(self) -> ChiSquare:
-        return ChiSquare(sum(block.total for block in self.blocks.values()), self.freedom)
+        doubt = max(self.doubt.values(), default=0.0)
+        return ChiSquare(sum(block.total for block in self.blocks.values()), self.freedom, doubt)
 
     @cached_property
     def whiteness(self) -> dict[str, dict[str, Whiteness]]:

@@ -1,4 +1,10 @@
-"""Gauss-Newton with a trust region (Levenberg-Marquardt within bounds) on the weighted residuals."""
+"""Gauss-Newton with a trust region (Levenberg-Marquardt within bounds) on the weighted residuals.
+
+SciPy's trust-region reflective method (M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21, 1999): the normal
+equations of the linearised residuals, scaled by the distance to the bounds, within a region that grows where the linear
+model predicts the cost well. Derivatives are the problem's. Parameters are scaled by their typical sizes, so that one
+tolerance serves metres and kilograms. A step to where the model does not exist costs as much as any and is shortened.
+"""
 
 from __future__ import annotations
 

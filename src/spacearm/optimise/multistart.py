@@ -1,4 +1,8 @@
-"""The same estimator from several starts: the best is kept, and whether the others agree is reported."""
+"""The same estimator from several starts: the best is kept, and whether the others agree is reported.
+
+Starts are drawn within the bounds, or about the guess; the same seed gives the same starts. A problem with several
+minima shows as starts that end elsewhere with a higher cost.
+"""
 
 from __future__ import annotations
 

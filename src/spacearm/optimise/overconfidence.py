@@ -9,16 +9,20 @@ sandwich covariance (P. J. Huber 1967; W. K. Newey and K. D. West 1987) to the o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import block_diag
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from spacearm.typing import Array
 
 #: Stretches that all data are cut into: long against the errors that are to be seen, and enough to tell a scatter.
 INTERVALS = 12
+#: Numbers of longer ones, which see errors that last longer.
+LONGER = (6, 4)
 #: Deviations that are larger by less than this factor are the same.
 WIDER = 1.01
 
@@ -68,22 +72,35 @@ def scatter(
     return Scatter(total / float(weights.sum()), _mean_tail(total, weights, doubt))
 
 
-def interval_factors(residual: Array, jacobian: Array, covariance: Array, stretches: int = INTERVALS) -> Array:
+def interval_factors(residual: Array, jacobian: Array, covariance: Array) -> Array:
     """By how much (p,) the deviations that intervals of the data show exceed those of white noise; one where less.
 
     The root of each parameter's sandwich variance over the claimed one, both without what the sum over all intervals
-    takes away. Residuals (m,), derivatives (m, p) and covariance (p, p) as in :func:`scatter`; one where nothing is
-    claimed.
+    takes away, times Student's quantile for so many intervals (R. Ibragimov and U. Mueller 2010). Errors that last as
+    long as an interval are seen by longer ones alone. Of these there are too few for one parameter: the mean over all
+    parameters counts. Residuals (m,), derivatives (m, p) and covariance (p, p) as in :func:`scatter`; one where
+    nothing is claimed.
     """
     known = np.isfinite(np.diagonal(covariance))
     claimed = np.where(np.outer(known, known), covariance, 0.0)
+    own, there = _variance_ratios(residual, jacobian, claimed, INTERVALS)
+    # So that 1.96 deviations are the 95 % interval that so few intervals allow.
+    found = float(t.isf(0.025, INTERVALS - 1) / norm.isf(0.025)) * np.sqrt(own)
+    for count in LONGER if there.any() else ():
+        ratio, seen = _variance_ratios(residual, jacobian, claimed, count)
+        found = np.maximum(found, np.sqrt(np.mean(ratio[seen])))
+    return np.where(there, np.maximum(found, 1.0), 1.0)
+
+
+def _variance_ratios(residual: Array, jacobian: Array, claimed: Array, count: int) -> tuple[Array, npt.NDArray[Any]]:
+    """Sandwich variances over the claimed ones (p,) by so many intervals, and for which parameters there are any."""
     moved, expected = np.zeros(len(claimed)), np.zeros(len(claimed))
-    for part in np.array_split(np.arange(residual.size), stretches):
+    for part in np.array_split(np.arange(residual.size), count):
         gain = claimed @ (jacobian[part].T @ jacobian[part])
         moved += (claimed @ (jacobian[part].T @ residual[part])) ** 2
         expected += np.einsum("ij,ji->i", gain - gain @ gain, claimed)
     there = expected > 1e-9 * np.diagonal(claimed)
-    return np.sqrt(np.maximum(np.where(there, moved / np.where(there, expected, 1.0), 1.0), 1.0))
+    return np.where(there, moved / np.where(there, expected, 1.0), 1.0), there
 
 
 def _mean_tail(total: float, weights: Array, doubt: float) -> float:
@@ -102,13 +119,13 @@ def square_sum_tail(total: float, weights: Array) -> float:
     if total < 1.001 * mean:
         return 0.5
 
-    def slope(t: float) -> float:
-        return float(np.sum(weights / (1.0 - 2.0 * t * weights))) - total
+    def slope(at: float) -> float:
+        return float(np.sum(weights / (1.0 - 2.0 * at * weights))) - total
 
     # The saddle point: where the derivative of the logarithm of the transform equals the total. Just inside the pole at
     # 0.5 / largest.
-    t = brentq(slope, 0.0, 0.5 / largest * (1.0 - 0.5 * largest / total))
-    shrunk = 1.0 - 2.0 * t * weights
-    root = np.sqrt(2.0 * t * total + np.sum(np.log(shrunk)))
-    curved = t * np.sqrt(2.0 * np.sum((weights / shrunk) ** 2))
+    place = brentq(slope, 0.0, 0.5 / largest * (1.0 - 0.5 * largest / total))
+    shrunk = 1.0 - 2.0 * place * weights
+    root = np.sqrt(2.0 * place * total + np.sum(np.log(shrunk)))
+    curved = place * np.sqrt(2.0 * np.sum((weights / shrunk) ** 2))
     return float(norm.sf(root + np.log(curved / root) / root))

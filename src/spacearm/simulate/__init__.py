@@ -10,13 +10,17 @@ from spacearm.simulate.bushing import Bushing, Connect, Disconnect
 from spacearm.simulate.changes import Change, Lock, Release, Separate, SetRates, Switch
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.check.difference import RunComparison, compare
+from spacearm.simulate.close import Close, Open
 from spacearm.simulate.contact import Contact, JointStops, ShapeOnFrame
 from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest_approach
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
+from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
 from spacearm.simulate.fields import Drag, Gravity, Orbit
+from spacearm.simulate.joint_laws import Backlash, BoucWen, LuGre
 from spacearm.simulate.loads import Load, thruster_load
+from spacearm.simulate.loops import close_loops, close_state, loop_gap
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, EventFunction, Phase
 from spacearm.simulate.run.certificate import CertificateWarning
@@ -44,10 +48,13 @@ from spacearm.simulate.world import World
 __all__ = [
     "RK4",
     "Attach",
+    "Backlash",
     "BatchRun",
+    "BoucWen",
     "Bushing",
     "CertificateWarning",
     "Change",
+    "Close",
     "Connect",
     "Contact",
     "Detach",
@@ -64,7 +71,9 @@ __all__ = [
     "LedgerEntry",
     "Load",
     "Lock",
+    "LuGre",
     "Occurrence",
+    "Open",
     "Orbit",
     "Phase",
     "Pin",
@@ -83,9 +92,12 @@ __all__ = [
     "Switch",
     "TouchRecord",
     "Track",
+    "VectorSimulator",
     "World",
     "approximate",
     "clearance",
+    "close_loops",
+    "close_state",
     "collision_pairs",
     "compare",
     "constant",
@@ -96,6 +108,7 @@ __all__ = [
     "gate",
     "half_sine",
     "load_run",
+    "loop_gap",
     "nearest_approach",
     "pulse",
     "rollout",

@@ -118,8 +118,9 @@ class Attach(Change):
         host, frame = world.frame(self.frame)
         if host == self.guest:
             raise InputError(
-                f"{self.frame!r} is a frame of {host!r} itself", place="attach", hint="expected one of another system"
-            )
+                f"{self.frame!r} is a frame of {host!r} itself", place="attach",
+                hint="expected one of another system; Close joins two frames of one",
+            )  # fmt: skip
         ours, theirs = world.own_robot(host), world.own_robot(self.guest)
         a, b = states[host], states[self.guest]
         origin, rotation = terms.frame_pose(ours, a, frame)
@@ -163,7 +164,8 @@ class Attach(Change):
         still = [i if i < 6 else 6 + joined.joint_index(ours.joint_names[i - 6]) for i in find_held(world, host, ())]
         self._check_base(b, second, [i for i in theirs_held if i < 6], still)
         mass = terms.mass_matrix(joined, before)
-        velocity, impulse = redistribute(mass, momentum, before.velocity, stuck)
+        loops = terms.loop_jacobian(joined, before)
+        velocity, impulse = redistribute(mass, momentum, before.velocity, stuck, loops)
         state = replace_velocity(before, velocity)
         lost = (
             kinetic_energy(masses[0], a.velocity)

@@ -7,8 +7,8 @@ cross-check applies the same changes with MuJoCo's.
 
 Method: with H the mass matrix, v and v+ the velocities before and after, H (v+ - v) = impulse. Free degrees of freedom
 get no impulse, held ones get a velocity: :func:`redistribute` solves the free rows for v+ and reads the impulse from
-the others. Positions never change. Generalised velocity (6 + n): base axes, then joint rates; SI units.
-Restitution is not modelled here: that is a contact's.
+the others. Closed loops add J v+ = 0 with impulses J^T f of their own. Positions never change. Generalised velocity
+(6 + n): base axes, then joint rates; SI units. Restitution is not modelled here: that is a contact's.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from spacearm.errors import InputError
 from spacearm.model import Robot, edit
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.simulate.checks import check_mapping
+from spacearm.simulate.loops import loop_terms
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
 from spacearm.simulate.world import SEPARATOR, World
@@ -44,6 +45,9 @@ class Terms(Protocol):
     def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
         """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
 
+    def loop_jacobian(self, robot: Robot, state: State) -> Array:
+        """(m, 6 + n) from generalised velocity to what closed loops keep at zero."""
+
 
 class SpacearmTerms:
     """Terms computed by spacearm's own mechanics."""
@@ -56,6 +60,11 @@ class SpacearmTerms:
 
     def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
         return mechanics_of(robot).jacobian(frame, state.joints, base=state.pose)
+
+    def loop_jacobian(self, robot: Robot, state: State) -> Array:
+        if not robot.loops:
+            return np.zeros((0, robot.dofs))
+        return np.pad(loop_terms(robot, state.joints).jacobian, ((0, 0), (6, 0)))
 
 
 SPACEARM_TERMS = SpacearmTerms()
@@ -91,19 +100,35 @@ class Change(ABC):
         """The next world and the state in it."""
 
 
-def redistribute(mass: Array, momentum: Array, velocity: Array, held: Sequence[int]) -> tuple[Array, Array]:
-    """(velocity, impulse) in which all but ``held`` have this generalised momentum.
+def redistribute(
+    mass: Array, momentum: Array, velocity: Array, held: Sequence[int], loops: Array | None = None
+) -> tuple[Array, Array]:
+    """(velocity, impulse) in which all but ``held`` have this generalised momentum, but for impulses of closed loops.
 
     Those that are held have the velocities given for them; the impulse that this takes is zero for all others.
+
+    Args:
+        loops: (m, 6 + n) Jacobian of closed loops; rows may depend on each other.
     """
     # H_ff v_f + H_fs v_s = p_f: the free rows of the momentum, with the held velocities known.
     free = np.setdiff1d(np.arange(velocity.size), held)
     stuck = np.setdiff1d(np.arange(velocity.size), free)
     after = velocity.copy()
-    known = momentum[free] - mass[np.ix_(free, stuck)] @ velocity[stuck]
-    after[free] = np.linalg.solve(mass[np.ix_(free, free)], known)
+    known, inertia = momentum[free] - mass[np.ix_(free, stuck)] @ velocity[stuck], mass[np.ix_(free, free)]
+    after[free] = np.linalg.solve(inertia, known)
+    rows = np.zeros((0, velocity.size)) if loops is None else loops
+    # H_ff dv = J_f^T f with J (v + dv) = 0. Redundant rows share their impulses: the smallest ones are as good as any.
+    give = np.linalg.solve(inertia, rows[:, free].T)
+    pull, _, rank, _ = np.linalg.lstsq(rows[:, free] @ give, -(rows @ after), rcond=1e-12)
+    after[free] += give @ pull
+    left = float(np.abs(rows @ after).max(initial=0.0))
+    if rank < len(rows) and left > 1e-9 * (1.0 + float(np.abs(after).max())):
+        raise InputError(
+            f"closed loops cannot move so: {left:.3g} m/s or rad/s are left in them",
+            hint="hold or stop fewer degrees of freedom, or to rates that the loops allow",
+        )
     impulse = np.zeros(velocity.size)
-    impulse[stuck] = (mass @ after - momentum)[stuck]
+    impulse[stuck] = (mass @ after - momentum - rows.T @ pull)[stuck]
     return after, impulse
 
 
@@ -176,7 +201,8 @@ def _impose_rates(
             continue
         stuck = find_held(world, system, (*rates, *held))
         mass = terms.mass_matrix(robot, state)
-        velocity, impulse = redistribute(mass, mass @ state.velocity, wanted, stuck)
+        loops = terms.loop_jacobian(robot, state)
+        velocity, impulse = redistribute(mass, mass @ state.velocity, wanted, stuck, loops)
         lost += kinetic_energy(mass, state.velocity) - kinetic_energy(mass, velocity)
         impulses |= {world.label(system, robot.dof_names[i]): float(impulse[i]) for i in stuck}
         outside = base_impulse(state, impulse)
@@ -332,7 +358,8 @@ class Separate(Change):
         # Angular momentum as a generalised momentum: through the parent's angular Jacobian.
         momentum = mass @ left.velocity + terms.jacobian(rest, left, cut.parent)[3:].T @ spin
         held = find_held(after, system, ())
-        velocity, impulse = redistribute(mass, momentum, left.velocity, held)
+        loops = terms.loop_jacobian(rest, left)
+        velocity, impulse = redistribute(mass, momentum, left.velocity, held, loops)
         new[system] = replace_velocity(left, velocity)
         lost = kinetic_energy(terms.mass_matrix(robot, state), state.velocity) - kinetic_energy(mass, velocity)
         lost -= kinetic_energy(terms.mass_matrix(away, new[self.name]), new[self.name].velocity)

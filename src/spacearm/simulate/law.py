@@ -252,13 +252,23 @@ class PythonLaw(Law):
             if {*given} != {*self.forces}:
                 raise InputError(f"commands {', '.join(map(str, given)) or 'nothing'}", hint=f"expected {self.forces}")
             values = np.array([number(given[name], f"command of {name!r}") for name in self.forces])
-        self.command(prepared, law, values)
+        self.commander(prepared, law)(values)
 
-    def command(self, prepared: PreparedLaw, law: engine.SolverLaw, values: Array) -> None:
-        """Let these commands, in the order of ``forces``, through the limits."""
+    def commander(self, prepared: PreparedLaw, law: engine.SolverLaw) -> Callable[[Array], None]:
+        """A function that lets commands, in the order of ``forces``, through the limits, as the answer of a tick."""
         # Layout of the compiled limits: state and time, then commands as a reference with zero rates, then the model.
-        inp = np.concatenate([law.inp[: law.size + 1], values, np.zeros(2 * values.size), prepared.numbers])
-        _machine_code(prepared.kernel.address(1))(inp.ctypes.data, law.out.ctypes.data)
+        count, first = len(self.forces), law.size + 1
+        inp = np.concatenate([np.zeros(first + 3 * count), prepared.numbers])
+        code, places = _machine_code(prepared.kernel.address(1)), (inp.ctypes.data, law.out.ctypes.data)
+        seen, now, commands, counts = law.inp[:first], inp[:first], inp[first : first + count], law.counts
+
+        def command(values: Array) -> None:
+            now[:] = seen
+            commands[:] = values
+            code(*places)
+            counts[1] = 1
+
+        return command
 
     @cached_property
     def _orders(self) -> dict[str, list[list[Signal]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spacearm.checks import number, numbers, one_of, positive
 from spacearm.engine import Kernel
-from spacearm.errors import InputError, quote_text
+from spacearm.errors import InputError, clip_text, quote_text
 from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.law import Law
 from spacearm.simulate.loads import Load
@@ -152,6 +152,16 @@ class Phase:
         until = tuple(replace(event, ends="phase") for event in cast(tuple[Event, ...], self.until))
         object.__setattr__(self, "until", until)
 
+    def __repr__(self) -> str:
+        """The duration and what else was given."""
+        parts = [f"{self.duration:g} s"]
+        for name, unset in _UNSET.items():
+            value = getattr(self, name)
+            if value is not unset and not (isinstance(value, tuple | Mapping | str) and value == unset):
+                shown = ", ".join(value) if isinstance(value, Mapping) else clip_text(repr(value))
+                parts.append(f"{name}={{{shown}}}" if isinstance(value, Mapping) else f"{name}={shown}")
+        return f"Phase({', '.join(parts)})"
+
     @property
     def place(self) -> str:
         return f"phase {self.name!r}" if self.name else "phase"
@@ -163,6 +173,12 @@ class Phase:
     @property
     def all_events(self) -> tuple[Event, ...]:
         return (*cast(tuple[Event, ...], self.until), *self.events)
+
+
+#: What fields of a phase hold that were not given.
+_UNSET: Mapping[str, Any] = {
+    each.name: {} if each.default is MISSING else each.default for each in fields(Phase) if each.name != "duration"
+}
 
 
 def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
 
+from spacearm import checks
+from spacearm.engine import Kernel
 from spacearm.errors import error_context
 from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.simulate.overrides import robot_parameters
@@ -29,6 +33,36 @@ class Moments(NamedTuple):
     effort: Array | None = None
     wrenches: Array | None = None
     loads: tuple[LoadFrame, ...] = ()
+
+
+class StateReadings:
+    """Readings of sensors of the state (no accelerations, no forces) as one kernel, for one state or many."""
+
+    def __init__(self, robot: Robot, sensors: Sequence[Sensor]) -> None:
+        checks.unique([sensor.name for sensor in sensors], "sensor")
+        self.sensors = tuple(sensors)
+        plant = Plant(robot, robot_parameters(robot))
+        outputs = {}
+        for sensor in sensors:
+            with error_context(sensor.place):
+                error = sensor.each("bias", sensor.size(robot))
+                outputs[sensor.name] = ca.densify(ca.vec(sensor.measure(plant, error)))
+        self._kernel = Kernel(Program("readings", {"state": plant.state}, outputs))
+
+    def read(self, states: Array) -> dict[str, Array]:
+        """Readings (..., entries) by name at these states (..., nx), with scale and bias, without noise."""
+        found = self._kernel({"state": states})
+        for sensor in self.sensors:
+            if sensor.resolution:
+                value = found[sensor.name]
+                found[sensor.name] = sensor.resolution * np.floor(value / sensor.resolution + 0.5)
+        return found
+
+
+@lru_cache(maxsize=32)
+def state_readings(robot: Robot, sensors: tuple[Sensor, ...]) -> StateReadings:
+    """The readings of these sensors of this robot, made once: keep the sensors."""
+    return StateReadings(robot, sensors)
 
 
 def read_moments(

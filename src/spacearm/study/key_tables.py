@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Literal, get_args, get_origin
 
@@ -62,6 +62,10 @@ def key_tables(name: str) -> list[KeyTable]:
     module, _, file = known[name].partition(":")
     found: list[KeyTable] = []
     _collect(getattr(import_module(module), file), "", False, found, set())
+    if name in STUDIES and name != "motion":  # a file that names no study is one of motion
+        top = found[0]
+        rows = (KeyRow(r.name, r.meaning, "required", (name,)) if r.name == "study" else r for r in top.rows)
+        found[0] = replace(top, rows=tuple(rows))
     return found
 
 

@@ -56,7 +56,7 @@ class Session:
     def robot(self, source: RobotTable | str, place: str = "robot", *, any_base: bool = False) -> Robot:
         """A robot from ``robots``, from a file relative to the scenario's folder, or from the catalogue, with mounts.
 
-        ``any_base``: whether the study supports bases that are not free.
+        ``any_base``: whether the study supports bases that are not free, and closed loops.
         """
         with error_context(place):
             table = RobotTable.from_key(source)
@@ -66,6 +66,12 @@ class Session:
                 raise InputError(
                     f"the base of {robot.name!r} is {robot.base.kind}: this study knows free ones",
                     hint='expected a robot without [base], or study = "motion"',
+                )
+            if robot.loops and not any_base:
+                raise InputError(
+                    f"{robot.name!r} has closed loops: this study knows trees",
+                    hint='study = "motion" knows them; robot = { file = ..., loops = false } leaves them out, and with '
+                    "repair = true gears become stiff couplings",
                 )
             return robot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -19,6 +19,8 @@ from spacearm.model.toml_schema import BaseKey, BaseTable, Name, Number, Vector3
 from spacearm.model.toml_values import base_of
 from spacearm.simulate import (
     Attach,
+    Backlash,
+    BoucWen,
     Bushing,
     Change,
     Connect,
@@ -30,6 +32,7 @@ from spacearm.simulate import (
     Gravity,
     JointStops,
     Lock,
+    LuGre,
     Orbit,
     Phase,
     Pin,
@@ -38,6 +41,7 @@ from spacearm.simulate import (
     World,
     gate,
 )
+from spacearm.simulate.joint_laws import JointLaw
 from spacearm.simulate.run.chain import Item, Phases
 from spacearm.study import ScenarioTable, Session, key
 from spacearm.study.keys import RobotTable
@@ -195,6 +199,43 @@ class StopsTable(ScenarioTable):
         return JointStops(self.joints, self.stiffness, self.restitution)
 
 
+class JointLawTable(ScenarioTable):
+    """Friction with bristles, hysteresis or backlash of a joint; keys that a kind does not have are errors."""
+
+    kind: Literal["lugre", "bouc-wen", "backlash"] = key(what="the law")
+    joint: Name = key(what="on which it acts; of a backlash the first")
+    second: Name | None = key(None, "of a backlash: the other joint, the motor's")
+    coulomb: Number | None = key(None, "lugre: force while sliding fast, N m or N")
+    static: Number | None = key(None, "lugre: force at which it breaks loose; `coulomb` if omitted")
+    stribeck: Number | None = key(None, "lugre: rate at which Stribeck's curve has fallen by 63 %; 0.01 rad/s or m/s")
+    stiffness: Number | None = key(None, "of bristles (lugre, 1e4), of the first loading, of a flank; N m/rad or N/m")
+    damping: Number | None = key(None, "of bristles, or of a flank; N m s/rad or N s/m")
+    viscous: Number | None = key(None, "lugre: N m s/rad or N s/m")
+    load: Number | None = key(None, "lugre: friction for each N m that the joint's coupling transmits")
+    displacement: Number | None = key(None, "bouc-wen: at which it yields, rad or m")
+    elastic: Number | None = key(None, "bouc-wen: share of the stiffness that remains, 0 to 1")
+    sharpness: Number | None = key(None, "bouc-wen: exponent, at least 1")
+    shape: Number | None = key(None, "bouc-wen: 0 to 1, one half for linear unloading")
+    rest: Number | None = key(None, "bouc-wen: where it is relaxed, rad or m")
+    gap: Number | None = key(None, "backlash: of both flanks, rad or m")
+    ratio: Number | None = key(None, "backlash: of the gear")
+    name: Name = key("", "in messages and events; of the joint if omitted")
+
+    def make(self) -> JointLaw:
+        made: dict[str, type[JointLaw]] = {"lugre": LuGre, "bouc-wen": BoucWen, "backlash": Backlash}
+        law = made[self.kind]
+        given = self.model_dump(exclude_none=True, exclude={"kind", "joint"})
+        given["first" if law is Backlash else "joint"] = self.joint
+        known = {each.name: each for each in fields(law)}  # type: ignore[arg-type]
+        for name in given:
+            if name not in known:
+                raise InputError(f"{name!r} says nothing of {self.kind!r}", hint="leave it out")
+        for name, each in known.items():
+            if each.default is MISSING and each.default_factory is MISSING and name not in given:
+                raise InputError(f"{name!r} is missing", hint=f"{self.kind!r} needs it")
+        return law(**given)
+
+
 class DragTable(ScenarioTable):
     """Viscous drag on a frame, against its velocity in the world."""
 
@@ -295,13 +336,20 @@ class SurroundingsKeys(ScenarioTable):
     gravity: Vector3 | None = key(
         None, "uniform gravity, world axes, m/s2, for tests on the ground; in the plane of a planar base, its tilt"
     )
+    joint_law: list[JointLawTable] = key([], "friction with bristles, hysteresis and backlash of joints")
     drag: list[DragTable] = key([], "viscous drag on frames")
     orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along-track, z normal")
     latch: LatchTable | None = key(None, "captures a system")
 
     def elements(self, world: World) -> list[ForceElement]:
         """Force elements of the world."""
-        for name, given in (("system", self.system), ("contact", self.contact), ("drag", self.drag)):
+        lists: dict[str, Sequence[object]] = {
+            "system": self.system,
+            "contact": self.contact,
+            "drag": self.drag,
+            "joint_law": self.joint_law,
+        }
+        for name, given in lists.items():
             # Compile time grows with the program: a slip in a generated file would run for hours.
             if len(given) > MOST:
                 raise InputError(f"has {len(given)} entries", place=name, hint=f"expected at most {MOST}")
@@ -312,6 +360,9 @@ class SurroundingsKeys(ScenarioTable):
         if self.stops is not None:
             with error_context("stops"):
                 found.append(self.stops.make())
+        for k, law in enumerate(self.joint_law):
+            with error_context(f"joint_law[{k}]"):
+                found.append(law.make())
         if self.gravity is not None:
             found.append(Gravity(self.gravity))
         if self.orbit is not None:

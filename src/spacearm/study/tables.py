@@ -28,7 +28,7 @@ from spacearm.model.toml_schema import (
 )
 from spacearm.model.toml_values import inertia_of, shapes_of
 from spacearm.model.visuals import mesh_file
-from spacearm.simulate import State
+from spacearm.simulate import State, close_state
 from spacearm.study.keys import ScenarioTable, key, validation_error
 from spacearm.typing import Array
 
@@ -126,10 +126,13 @@ class StateKeys(ConfigurationKeys, MotionKeys):
     velocity: Vector3 = key([0.0, 0.0, 0.0], "of the base's origin, world axes, m/s")
 
     def state(self, robot: Robot, default: Array | None = None, position: Any = (0.0, 0.0, 0.0)) -> State:
-        """State at time zero; ``default`` are the positions of joints that are not given."""
+        """State at time zero; ``default`` are the positions of joints that are not given.
+
+        Closed loops are closed: joints that are given by name stay, the others follow.
+        """
         turn = self.si_value("rpy")
         quaternion: Any = self.quaternion or (1.0, 0.0, 0.0, 0.0)
-        return State.from_velocities(
+        state = State.from_velocities(
             robot,
             self.positions(robot, default),
             self.rates_of(robot),
@@ -138,6 +141,9 @@ class StateKeys(ConfigurationKeys, MotionKeys):
             base_velocity=self.velocity,
             base_angular_velocity=self.base_angular_velocity(),
         )
+        tables = (self.joints, self.joints_deg, self.rates, self.rates_deg)
+        named = dict.fromkeys(name for table in tables if isinstance(table, dict) for name in table)
+        return close_state(robot, state, held=[*named])
 
 
 class StartTable(StateKeys):

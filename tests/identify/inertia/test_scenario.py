@@ -12,9 +12,10 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import measure, scenario, write_record
-from spacearm.identify.inertia.output_error import NUISANCES
-from spacearm.identify.inertia.scenario import EstimateTable, ExperimentTable
+from spacearm.identify.inertia.scenario import ExperimentTable
+from spacearm.identify.inertia.tables import EstimateTable
 from spacearm.identify.inertia.validate import compare_models, largest_differences
+from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.measure import make_sensors
 from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue, load
@@ -409,8 +410,8 @@ def test_the_papers_page_and_scene_in_a_browser(result: Result, tmp_path: Path) 
 
 def test_the_file_knows_every_nuisance_of_the_table() -> None:
     """The tilt of an accelerometer was documented, and refused by the file."""
-    table = EstimateTable.model_validate({"nuisances": dict.fromkeys(NUISANCES, True)})
-    assert set(table.estimated_nuisances()) == set(NUISANCES)
+    table = EstimateTable.model_validate({"nuisances": dict.fromkeys(INERTIA_NUISANCES, True)})
+    assert set(table.estimated_nuisances()) == set(INERTIA_NUISANCES)
     assert EstimateTable.model_validate({"nuisances": {"acceleration_misalignment": 0.01}}).estimated_nuisances() == {
         "acceleration_misalignment": 0.01
     }

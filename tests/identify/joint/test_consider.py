@@ -11,7 +11,7 @@ from spacearm.errors import InputError
 from spacearm.identify.joint import JointFit, identify_joints
 from support.joint_physics import CASES, Case, Plant, joint_test
 
-SOFT, STIFF = CASES["soft"], CASES["k8000"]
+SOFT, STIFF = CASES["soft"], replace(CASES["k8000"], times=CASES["k8000"].times[:401], truths={})
 
 
 def fitted(case: Case, plant: Plant, **consider: float) -> JointFit:

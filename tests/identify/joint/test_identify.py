@@ -26,6 +26,7 @@ from spacearm.identify.joint import (
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.identify import estimator_of
 from spacearm.identify.joint.paths import path_errors, smooth_path, smooth_with_errors
+from spacearm.identify.joint.suspects import OFF
 from spacearm.mechanics.sensors import Encoder
 from spacearm.model import catalogue
 from spacearm.optimise import Block, NelderMead, Parameter, Problem
@@ -101,7 +102,7 @@ def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
     errors = []
     for seed in range(60):
         test = observe(found, FRAME, loud, np.random.default_rng([4, seed]), chain=chain)
-        fit = identify_joints(robot, [test], warn=False)
+        fit = identify_joints(robot, [test], nuisances=OFF, warn=False)
         errors.append((fit.estimate.values - RIGHT) / fit.estimate.std)
         assert fit.chi2 == pytest.approx(1.0, abs=0.25)
     assert np.std(errors, axis=0) == pytest.approx(1.0, abs=0.35)  # the offset's was 2.2 with paths taken as exact
@@ -340,7 +341,7 @@ def test_early_weights_forgive_what_comes_later() -> None:
     found, chain = truth(robot), MeasurementChain(robot, FRAME, NOISE)
     for seed in range(20):
         again = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain)
-        fit = identify_joints(robot, [again], weighting=weight_early_samples(2.0), warn=False)
+        fit = identify_joints(robot, [again], weighting=weight_early_samples(2.0), nuisances=OFF, warn=False)
         errors.append(fit["stiffness"] - 5.1)
         told.append(fit.std("stiffness"))
     assert np.std(errors) == pytest.approx(np.mean(told), rel=0.4)

@@ -19,8 +19,14 @@ from spacearm.measure.clean import fill_gaps, row_outliers
 from spacearm.model import save
 from spacearm.optimise.information import covariance_at
 from spacearm.study import run_scenario
-from support.joint_physics import CASES, Case, joint_test, spoilt
+from support.joint_physics import CASES as WHOLE
+from support.joint_physics import Case, joint_test, spoilt
 
+#: Two thirds of the stiff joints' records hold all that is looked for here; tools/joint_bound.py takes the whole.
+CASES = {
+    name: case if name == "soft" else replace(case, times=case.times[: 2 * case.times.size // 3], truths={})
+    for name, case in WHOLE.items()
+}
 DRIVES: tuple[Drive, ...] = ("motor_angle", "torque")
 
 
@@ -258,7 +264,7 @@ def test_a_value_on_a_bound_is_not_sound() -> None:
 
 def test_a_file_with_angle_and_torque_measured(tmp_path: Path) -> None:
     """It was refused as of unknown noise; and a result with everything on its bounds was sound."""
-    case = CASES["k8000"]
+    case = replace(CASES["k8000"], times=CASES["k8000"].times[:241], truths={})
     save(case.plant.robot(stiffness=4000.0), tmp_path / "arm.toml")
     read = case.truth("torque").readings(2, case.sigma, ("joint1", "attitude.z"))
     names = ["joint1", "joint1.motor", "joint2", "attitude.z", "joint1.torque"]
@@ -293,7 +299,7 @@ def test_a_search_that_strays_still_names_the_cause() -> None:
     test = spoilt(case, "motor_angle", 0, "mount")
     fit = identify_joints(case.plant.robot(), [test], warn=False)
     assert not fit.sound
-    assert not fit.certificate["suspect.joint1.bias"].sound
+    assert not fit.certificate["score.joint1.bias"].sound
     assert any("nuisances.bias" in remark for remark in fit.remarks)
 
 

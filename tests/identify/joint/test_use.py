@@ -331,6 +331,7 @@ def test_the_example_runs() -> None:
     assert result.headline.startswith("joint1 has stiffness 5.09 ± 0.11 N m/rad, damping 0.405")
     assert rows["hold_out.swing.rms"] < 0.2 * rows["hold_out.swing.rigid_rms"]
     assert "identified.toml" in result.files
+    assert "The gear ratio of joint1 is 1: behind a gear" in result.summary
     drawn = ["test-1", "test-2", "channels-1", "channels-2", "profiles", "response"]
     assert [figure.name for figure in result.figures] == drawn
 

@@ -18,13 +18,10 @@ enum { OK = 0, DISCARD = 2, ERROR = 3 };
 
 #define BROKEN "the motion cannot go on: its numbers are not finite, or events come without end"
 
-/* Instants that are nearer to each other than this share of them are one. */
-#define INSTANT 1e-12
-
 typedef struct {
     double origin; /* time at the start, s */
     double time, step, phase;
-    double rate[NY], watched[WATCHED + 1];
+    double rate[NY], watched[WATCHED + 1], command[DOFS], output[SEEN];
     int stale; /* numbers were set that are not yet checked with each other, and what follows from them is not known */
     NAME_parameters p;
     NAME_run run;
@@ -111,6 +108,7 @@ static const char *bound(int rule, double value)
     if (!isfinite(value)) return "a finite number";
     if (rule == ABOVE && !(value > 0)) return "a number above 0";
     if (rule == LEAST && !(value >= 0)) return "0 or more";
+    if (rule == SHARE && !(value >= 0 && value <= 1)) return "0 to 1";
     if (rule == ZERO && value != 0) return "0, as in the exported robot";
     return 0;
 }
@@ -257,9 +255,11 @@ static int evaluate(model *m)
     known = !m->run.opened || update(m); /* nothing has begun yet: as if it had */
     prepare(m, &w);
     memset(m->rate, 0, sizeof m->rate);
+    memset(m->command, 0, sizeof m->command);
     for (i = 0; i <= WATCHED; ++i) m->watched[i] = 1;
     if (known && m->run.phase < PHASES) {
         NAME_rates(&w, m->run.since, m->run.state, m->rate);
+        memcpy(m->command, w.commanded, sizeof m->command);
 #if WATCHED
         NAME_functions(&w, m->run.since, m->run.state, m->watched);
 #endif
@@ -292,16 +292,13 @@ static void completed(model *m)
 /* Co-simulation: steps as far as the communication point; the end of the scenario may come before. */
 static int advance(model *m, double now, double length, bool *ends, double *reached)
 {
-    const double target = now + length - m->origin, near = INSTANT * (1.0 + fabs(target) + fabs(m->origin));
-    int done = 1;
+    int done;
     *ends = false;
     *reached = m->time;
     if (!isfinite(now)) return refuse(m, "the communication point", now, "a finite number, s");
     if (!(isfinite(length) && length >= 0)) return refuse(m, "the communication step", length, "0 or more, s");
     if (!ready(m)) return ERROR;
-    while (done > 0 && target - m->run.time > near) {
-        done = NAME_advance(&m->p, &m->run, target - m->run.began, m->step);
-    }
+    done = NAME_go(&m->p, &m->run, now + length - m->origin, m->step, m->origin);
     *ends = m->run.phase >= PHASES && !done;
     m->time = *reached = *ends ? m->origin + m->run.time : now + length;
     m->phase = m->run.phase;
@@ -311,25 +308,96 @@ static int advance(model *m, double now, double length, bool *ends, double *reac
 static double *place(model *m, uint32_t k)
 {
     if (k == 0) return &m->time;
-    if (k < AT_STATE) return m->run.force + (k - 1);
+    if (k < AT_THRUSTER) return m->run.force + (k - 1);
+#if THRUSTERS
+    if (k < AT_WRENCH) return m->run.thruster + (k - AT_THRUSTER);
+#endif
+#if WRENCHES
+    if (k < AT_STATE) return m->run.wrench + (k - AT_WRENCH);
+#endif
     if (k < AT_RATE) return m->run.state + (k - AT_STATE);
     if (k < AT_WATCHED) return m->rate + (k - AT_RATE);
     if (k < AT_PHASE) return m->watched + (k - AT_WATCHED);
     if (k == AT_PHASE) return &m->phase;
+    if (k < AT_OUTPUT) return m->command + (k - AT_COMMAND);
+    if (k < AT_PARAMETER) return m->output + (k - AT_OUTPUT);
 CASES
     return 0;
 }
 
+#if TANGENTS
+/* How rates, states and outputs change where states and inputs change along the seed. */
+static int change(const model *m, const uint32_t *unknown, size_t wanted, const uint32_t *known, size_t given,
+                  const double *seed, double *found)
+{
+    instance copy = *(const instance *)(const void *)m; /* nothing of the model is changed by asking */
+    double state[NY] = {0}, force[DOFS] = {0}, rate[NX], output[SEEN];
+#if PUSHED
+    double thruster[THRUSTERS + 1] = {0}, wrench[WRENCHES + 1] = {0}, pushed[DOFS];
+#endif
+    NAME_work w;
+    size_t i;
+    int j;
+    for (i = 0; i < given; ++i) {
+        const uint32_t k = known[i];
+        if (k >= 1 && k < AT_THRUSTER) force[k - 1] = seed[i];
+#if THRUSTERS
+        else if (k >= AT_THRUSTER && k < AT_WRENCH) thruster[k - AT_THRUSTER] = seed[i];
+#endif
+#if WRENCHES
+        else if (k >= AT_WRENCH && k < AT_STATE) wrench[k - AT_WRENCH] = seed[i];
+#endif
+        else if (k >= AT_STATE && k < AT_RATE) state[k - AT_STATE] = seed[i];
+        else return refuse(m, "a known", k, "the value reference of a state or an input");
+    }
+    if (!ready(&copy.m) || (copy.m.run.opened && !update(&copy.m))) return ERROR;
+    memset(rate, 0, sizeof rate);
+    if (copy.m.run.phase < PHASES) {
+        prepare(&copy.m, &w);
+        NAME_rates(&w, copy.m.run.since, copy.m.run.state, copy.m.rate);
+#if PUSHED
+        NAME_push_tangent(&copy.m.run, copy.m.run.state, state, thruster, wrench, pushed);
+        for (j = 0; j < DOFS; ++j) force[j] += pushed[j];
+#endif
+        NAME_motion_tangent(&copy.m.p, w.in, state, force, rate);
+        for (j = 0; j < DOFS; ++j) {
+            if (w.in[MODE + j] != 0) rate[NAME_speed[j]] = 0; /* locked, stuck, or on a path */
+        }
+    }
+    NAME_outputs_tangent(&copy.m.p, copy.m.run.state, state, output);
+    for (i = 0; i < wanted; ++i) {
+        const uint32_t k = unknown[i];
+        if (k >= AT_STATE && k < AT_RATE) found[i] = state[k - AT_STATE];
+        else if (k >= AT_RATE && k < AT_WATCHED) found[i] = rate[k - AT_RATE];
+        else if (k >= AT_PHASE && k < AT_OUTPUT) found[i] = 0;
+        else if (k >= AT_OUTPUT && k < AT_PARAMETER) found[i] = output[k - AT_OUTPUT];
+        else return refuse(m, "an unknown", k, "the value reference of a derivative or an output");
+    }
+    return OK;
+}
+#else
+static int change(const model *m, const uint32_t *unknown, size_t wanted, const uint32_t *known, size_t given,
+                  const double *seed, double *found)
+{
+    (void)unknown, (void)wanted, (void)known, (void)given, (void)seed, (void)found;
+    return tell(m, "a scenario with force elements or continuous laws has no directional derivatives");
+}
+#endif
+
 static int get(model *m, const uint32_t *which, size_t count, double *values)
 {
     size_t i;
-    int status = OK, known = 0;
+    int status = OK, known = 0, seen = 0;
     for (i = 0; i < count; ++i) {
         const double *at = place(m, which[i]);
         if (!at) return ERROR;
-        if (!known && which[i] >= AT_RATE && which[i] <= AT_PHASE) {
+        if (!known && which[i] >= AT_RATE && which[i] < AT_OUTPUT) {
             status = evaluate(m);
             known = 1;
+        } else if (!seen && which[i] >= AT_OUTPUT && which[i] < AT_PARAMETER) {
+            if (!ready(m)) return ERROR;
+            NAME_outputs(&m->p, m->run.state, m->output);
+            seen = 1;
         }
         values[i] = *at;
     }
@@ -342,7 +410,7 @@ static int set(model *m, const uint32_t *which, size_t count, const double *valu
     for (i = 0; i < count; ++i) { /* all or none */
         const char *expected;
         if (!place(m, which[i])) return refuse(m, "a value reference", which[i], "one of the model description");
-        if (which[i] >= AT_RATE && which[i] <= AT_PHASE) {
+        if (which[i] >= AT_RATE && which[i] < AT_PARAMETER) {
             return refuse(m, NAME_names[which[i]], values[i], "no value: it is computed");
         }
         expected = bound(NAME_rules[which[i]], values[i]);

@@ -158,8 +158,14 @@ EXPORT int fmi2DeSerializeFMUstate(void *m, const char *bytes, size_t n, void **
     return n < sizeof(model) ? ERROR : keep((const model *)(const void *)bytes, kept);
 }
 
+EXPORT int fmi2GetDirectionalDerivative(void *m, const uint32_t *unknown, size_t wanted, const uint32_t *known,
+                                        size_t given, const double *seed, double *found)
+{
+    return change((const model *)m, unknown, wanted, known, given, seed, found);
+}
+
 #define UNSUPPORTED(name) EXPORT int name(void *m) { (void)m; return ERROR; }
 UNSUPPORTED(fmi2GetInteger) UNSUPPORTED(fmi2SetInteger) UNSUPPORTED(fmi2GetBoolean) UNSUPPORTED(fmi2SetBoolean)
-UNSUPPORTED(fmi2GetString) UNSUPPORTED(fmi2SetString) UNSUPPORTED(fmi2GetDirectionalDerivative)
+UNSUPPORTED(fmi2GetString) UNSUPPORTED(fmi2SetString)
 UNSUPPORTED(fmi2SetRealInputDerivatives) UNSUPPORTED(fmi2GetRealOutputDerivatives) UNSUPPORTED(fmi2CancelStep)
 UNSUPPORTED(fmi2GetStatus) UNSUPPORTED(fmi2GetIntegerStatus) UNSUPPORTED(fmi2GetStringStatus)

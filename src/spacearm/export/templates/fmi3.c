@@ -144,12 +144,18 @@ EXPORT int fmi3DeserializeFMUState(void *m, const uint8_t *bytes, size_t n, void
     return n < sizeof(model) ? ERROR : keep((const model *)(const void *)bytes, kept);
 }
 
+EXPORT int fmi3GetDirectionalDerivative(void *m, const uint32_t *unknown, size_t wanted, const uint32_t *known,
+                                        size_t given, const double *seed, size_t seeds, double *found, size_t room)
+{
+    return seeds < given || room < wanted ? ERROR : change((const model *)m, unknown, wanted, known, given, seed, found);
+}
+
 #define UNSUPPORTED(name) EXPORT int name(void *m) { (void)m; return ERROR; }
 #define TYPE(kind) UNSUPPORTED(fmi3Get##kind) UNSUPPORTED(fmi3Set##kind)
 TYPE(Float32) TYPE(Int8) TYPE(UInt8) TYPE(Int16) TYPE(UInt16) TYPE(Int32) TYPE(UInt32) TYPE(Int64) TYPE(UInt64)
 TYPE(Boolean) TYPE(String) TYPE(Binary) TYPE(Clock) TYPE(IntervalDecimal) TYPE(IntervalFraction) TYPE(ShiftDecimal)
 TYPE(ShiftFraction)
 UNSUPPORTED(fmi3GetNumberOfVariableDependencies) UNSUPPORTED(fmi3GetVariableDependencies)
-UNSUPPORTED(fmi3GetDirectionalDerivative) UNSUPPORTED(fmi3GetAdjointDerivative)
+UNSUPPORTED(fmi3GetAdjointDerivative)
 UNSUPPORTED(fmi3EnterConfigurationMode) UNSUPPORTED(fmi3ExitConfigurationMode)
 UNSUPPORTED(fmi3GetOutputDerivatives) UNSUPPORTED(fmi3ActivateModelPartition)

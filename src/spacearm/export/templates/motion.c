@@ -8,6 +8,7 @@ typedef struct {
     double k[4][NY];  /* rates at the stages */
     double slope[NY]; /* rate at the end of the step */
     double next[NY], tried[NY], rate[NY];
+    double commanded[DOFS]; /* generalised force without the inputs */
 #if LAWS
     double answer[ANSWER]; /* of the law: commands, memory, levels, margins */
 #endif
@@ -84,6 +85,25 @@ static void NAME_ask(NAME_work *w, double t, const double *y)
 }
 #endif
 
+#if PUSHED
+/* Whether a thruster fires or a wrench acts. */
+static int NAME_pushes(const NAME_run *run)
+{
+    int i;
+#if THRUSTERS
+    for (i = 0; i < THRUSTERS; ++i) {
+        if (run->thruster[i] != 0) return 1;
+    }
+#endif
+#if WRENCHES
+    for (i = 0; i < WRENCHES; ++i) {
+        if (run->wrench[i] != 0) return 1;
+    }
+#endif
+    return 0;
+}
+#endif
+
 /* The rate of the state y at t; inputs and outputs of the motion are left in the work. */
 static void NAME_rates(NAME_work *w, double t, const double *y, double *dy)
 {
@@ -108,8 +128,17 @@ static void NAME_rates(NAME_work *w, double t, const double *y, double *dy)
 #if FED
     NAME_feed(w->run->began + t, in);
 #endif
-#if FORCED
-    for (i = 0; i < DOFS; ++i) in[FORCE + i] += w->run->force[i];
+    memcpy(w->commanded, in + FORCE, sizeof w->commanded);
+    /* Left alone where nothing is given: 0.0 would change the sign of -0.0. */
+    for (i = 0; i < DOFS; ++i) {
+        if (w->run->force[i] != 0) in[FORCE + i] += w->run->force[i];
+    }
+#if PUSHED
+    if (NAME_pushes(w->run)) {
+        double pushed[DOFS];
+        NAME_push(w->run, y, pushed);
+        for (i = 0; i < DOFS; ++i) in[FORCE + i] += pushed[i];
+    }
 #endif
     NAME_motion(w->p, in, w->out);
     for (i = 0; i < NX; ++i) dy[i] = w->out[i];
@@ -721,7 +750,7 @@ static int NAME_advance(const NAME_parameters *p, NAME_run *run, double limit, d
     if (limit < end) end = limit;
     left = end - t;
     parts = ceil(left / longest - 1e-9);
-    h = left / (parts > 1 ? parts : 1);
+    h = left < INFINITY ? left / (parts > 1 ? parts : 1) : longest;
     last = h >= left;
     NAME_take(&w, t, h);
     NAME_project(&w, t + h, w.next);
@@ -778,4 +807,22 @@ void NAME_start(NAME_run *run)
 int NAME_step(const NAME_parameters *p, NAME_run *run)
 {
     return NAME_advance(p, run, INFINITY, STEP);
+}
+
+/* Instants that are nearer to each other than this share of them are one. */
+#define INSTANT 1e-12
+
+/* As far as this time, s since the start; shift: of the caller's clock, s. Inputs may have jumped. */
+static int NAME_go(const NAME_parameters *p, NAME_run *run, double time, double longest, double shift)
+{
+    const double near = INSTANT * (1.0 + fabs(time) + fabs(shift));
+    int done = 1;
+    run->fresh = 1;
+    while (done > 0 && time - run->time > near) done = NAME_advance(p, run, time - run->began, longest);
+    return done;
+}
+
+int NAME_step_to(const NAME_parameters *p, NAME_run *run, double time)
+{
+    return time - time == 0 ? NAME_go(p, run, time, STEP, 0) : -1;
 }

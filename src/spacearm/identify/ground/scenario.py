@@ -13,7 +13,7 @@ from spacearm.identify.ground.findings import GroundFindings
 from spacearm.identify.ground.identify import identify_held_arm
 from spacearm.identify.ground.simulated import simulate_record
 from spacearm.identify.ground.transmission import convert_motors, list_couplings
-from spacearm.identify.inertia.scenario import check_plain_name
+from spacearm.identify.inertia.tables import check_plain_name
 from spacearm.measure import Record
 from spacearm.measure.formats import read_columns, read_numbers
 from spacearm.measure.units import to_si

@@ -27,7 +27,7 @@ import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.engine.kernel import Kernel
-from spacearm.engine.phase import make_solver_phase, make_system, run_solver_phase
+from spacearm.engine.phase import make_solver_phase, make_system
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
@@ -211,7 +211,7 @@ class BaseMotion:
         scale = np.broadcast_to(thrust, self.wrench.shape[0])
         # Constant coefficient of the last six signals, the wrench; the higher ones stay zero.
         self.stage.system.signals.coefficient[0, :, -6:] = np.tensordot(scale, self.wrench, 1)
-        reason = run_solver_phase(self.stage, start)
+        reason = self.stage.run(start)
         record.times[:] = self.nodes
         # The last node is the end of the phase and is not recorded; after a failure all that is missing is NaN.
         record.y[int(record.counts[0]) :] = work.y if reason == EndReason.FINISHED else np.nan

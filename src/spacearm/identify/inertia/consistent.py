@@ -4,6 +4,11 @@ A body's pseudo-inertia (4 x 4: half the trace of the tensor minus the tensor, t
 definite exactly when the body can exist (P. Wensing, S. Kim, J.-J. Slotine, IEEE RA-L 3, 2018). Written as U U^T with
 an upper triangle U whose diagonal is an exponential (log-Cholesky: C. Rucker, P. Wensing, IEEE RA-L 7, 2022), every ten
 numbers give a possible body, so the search is free.
+
+What the data say enters as their information about base parameters, a quadratic form: the search over bodies needs no
+readings. To it are added the prior, or without one a weak belief in the robot's own inertias along null directions, and
+a weak pull on the diagonal of U. Where noise asks for less than nothing (a thin rod's moment about itself), the most
+likely possible body lies on the border, at an infinite logarithm; the pull makes the search end before.
 """
 
 from __future__ import annotations
@@ -69,6 +74,7 @@ def impossible_bodies(robot: Robot, inertia: Array) -> dict[str, str]:
 
 def log_cholesky(linear: Array) -> Array:
     """Ten free numbers of a possible body."""
+    # Cholesky gives a lower triangle; with rows and columns in reverse order it is the upper one that is wanted.
     flipped = pseudo_inertia(linear)[::-1, ::-1]
     try:
         upper = np.linalg.cholesky(flipped)[::-1, ::-1]
@@ -103,6 +109,7 @@ def inertia_slope(z: Array) -> Array:
             change[k, k] = upper[k, k]
         else:
             change[_UPPER[k - 4]] = 1.0
+        # d(U U^T) = dU U^T + (dU U^T)^T
         turned = change @ upper.T
         columns.append(inertia_from_pseudo(turned + turned.T))
     return np.stack(columns, axis=1)
@@ -143,7 +150,9 @@ class ConsistentEstimator:
         whole, scale = base or base_parameters(robot), typical_sizes(robot)
         mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean
         belief = np.full(scale.size, np.inf) if self.prior is None else self.prior.sigma
+        # Numbers that are known exactly get a deviation too small to matter and too large to spoil the conditioning.
         doubt = np.where(np.isfinite(belief), np.maximum(belief, 1e-9 * scale), self.vague * scale)
+        # Rows whose squares are the data's misfit of all bodies' inertias.
         root = information.root @ whole.combine
         target = information.root @ information.values
         guess = np.concatenate([log_cholesky(row) for row in make_regular(robot)])
@@ -170,6 +179,7 @@ class ConsistentEstimator:
             name="physically consistent",
         )
         found = LeastSquares(self.tolerance, 1000, uncertainty=False).solve(problem)
+        # Covariance of all inertias from that of the free numbers, by a singular value decomposition: half @ half.T.
         _, s, rows = np.linalg.svd(problem.residual_jacobian(found.values), full_matrices=False)
         half = slope(found.values) @ (rows.T / s)
         inertia, spread = bodies(found.values), whole.combine @ half

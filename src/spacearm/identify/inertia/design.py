@@ -2,9 +2,11 @@
 
 A candidate is simulated on the nominal robot, its information about the base parameters computed with the sensors'
 noise, and its uncertainty measured: D-optimal, the mean log deviation in typical sizes, or A-optimal, the root mean
-square deviation. Joint paths are splines whose inner nodes are free, thrusters fire in pulses; candidates that break a
-limit are penalised. A seeded random search keeps the best, then changes it step by step; one that is interrupted goes
-on from the candidates that it has tried (:mod:`spacearm.engine.checkpoints`).
+square deviation. Without a prior it is the information of the momentum at each sample, which is quick; with one, that
+of all samples of all channels (the bound of the output error). Joint paths are splines whose inner nodes are free,
+thrusters fire in pulses; candidates that break a limit are penalised. A seeded random search keeps the best, then
+changes it step by step; one that is interrupted goes on from the candidates that it has tried
+(:mod:`spacearm.engine.checkpoints`).
 """
 
 from __future__ import annotations
@@ -103,6 +105,7 @@ def score(information: Information, criterion: Criterion) -> float:
     nothing is determined."""
     if not information.rises.size or not information.rises[-1] > 0.0:
         return float("inf")
+    # Directions that are not shown count as very bad, not as infinitely so: candidates must stay comparable.
     rises = np.maximum(information.rises, 1e-16 * information.rises[-1])
     if criterion == "D":
         return float(-0.5 * np.mean(np.log10(rises)))
@@ -122,6 +125,7 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Mot
         beyond = max(beyond, _joint_limit_excess(robot, experiment, fine))
         own, between = _nearest(robot, experiment)
         near, gap = min(near, own), min(gap, between)
+        # The angle from the first attitude: arccos of half the trace of the relative rotation less one.
         rotation = rotation_matrices(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
         turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
@@ -336,6 +340,7 @@ class _CandidateSearch:
         for index, start, width in genes.pulses:
             thruster = self.robot.thrusters[int(index)]
             begin = float(np.clip(np.round(start / grid), 0, np.floor(0.9 * duration / grid)) * grid)
+            # Switches on the sampling grid, and four samples at least: then the impulse is integrated exactly.
             most = min(duration - begin, left / thruster.force if thruster.force > 0.0 else np.inf)
             long = float(np.floor(np.clip(width, 4 * grid, most) / grid) * grid)
             if long >= 4 * grid:

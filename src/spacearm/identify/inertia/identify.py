@@ -26,11 +26,11 @@ from scipy.stats import norm
 from spacearm import measure
 from spacearm.checks import check_not_empty, one_of
 from spacearm.errors import InputError
-from spacearm.identify.fit import ConsiderShare, Score, rank_shares
+from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, widen_deviations
 from spacearm.identify.inertia.consistent import ConsistentEstimator, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.equivalent import RecursiveEstimator, SwarmSequence
-from spacearm.identify.inertia.output_error import NUISANCES, RHYTHM, OutputErrorProblem
+from spacearm.identify.inertia.output_error import RHYTHM, OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
@@ -48,7 +48,7 @@ from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Direction, Information
-from spacearm.optimise.overconfidence import WIDER, Scatter, interval_factors, scatter
+from spacearm.optimise.overconfidence import Scatter, scatter
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
@@ -142,23 +142,19 @@ class Identification:
     @property
     def interval(self) -> str:
         """Which standard deviations are stated, in words."""
-        if self.factors is None:
-            return "white noise"
-        return (
-            "scatter between intervals of the data, as residuals are coloured: "
-            f"up to {self.factors.max():.3g} times that of white noise"
-        )
+        return name_interval(self.factors)
 
     def widen_coloured(self) -> Identification:
         """The same with the larger of two standard deviations, by white noise and by the scatter between intervals of
         the data, where the residuals of an output-error estimate are coloured."""
         fit, seen = self.output_error, self.scatter
-        if fit is None or seen is None or not (self.diagnosis.is_coloured or seen.p_value <= LEVEL):
-            return self
-        factors = interval_factors(*fit.problem.rows(fit.x), fit.covariance)[: self.estimate.values.size]
         covariance = self.estimate.covariance
-        if covariance is None or factors.max() <= WIDER:
+        if fit is None or covariance is None:
             return self
+        factors = widen_deviations(self.diagnosis, seen, *fit.problem.rows(fit.x), fit.covariance)
+        if factors is None:
+            return self
+        factors = factors[: self.estimate.values.size]
         # Single numbers follow from the widened information, or they would keep the smaller deviations.
         information = self.information.widen(factors[: self.problem.rank])
         known = standard_parameters(information, self.known.robot, self.known.prior, self.problem.base_parameters)
@@ -184,7 +180,8 @@ class Identification:
 
         First what alone brings the residuals down to the noise, or nearly (scores are those of small faults); then a
         frequency at which they move; then the rest. A body's inertia comes after all else that explains as much: its
-        ten numbers explain a little of everything.
+        ten numbers explain a little of everything. Of two causes the one with fewer numbers needs less to be as likely
+        (G. Schwarz 1978).
         """
         # Bonferroni: as many tests as scores.
         found = [score for score in self.scores if score.p_value * len(self.scores) < LEVEL]
@@ -194,13 +191,14 @@ class Identification:
 
         def order(score: Score) -> tuple[int, bool, float]:
             enough = total.total - score.statistic <= high and score.name != RHYTHM
-            return 0 if enough else 1 if score.name == RHYTHM else 2, score.body, -score.statistic
+            gain = score.statistic - score.freedom * np.log(max(total.freedom, 2.0))
+            return 0 if enough else 1 if score.name == RHYTHM else 2, score.body, -float(gain)
 
         return tuple(sorted(found, key=order))
 
     def certificate(self) -> Certificate:
         """Whether the estimate can be trusted: convergence, size and colour of the residuals, other suspects."""
-        checks = dict(self.diagnosis.certificate())
+        checks = certify(self.diagnosis, self.scores, self.scatter, self.interval)
         checks["determined"] = Check.from_condition(
             self.information.rank > 0, "the records determine no combination at all"
         )
@@ -214,22 +212,39 @@ class Identification:
             most = float(norm.isf(0.5 * LEVEL / max(self.information.rank, 1)))
             note = "deviations by which total estimation, which counts noise in all readings, moves the values at most"
             checks["bias"] = Check(self.bias, most, "", note)
+        left_out = 0 if self.output_error is None else self.output_error.outliers
         for k, record in enumerate(self.problem.records):
             name = f"chi_square.{self.problem.label(k)}"
+            if name in checks and left_out and checks[name].value > checks[name].tolerance:
+                note = f"{checks[name].note}; {left_out} outliers were left out, and smaller ones may be among the rest"
+                checks[name] = replace(checks[name], note=note)
             if record.estimated and name in checks:
                 note = f"{checks[name].note}; noise of {', '.join(record.estimated)} estimated from its scatter"
                 checks[name] = replace(checks[name], note=note)
-        least = LEVEL / max(len(self.scores), 1)
-        for score in self.scores:
-            note = "1 - p of a score test" if score.p_value > least else f"{score.advice}: {_remedy(score.name)}"
-            checks[f"score.{score.name}"] = Check(1.0 - score.p_value, 1.0 - least, "", note)
-        if (seen := self.scatter) is not None:
-            note = f"1 - p of the scatter between stretches of the data, {seen.ratio:.3g} times the claimed variance"
-            if seen.p_value <= LEVEL:
-                note += "; a sensor or a force drifts: estimate or state it, or widen that channel's noise"
-            note += f"; standard deviations by {self.interval}"
-            checks["overconfidence"] = Check(1.0 - seen.p_value, 1.0 - LEVEL, "", note)
-        return Certificate(checks)
+        return Certificate(checks | self._noise_checks())
+
+    def _noise_checks(self) -> dict[str, Check]:
+        """Whether noise that was taken from scatter is that of the residuals, channel by channel: the mean over all
+        channels hides one whose motion was taken for noise."""
+        found: dict[str, Check] = {}
+        squares = {} if self.output_error is None else self.output_error.channel_squares
+        doubts = [record.estimated for record in self.problem.records]
+        level = LEVEL / max(sum(map(len, doubts)), 1)
+        for k, (record, doubt) in enumerate(zip(self.problem.records, doubts, strict=True)):
+            label = self.problem.label(k)
+            for name in doubt:
+                place = f"noise.{label}.{name}"
+                if name in record.unresolved:
+                    why = f"{name} was read too seldom: its scatter is that of the motion; state the noise"
+                    found[place] = Check.from_condition(False, why)
+                elif doubt[name] and (label, name) in squares:
+                    chi_square = replace(squares[label, name], doubt=doubt[name])
+                    low, high = chi_square.bounds(level)
+                    note = f"mean square of the residuals, in noise from scatter, minus {0.5 * (low + high):.4g}"
+                    if chi_square.ratio < low:
+                        note += "; motion between readings was taken for noise, here or of the joints: state the noise"
+                    found[place] = Check(chi_square.ratio - 0.5 * (low + high), 0.5 * (high - low), "", note)
+        return found
 
     @property
     def samples(self) -> dict[str, str]:
@@ -253,14 +268,6 @@ class Identification:
                 text += f"; not used: {', '.join(unused)}"
             found[data.record.name] = text
         return found
-
-
-def _remedy(name: str) -> str:
-    if name in NUISANCES:
-        return f"estimate {name!r}"
-    if name == RHYTHM:
-        return "a mode of a panel or of fuel, or a force that comes and goes: model it, or hold it still"
-    return "widen the prior" if name == "prior" else "do not take it as known"
 
 
 def thin_records(records: Sequence[MotionRecord], most: int = MOST_PUSHED) -> tuple[MotionRecord, ...]:
@@ -313,14 +320,14 @@ def identify(
         kinds: equations of the methods other than ``output-error``.
         prior: normal prior of single numbers; those that it knows exactly are not estimated. Numbers in null directions
             stay undetermined where there is none.
-        estimate: nuisances to estimate besides (:data:`.NUISANCES`), with ``output-error`` alone; biases that the
-            records' sensors may have are among them.
+        estimate: nuisances to estimate besides (:data:`.INERTIA_NUISANCES`), with ``output-error`` alone; biases that
+            the records' sensors may have are among them.
         test: nuisances to test; all others when not given.
         segment: cut each record into pieces of about this length (s), each with a start of its own; ``output-error``
             alone. Forces that nobody states, such as drag, then add up within a piece and not over a long record.
-        consider: standard deviations of numbers that are not estimated: of nuisances (:data:`.NUISANCES`) in their
-            units, of the inertias of known bodies (``nominal``, or a body's name) as shares of their typical sizes.
-            What the data do not determine of them widens every interval. None here, so that a script's estimate
+        consider: standard deviations of numbers that are not estimated: of nuisances (:data:`.INERTIA_NUISANCES`) in
+            their units, of the inertias of known bodies (``nominal``, or a body's name) as shares of their typical
+            sizes. What the data do not determine of them widens every interval. None here, so that a script's estimate
             counts what the script states; scenario files have the defaults of their ``[nominal]`` table.
     """
     used = [record if isinstance(record, MotionRecord) else prepare_record(robot, record) for record in records]

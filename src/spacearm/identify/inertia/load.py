@@ -1,4 +1,9 @@
-"""What a body carries: a captured target's own mass, mass centre and tensor, the body's own inertia taken off."""
+"""What a body carries: a captured target's own mass, mass centre and tensor, the body's own inertia taken off.
+
+Data show the sum of both. Mass, first moment and tensor about one point add, so the difference is linear, and its
+covariance is that of the estimate plus that of what is known of the empty body. The ten numbers are then moved into the
+target's frame; mass centre and moments about it are functions of them, whose deviations follow by the derivative.
+"""
 
 from __future__ import annotations
 

@@ -30,17 +30,16 @@ from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
-from spacearm.identify.inertia.record_prediction import NUISANCES, PriorSummary, RecordPrediction, displace_state
+from spacearm.identify.inertia.record_prediction import PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.standard_parameters import Prior
+from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.identify.whitening import ErrorModel
-from spacearm.measure.clean import Mask, find_outliers
+from spacearm.measure.clean import Mask, find_outliers, truncated_squares
 from spacearm.model import Robot
 from spacearm.optimise.consider import ConsiderParameters, FixedNumber
 from spacearm.optimise.diagnose import spectral_peak
 from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
-
-__all__ = ["NUISANCES", "OutputErrorProblem"]
 
 #: Names of the twelve errors of a start, and their units.
 START = (*(f"{name}.{axis}" for name in ("position", "turn", "P", "L") for axis in "xyz"),)
@@ -61,8 +60,8 @@ class OutputErrorProblem(Problem):
         robot: geometry, and the inertias to start from.
         records: of the experiments, each with the noise of its channels.
         bodies: bodies whose inertias are estimated; those of the others are known. All, if omitted.
-        estimate: names of :data:`NUISANCES` to estimate besides, or name to the standard deviation of a prior about
-            zero; the others can be tested (:meth:`scores`).
+        estimate: names of :data:`.INERTIA_NUISANCES` to estimate besides, or name to the standard deviation of a prior
+            about zero; the others can be tested (:meth:`scores`).
         prior: of the inertias; numbers that it knows exactly are no unknowns, and ``bodies`` is not given.
         arrival: summary of earlier samples of the one record; nothing but inertias is estimated then.
     """
@@ -79,8 +78,8 @@ class OutputErrorProblem(Problem):
         believed = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
         self.believed: Mapping[str, float] = believed
         for name in believed:
-            if name not in NUISANCES:
-                raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, NUISANCES))
+            if name not in INERTIA_NUISANCES:
+                raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, INERTIA_NUISANCES))
         if bodies is not None:
             rest = [name for name in robot.body_names if robot.body_index(name) not in map(robot.body_index, bodies)]
             prior = Prior.from_known_bodies(robot, rest)
@@ -91,10 +90,14 @@ class OutputErrorProblem(Problem):
             # Numbers that are known exactly are the prior's, which may differ from those of the robot file.
             self.nominal[list(self._exact_inertias)] = prior.mean[list(self._exact_inertias)]
         self.records = [RecordPrediction(robot, record, arrival) for record in records]
+        #: Readings of each record that are left out as too far from their prediction.
+        self.outliers: list[Mask] = [np.zeros_like(data.present) for data in self.records]
+        #: What they take away from the square sum of noise, in which some of them may have been.
+        self.truncated = 0.0
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
         for name in believed:
             if not self._is_observable(name):
-                hint = f"expected {NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
+                hint = f"expected {INERTIA_NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
                 raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
         self._starts = [data.start(self.nominal) for data in self.records]
         # Two caches: estimators ask for residuals and derivatives at the same x one after the other (_last), and
@@ -117,7 +120,7 @@ class OutputErrorProblem(Problem):
     def _others(self, believed: Mapping[str, float]) -> list[Parameter]:
         found = []
         for name, deviation in believed.items():
-            own, many = NUISANCES[name], self.size(name)
+            own, many = INERTIA_NUISANCES[name], self.size(name)
             # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
             turns = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
             names = {-3: turns, -1: self.thrusters, 0: self.robot.joint_names}
@@ -141,7 +144,7 @@ class OutputErrorProblem(Problem):
 
     def size(self, name: str) -> int:
         """How many numbers a nuisance is."""
-        own = NUISANCES[name].size
+        own = INERTIA_NUISANCES[name].size
         return own if own > 0 else -own * len(self.thrusters) if own < 0 else self.robot.n
 
     def inertia(self, x: Array) -> Array:
@@ -230,7 +233,7 @@ class OutputErrorProblem(Problem):
         thrust, delay = self._input_errors(data, x)
         try:
             # Columns of wrenches cost a propagation each along the record: only those that are asked for.
-            pushes = [name for name in (*self.nuisances, *tested) if NUISANCES[name].pushes]
+            pushes = [name for name in (*self.nuisances, *tested) if INERTIA_NUISANCES[name].pushes]
             residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion, pushes)
         except BrokenOffError:
             count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
@@ -238,7 +241,7 @@ class OutputErrorProblem(Problem):
         # A record has columns of its own thrusters alone; the unknowns are those of all records.
         for name in ("thrusters", "thrust_direction"):
             if name in named:
-                named[name] = self._all_thrusters(data, named[name], -NUISANCES[name].size)
+                named[name] = self._all_thrusters(data, named[name], -INERTIA_NUISANCES[name].size)
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
         whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
         columns = whole[:, :, 1:]
@@ -350,12 +353,14 @@ class OutputErrorProblem(Problem):
         # With one thruster, its own scale and the common scale are the same column.
         alike = ("thrusters",) if len(self.thrusters) < 2 else ()
         return tuple(
-            n for n in NUISANCES if n not in (*self.nuisances, *alike) and self.size(n) and self._is_observable(n)
+            n
+            for n in INERTIA_NUISANCES
+            if n not in (*self.nuisances, *alike) and self.size(n) and self._is_observable(n)
         )
 
     def _is_observable(self, nuisance: str) -> bool:
         """Whether a record has the channel that shows it."""
-        channel = NUISANCES[nuisance].channel
+        channel = INERTIA_NUISANCES[nuisance].channel
         return not channel or any(channel in data.rows for data in self.records)
 
     def scores(self, x: Array, names: Sequence[str] | None = None, known: bool = True) -> tuple[Score, ...]:
@@ -373,14 +378,23 @@ class OutputErrorProblem(Problem):
         # the tests would report faults which the stated uncertainty explains.
         residual, columns = self.whiten_fixed(residual), self.whiten_fixed(columns)
         at = len(self.parameters)
-        sizes = {name: (self.size(name), NUISANCES[name].advice) for name in tested} | {
+        sizes = {name: (self.size(name), INERTIA_NUISANCES[name].advice) for name in tested} | {
             name: (part.shape[1], f"{name} does not have the inertia that is taken as known")
             for name, part in bodies.items()
         }
         ends = at + np.cumsum([count for count, _ in sizes.values()])[:-1]
         groups = dict(zip(sizes, np.split(columns, [at, *ends], axis=1)[1:], strict=True)) if sizes else {}
+        remedies = dict.fromkeys(bodies, "do not take it as known")
         found = [
-            Score(name, gain, freedom, sizes[name][1], body=name in bodies, doubt=self.noise_variance_std)
+            Score(
+                name,
+                gain,
+                freedom,
+                sizes[name][1],
+                remedies.get(name, f"estimate {name!r}"),
+                body=name in bodies,
+                doubt=self.noise_variance_std,
+            )
             for name, gain, freedom, _ in score_tests(residual, columns[:, :at], groups)
         ]
         return tuple(found)
@@ -400,7 +414,9 @@ class OutputErrorProblem(Problem):
                 advice = f"something that is not modelled moves at about {hertz:.2g} Hz"
                 # The largest of many ordinates is large by chance: the p-value is multiplied by their number.
                 trials = peak.trials * len(self.records)
-                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, trials, doubt=self.noise_variance_std))
+                remedy = "a mode of a panel or of fuel, or a force that comes and goes: model it, or hold it still"
+                doubt = self.noise_variance_std
+                found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, remedy, trials, doubt=doubt))
         return min(found, key=lambda one: one.p_value, default=None)
 
     def consider_parameters(self, x: Array, deviations: Mapping[str, float]) -> ConsiderParameters | None:
@@ -409,7 +425,7 @@ class OutputErrorProblem(Problem):
         ``deviations``: of nuisances that are not estimated, in their units; of known bodies' inertias by the body's
         name, or of all others by ``nominal``, as shares of each number's typical size.
         """
-        allowed = (*NUISANCES, *self.robot.body_names, "nominal")
+        allowed = (*INERTIA_NUISANCES, *self.robot.body_names, "nominal")
         for name, value in deviations.items():
             check_name(name, allowed, "fixed number", place="consider")
             non_negative(value, name, place="consider")
@@ -444,7 +460,8 @@ class OutputErrorProblem(Problem):
     def reject_outliers(self, x: Array) -> int:
         """Leave out readings that are far from their prediction; how many these are."""
         self.compute_white_residuals(x)
-        kept = []
+        found: list[Mask] = []
+        truncated = 0.0
         for i, data in enumerate(self.records):
             _, whole, model = self._kept[i]
             # The filter runs anew for each trial mask: an outlier that stays in would shift the innovations of the
@@ -452,11 +469,16 @@ class OutputErrorProblem(Problem):
             was: Mask = np.asarray(data.present, dtype=bool)
             if model is None or not np.all(np.isfinite(whole)):
                 return 0
-            kept.append(was & ~find_outliers(partial(_deviations, model, whole[:, :, :1]), was))
+            known = self.outliers[i]
+            judge = partial(_deviations, model, whole[:, :, :1])
+            found.append(find_outliers(judge, was | known, adapt=True, known=known))
+            if found[-1].any():
+                truncated += truncated_squares(judge, was | known, found[-1])
         count = self.samples
         # All records or none: the masks are set only when every record could be judged.
-        for data, present in zip(self.records, kept, strict=True):
-            data.present = present
+        for data, known, far in zip(self.records, self.outliers, found, strict=True):
+            data.present = (data.present | known) & ~far
+        self.outliers, self.truncated = found, truncated
         return count - self.samples
 
     @property

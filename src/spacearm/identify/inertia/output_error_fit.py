@@ -35,6 +35,7 @@ from spacearm.identify.inertia.record_prediction import ROWS, RecordPrediction
 from spacearm.identify.inertia.regression import WORST, LinearLeastSquares
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.optimise.consider import FixedNumber
+from spacearm.optimise.diagnose import ChiSquare
 from spacearm.optimise.estimate import Estimate, StopReason
 from spacearm.optimise.information import ROUNDING, Information, complement, remove_directions
 from spacearm.optimise.problem import Parameter
@@ -94,6 +95,18 @@ class OutputErrorFit:
         )
 
     @cached_property
+    def channel_squares(self) -> dict[tuple[str, str], ChiSquare]:
+        """Chi-square of each channel of each record; its degrees of freedom are a share of the whole's."""
+        found, share = {}, self.freedom / max(self.problem.samples, 1)
+        rows = self.problem.residuals(self.x)
+        for name, data in zip(rows, self.problem.records, strict=False):
+            white = np.stack([*rows[name].values()], axis=1)
+            for channel, own in data.rows.items():
+                if count := int(data.present[:, own].sum()):
+                    found[name, channel] = ChiSquare(float(np.sum(white[:, own] ** 2)), share * count)
+        return found
+
+    @cached_property
     def consider_effects(self) -> dict[FixedNumber, Array]:
         """What one standard deviation of each fixed number that is uncertain does to the unknowns (p,)."""
         consider = self.problem.consider
@@ -122,7 +135,7 @@ class OutputErrorFit:
             return None
         misfit = float(away @ np.linalg.solve(total, away))
         meaning = "the nominal model is off by more than stated"
-        return Score("prior", misfit, freedom, meaning, doubt=self.problem.noise_variance_std)
+        return Score("prior", misfit, freedom, meaning, "widen the prior", doubt=self.problem.noise_variance_std)
 
 
 def assess_fit(fit: OutputErrorFit) -> Identifiability:
@@ -190,7 +203,7 @@ def fit_output_error(
         search.run_with_fixed_numbers(consider)
     information, covariance = search.extract_information()
     # Degrees of freedom: readings and priors on single unknowns, less the directions that were fitted.
-    left = problem.samples + len(problem._priors) - search.steps.shape[1]
+    left = problem.samples + len(problem._priors) - search.steps.shape[1] - round(problem.truncated)
     return OutputErrorFit(
         problem,
         search.x,

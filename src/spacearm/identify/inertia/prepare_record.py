@@ -1,4 +1,11 @@
-"""A record of any origin as the equations of inertia take it: on one clock, with the wrench of what was commanded."""
+"""A record of any origin as the equations of inertia take it: on one clock, with the wrench of what was commanded.
+
+Runs, tables of a laboratory and simulated experiments are all :class:`spacearm.measure.Record` s. Here their channels,
+which may have been read at different rates, come to the times of the slowest one by splines, and commands become
+forces: a thruster's level, steady from break to break of its signal, is a wrench on the base; a joint's path gives its
+acceleration. Noise that a channel does not state is taken from the scatter of its readings, and joints without a
+command that are seen to move are not taken as locked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""What an experiment left behind: readings over time, known forces, and how uncertain the readings are."""
+"""What an experiment left behind: readings over time, known forces, and how uncertain the readings are.
+
+A :class:`MotionRecord` is a :class:`spacearm.measure.Record` prepared for the equations of inertia: all channels on one
+clock, attitudes as quaternions, the wrench of the thrusters at each sample in base axes, and which joints move. Leading
+axes of the readings are repetitions of the same experiment with other noise.
+
+Errors of the readings are one vector per sample, channel after channel (:meth:`MotionRecord.deviations`). Those of an
+attitude are rotation vectors in body axes, not differences of quaternions, whose four numbers are not independent.
+A locked joint's rate is exactly zero, whatever its tachometer reads.
+
+Impulse is the integral of a wrench that turns with the base: between switches the measured rotation is smooth, so a
+spline of high order through the samples is integrated. The result is linear in the rotations, and the same weights
+carry the noise of all earlier attitudes into the impulse.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +78,7 @@ class MotionRecord:
         bias_sigma: channel to standard deviation of an unknown constant bias.
         estimated: channels whose sigma comes from the scatter of their readings, with the relative standard deviation
             of its square; 0 where they do not scatter and a typical one is taken.
+        unresolved: those of them that were sampled so coarsely that the scatter is that of the motion.
         known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
         given_impulse: (T, 6) of the wrench, where it is known already and not integrated from it.
     """
@@ -85,6 +99,7 @@ class MotionRecord:
     certificate: Certificate = field(default_factory=Certificate)
     sound: bool = True
     estimated: Mapping[str, float] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():

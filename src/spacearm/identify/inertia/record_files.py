@@ -1,4 +1,11 @@
-"""Records from and to files: measured experiments with a column map and units."""
+"""Records from and to files: measured experiments with a column map and units.
+
+A file has columns and no meaning. What was done stands in an :class:`.Experiment` (joints that moved, thrusters that
+fired), where the sensors sit and how noisy they are in their descriptions, and which columns are which channel in a
+map. A file's first sample is the experiment's time zero. Levels of thrusters that stand in columns hold from row to
+row. Noise that no sensor states comes from the scatter of the readings
+(:func:`spacearm.measure.clean.noise_from_scatter`), with its sampling error, which later tests count.
+"""
 
 from __future__ import annotations
 
@@ -84,14 +91,15 @@ def read_record(
 
 def set_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
     """With the noise of these channels from the scatter of their readings, over all components together."""
-    sigma, doubt = dict(record.sigma), {}
+    sigma, doubt, unresolved = dict(record.sigma), {}, []
     for name in channels:
         # a turn moves a quaternion by half its angle, along three of four directions
         turn = name == "attitude"
-        variance, count = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
-        sigma[name] = float(np.sqrt(variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
-        doubt[name] = float(np.sqrt(2.0 / count)) if count else 0.0
-    return replace(record, sigma=sigma, estimated=doubt)
+        found = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
+        sigma[name] = float(np.sqrt(found.variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
+        doubt[name] = float(np.sqrt(2.0 / found.independent)) if found.independent else 0.0
+        unresolved += [] if found.resolved else [name]
+    return replace(record, sigma=sigma, estimated=doubt, unresolved=tuple(unresolved))
 
 
 def _select_columns(

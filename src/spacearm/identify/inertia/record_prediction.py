@@ -34,6 +34,7 @@ from spacearm.identify.inertia.sensed_loads import (
     joint_accelerations,
     predict_force_readings,
 )
+from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.identify.whitening import ErrorModel
 from spacearm.model import Robot
 from spacearm.model.parts import skew
@@ -43,58 +44,6 @@ from spacearm.typing import Array
 #: Channels that are predicted, and their rows in a sample's residual.
 ROWS = MappingProxyType(
     {"position": slice(0, 3), "attitude": slice(3, 6), "velocity": slice(6, 9), "rate": slice(9, 12)}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Nuisance:
-    """A nuisance parameter: a possible fault of sensors or inputs besides the inertias.
-
-    ``size``: how many numbers it is; 0: one for each joint; -1 or -3: so many for each thruster. ``scale``: typical
-    size, in ``unit``. ``channel``: the one whose readings show it, if not every record has it. ``pushes``: it is a
-    wrench, or the delay of one.
-    """
-
-    size: int
-    unit: str
-    scale: float
-    advice: str
-    channel: str = ""
-    pushes: bool = False
-
-
-NUISANCES = MappingProxyType(
-    {
-        "thrust": Nuisance(1, "", 0.01, "the thrust is not the one stated"),
-        "thrusters": Nuisance(-1, "", 0.01, "single thrusters push more or less than stated"),
-        "delay": Nuisance(1, "s", 0.01, "the base's readings are late against those of the joints and thrusters"),
-        "encoder_delay": Nuisance(1, "s", 0.01, "the joints' readings are late against those of the base"),
-        "position_delay": Nuisance(1, "s", 0.01, "the position is read late"),
-        "attitude_delay": Nuisance(1, "s", 0.01, "the attitude is read late"),
-        "velocity_delay": Nuisance(1, "s", 0.01, "the velocity is read late", "velocity"),
-        "rate_delay": Nuisance(1, "s", 0.01, "the gyro is read late", "rate"),
-        "thrust_lag": Nuisance(1, "s", 0.01, "the thrust comes and goes later than stated", pushes=True),
-        "thrust_direction": Nuisance(-3, "rad", 0.01, "thrusters push in another direction than stated", pushes=True),
-        "external_force": Nuisance(3, "N", 0.01, "a steady force acts that nobody states", pushes=True),
-        "external_torque": Nuisance(3, "N m", 0.01, "a steady torque acts that nobody states", pushes=True),
-        "rate_bias": Nuisance(3, "rad/s", 1e-4, "the gyro has a bias"),
-        "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias"),
-        "attitude_bias": Nuisance(3, "rad", 1e-3, "the attitude sensor's axes are turned against the base"),
-        "mount": Nuisance(3, "m", 0.01, "the sensor does not sit where the robot file has it"),
-        "misalignment": Nuisance(3, "rad", 1e-3, "the axes of the gyro, and of accelerometers with it, are tilted"),
-        "encoder_offset": Nuisance(0, "rad", 1e-3, "joint angles are read with an offset"),
-        "joint_rate_bias": Nuisance(0, "rad/s", 1e-4, "joint rates are read with a bias"),
-        "acceleration_bias": Nuisance(3, "m/s2", 1e-4, "the accelerometer has a bias", "acceleration"),
-        "acceleration_misalignment": Nuisance(
-            3, "rad", 1e-3, "the accelerometer's axes are tilted against the gyro's", "acceleration"
-        ),
-        "angular_acceleration_bias": Nuisance(
-            3, "rad/s2", 1e-4, "angular accelerations are read with a bias", "angular_acceleration"
-        ),
-        "torque_bias": Nuisance(0, "N m", 0.1, "joint torques are read with a bias", "torque"),
-        "friction": Nuisance(0, "N m", 0.1, "the joints have dry friction", "torque"),
-        "damping": Nuisance(0, "N m s/rad", 0.1, "the joints have viscous friction", "torque"),
-    }
 )
 
 
@@ -439,7 +388,7 @@ class RecordPrediction:
         made = ("thrust", "encoder_offset", "joint_rate_bias", "encoder_delay")  # by the motion itself
         sizes = {
             name: own.size or self.robot.n
-            for name, own in NUISANCES.items()
+            for name, own in INERTIA_NUISANCES.items()
             if own.size >= 0 and not own.pushes and name not in made
         }
         found = {name: np.zeros((*self.present.shape, size)) for name, size in sizes.items()}

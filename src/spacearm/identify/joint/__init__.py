@@ -11,11 +11,11 @@ from spacearm.identify.joint.flexible_joints import change_gear
 from spacearm.identify.joint.identify import (
     DataWarning,
     IdentifiabilityWarning,
-    JointFit,
     identify_joints,
     profile_likelihood,
     sample_posterior,
 )
+from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import JointTest, joint_test_from_record, joint_test_from_vision
 from spacearm.identify.joint.measurement_chain import MeasurementChain

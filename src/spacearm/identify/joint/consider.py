@@ -22,7 +22,8 @@ from spacearm.identify.joint.flexible_joints import change_gear
 from spacearm.identify.joint.forward import Setup
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.sampling import delay_response
-from spacearm.identify.joint.suspects import FAULTS, fault_columns
+from spacearm.identify.joint.suspects import fault_columns
+from spacearm.identify.nuisances import JOINT_NUISANCES
 from spacearm.optimise.consider import ConsiderParameters, FixedNumber
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Information
@@ -93,11 +94,13 @@ def consider_parameters(model: JointProblem, x: Array, deviations: Mapping[str, 
 
     ``deviations``: ``nominal``, or the name of a body: of inertias, share of each number's typical size; ``gear``: of
     the reciprocal of gear ratios, share; ``hysteresis``: of dry friction in springs, share of their largest torque; any
-    of :data:`.FAULTS` that the law does not have, SI.
+    of :data:`.JOINT_NUISANCES` that the law does not have, SI.
     """
     robot, place = model.robot, "consider"
     for name, value in deviations.items():
-        check_name(name, ("nominal", "gear", "hysteresis", *robot.body_names, *FAULTS), "fixed number", place=place)
+        check_name(
+            name, ("nominal", "gear", "hysteresis", *robot.body_names, *JOINT_NUISANCES), "fixed number", place=place
+        )
         non_negative(value, name, place=place)
     numbers: dict[str, FixedNumber] = {}
     parts = [_columns(model, x, test, deviations, numbers) for test in range(len(model.tests))]
@@ -132,7 +135,7 @@ def _columns(
         name = f"{f.name}.gear"
         numbers[name] = FixedNumber(name, float(deviations["gear"]), "of the reciprocal ratio")
         found[name] = (_predict(model, x, test, setup) - _predict(model, x, test, other)) / STEP
-    words = {word for word in FAULTS if deviations.get(word, 0.0) > 0.0}
+    words = {word for word in JOINT_NUISANCES if deviations.get(word, 0.0) > 0.0}
     share = deviations.get("hysteresis", 0.0)
     if share > 0.0 and setup.law.spring == "none":
         words |= {"spring_coulomb"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.figures import COLOURS, add_curve, new_figure, template
-from spacearm.identify.joint.identify import JointFit
+from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.prediction import FrequencyResponse
 from spacearm.optimise import Profile
 

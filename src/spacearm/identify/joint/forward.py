@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from spacearm.checks import check_increasing, one_of
 from spacearm.engine import Kernel
-from spacearm.engine.phase import make_solver_phase, make_system, run_solver_phase
+from spacearm.engine.phase import make_solver_phase, make_system
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
@@ -364,7 +364,7 @@ class _Loop:
         work, record = self.stage.system.work, self.stage.record
         work.inp[self.at] = parameters
         # Buffers are reused by every motion; callers copy what they keep.
-        reason = run_solver_phase(self.stage, start)
+        reason = self.stage.run(start)
         record.times[:] = self.times
         # The last sample lies on the end of the last step.
         record.y[int(record.counts[0]) :] = work.y if reason == EndReason.FINISHED else np.nan

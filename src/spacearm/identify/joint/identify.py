@@ -13,38 +13,36 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from spacearm.checks import check_name, one_of
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.fit import ConsiderShare, Score, rank_shares
+from spacearm.identify.fit import Score
 from spacearm.identify.joint.consider import fit_with_fixed_numbers
-from spacearm.identify.joint.flexible_joints import flexible_joints, write_joint_values
+from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import Accuracy, Drive, work_limit
+from spacearm.identify.joint.joint_fit import JointFit, assess
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, joint_test_from_record
 from spacearm.identify.joint.measurement_chain import MeasurementChain
 from spacearm.identify.joint.outliers import reject_far_readings, reject_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
-from spacearm.identify.joint.remarks import misfits, remarks_on
 from spacearm.identify.joint.sampling import Weighting
-from spacearm.identify.joint.suspects import NUISANCES, score_of, suspects
+from spacearm.identify.joint.suspects import score_of
+from spacearm.identify.nuisances import JOINT_KEYS
 from spacearm.identify.numerics import solvable
 from spacearm.measure import Record
 from spacearm.model import Robot
-from spacearm.optimise.diagnose import LEVEL, Diagnosis, Whiteness, diagnose
+from spacearm.optimise.diagnose import LEVEL
 from spacearm.optimise.estimate import Estimate, Estimator, StopReason
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
-from spacearm.optimise.overconfidence import WIDER, interval_factors
 from spacearm.optimise.posterior import Posterior, Profile, profile, sample
-from spacearm.result import Certificate, Check
-from spacearm.typing import Array
 
 #: The errors of inputs are linearised anew so often, until nothing moves by more than this share of its deviation.
 ROUNDS, SETTLED = 8, 0.01
@@ -68,7 +66,7 @@ class DataWarning(UserWarning):
     """The data are usable but poor: shorter than a period of the oscillation, for example."""
 
 
-Nuisance = Literal["off", "test", "estimate"]
+NuisanceUse = Literal["off", "test", "estimate"]
 Method = Literal["levenberg_marquardt", "nelder_mead", "multi_start"]
 
 
@@ -85,111 +83,6 @@ def estimator_of(method: Method | Estimator) -> Estimator:
     if not isinstance(method, str):
         return method
     return ESTIMATORS[one_of(method, ESTIMATORS, "method", place="identification")]
-
-
-@dataclass(frozen=True, eq=False)
-class JointFit:
-    """Identified values, and how far they can be trusted."""
-
-    model: JointProblem
-    diagnosis: Diagnosis
-    remarks: tuple[str, ...]
-    seconds: float
-    suspects: tuple[Score, ...] = ()
-    outliers: int = 0
-
-    @property
-    def certificate(self) -> Certificate:
-        """Checks that a right model passes: convergence, bounds, size and whiteness of residuals, nothing suspected."""
-        # Bonferroni: the more suspects are tested, the rarer each must be to count.
-        level = LEVEL / max(len(self.suspects), 1)
-        doubts = {
-            f"suspect.{one.name}": Check(1.0 - one.p_value, 1.0 - level, "", "1 - p of the score test")
-            for one in self.suspects
-        }
-        return self.diagnosis.certificate() | doubts
-
-    def with_suspects(self, more: tuple[Score, ...]) -> JointFit:
-        """The same with more suspects; they stand for those of the same name."""
-        told, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
-        others = (one for one in self.suspects if one.name not in names)
-        ranked = tuple(sorted((*more, *others), key=lambda one: -one.statistic))
-        return replace(self, suspects=ranked, remarks=(*self.remarks, *told))
-
-    @cached_property
-    def consider_shares(self) -> tuple[ConsiderShare, ...]:
-        """Fixed numbers that are uncertain, each with the parameter whose variance it makes most of; the largest
-        share first."""
-        consider, estimate = self.model.consider, self.estimate
-        if consider is None or estimate.covariance is None:
-            return ()
-        known = np.isfinite(estimate.std)
-        covariance = np.where(np.outer(known, known), estimate.covariance, 0.0)
-        effects = consider.effects(covariance, self.model.compute_jacobian(estimate.values))
-        variance = np.where(known & (estimate.std > 0.0), estimate.std**2, np.inf)
-        own = [k for k, name in enumerate(estimate.names) if name in self.model.setup.parameters]
-        names = [estimate.names[k] for k in own]
-        return rank_shares(names, variance[own], dict(zip(consider.numbers, effects[own].T, strict=True)))
-
-    @property
-    def sound(self) -> bool:
-        return self.certificate.sound
-
-    @property
-    def estimate(self) -> Estimate:
-        return self.diagnosis.estimate
-
-    @property
-    def whiteness(self) -> dict[str, dict[str, Whiteness]]:
-        """Whiteness of the residuals by test and channel."""
-        return self.diagnosis.whiteness
-
-    @property
-    def chi2(self) -> float:
-        """Sum of squared residuals in standard deviations, per degree of freedom; NaN with unknown noise."""
-        return self.diagnosis.chi_square.ratio if self.model.noise_known else float("nan")
-
-    def __getitem__(self, name: str) -> float:
-        """A value by its full name, or by its last word where that is unique."""
-        return float(self.estimate.values[self._index(name)])
-
-    def std(self, name: str) -> float:
-        return float(self.estimate.std[self._index(name)])
-
-    def _index(self, name: str) -> int:
-        names = self.estimate.names
-        if name in names:
-            return names.index(name)
-        near = [i for i, full in enumerate(names) if full.rsplit(".", 1)[-1] == name]
-        if len(near) != 1:
-            raise InputError(f"{name!r} is {'ambiguous' if near else 'not known'}", place="fit", hint=", ".join(names))
-        return near[0]
-
-    @property
-    def values(self) -> dict[str, dict[str, float]]:
-        """``values[joint][parameter]`` of the common parameters, fixed ones included."""
-        return self.model.values(self.estimate.values)
-
-    def robot(self) -> Robot:
-        """The robot with the identified values written into its joints."""
-        return write_joint_values(self.model.robot, self.values)
-
-    def outputs(self, test: int) -> dict[str, Array]:
-        """The fitted model in a test's measured channels."""
-        x = self.estimate.values
-        return self.model.outputs(x, test, self.model.respond(x, test))[0]
-
-    @property
-    def parameters_at_bounds(self) -> tuple[str, ...]:
-        return self.diagnosis.parameters_on_bounds
-
-    def summary(self) -> list[dict[str, Any]]:
-        """Name, value, standard deviation, unit of every parameter."""
-        e = self.estimate
-        return [
-            {"name": n, "value": float(v), "sd": float(s), "unit": u}
-            for n, v, s, u in zip(e.names, e.values, e.std, e.units, strict=True)
-        ]
 
 
 @solvable("identification")
@@ -209,7 +102,7 @@ def identify_joints(
     weighting: Weighting | None = None,
     reference_inertia: float | None = None,
     accuracy: Accuracy | None = None,
-    nuisances: Mapping[str, Nuisance] | None = None,
+    nuisances: Mapping[str, NuisanceUse] | None = None,
     consider: Mapping[str, float] | None = None,
     warn: bool = True,
 ) -> JointFit:
@@ -279,12 +172,12 @@ def identify_joints(
     return fit
 
 
-def _resolve_nuisances(nuisances: Mapping[str, Nuisance]) -> dict[str, Nuisance]:
+def _resolve_nuisances(nuisances: Mapping[str, NuisanceUse]) -> dict[str, NuisanceUse]:
     """Choice (off, test, estimate) for every nuisance, checked; ``test`` by default."""
-    how: dict[str, Nuisance] = {**dict.fromkeys(NUISANCES, "test"), **nuisances}
+    how: dict[str, NuisanceUse] = {**dict.fromkeys(JOINT_KEYS, "test"), **nuisances}
     for name, what in how.items():
-        check_name(name, NUISANCES, "nuisance", place="nuisances")
-        one_of(what, get_args(Nuisance), name, place="nuisances")
+        check_name(name, JOINT_KEYS, "nuisance", place="nuisances")
+        one_of(what, get_args(NuisanceUse), name, place="nuisances")
     return how
 
 
@@ -353,7 +246,7 @@ def _find_explanation(
         values, std = estimate.values, estimate.std
         new = [k for k, name in enumerate(estimate.names) if name not in model.names]
         # Likelihood-ratio test: twice the drop of the cost is chi-square with the number of new parameters.
-        enough = 0.5 * chi2.isf(LEVEL / len(NUISANCES), max(len(new), 1))
+        enough = 0.5 * chi2.isf(LEVEL / len(JOINT_KEYS), max(len(new), 1))
         if new and estimate.has_converged and estimate.cost < min(best, before - enough):
             k = max(new, key=lambda i: abs(values[i]) / std[i])
             word = estimate.names[k].removeprefix(f"{model.tests[0].name}.")
@@ -507,40 +400,6 @@ def _refit(model: JointProblem, first: Estimate, estimator: LeastSquares) -> Est
         method=first.method,
         extra=first.extra,
     )
-
-
-def assess(
-    model: JointProblem, estimate: Estimate, seconds: float, ignored: tuple[str, ...] | None = None, outliers: int = 0
-) -> JointFit:
-    """Diagnostics of an estimate: whiteness of residuals, what is not determined, what the set-up does.
-
-    ``ignored``: of what may be wrong besides, what is not to be tested; None: nothing is.
-    """
-    residuals, freedom = model.residuals_by_channel(estimate.values), max(model.freedom, 1)
-    found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), freedom)
-    doubts: tuple[Score, ...] = ()
-    told: list[str] = []
-    if ignored is not None and len(ignored) < len(NUISANCES) and np.isfinite(estimate.cost):
-        doubts = suspects(model, estimate.values, ignored)
-        if found.is_coloured and model.noise_known and model.weighting is None and estimate.covariance is not None:
-            # Coloured residuals mean fewer independent data than readings: standard deviations would be too small.
-            factors = _interval_factors(model, estimate)
-            wide = replace(found.estimate, covariance=estimate.covariance * np.outer(factors, factors))
-            found = diagnose(wide, freedom)
-            if factors.max() > WIDER:
-                told.append(
-                    "data: residuals are coloured: standard deviations are by the scatter between intervals of the "
-                    f"data, up to {factors.max():.3g} times those of white noise"
-                )
-    remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers), *told]
-    return JointFit(model, found, tuple(remarks), seconds, doubts, outliers)
-
-
-def _interval_factors(model: JointProblem, estimate: Estimate) -> Array:
-    """Factor of each standard deviation: scatter between intervals of the data relative to that of white noise."""
-    assert estimate.covariance is not None
-    residual = np.concatenate([rows.ravel() for rows in model.compute_residuals(estimate.values)])
-    return interval_factors(residual, model.compute_jacobian(estimate.values), estimate.covariance)
 
 
 def profile_likelihood(fit: JointFit, name: str, *, span: float = 3.0, points: int = 11) -> Profile:

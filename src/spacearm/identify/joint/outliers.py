@@ -65,7 +65,7 @@ def reject_far_readings(model: JointProblem, x: Array) -> tuple[JointProblem, in
         present = np.asarray(test.present, dtype=bool)
         # Repeated with the rejected readings removed: one large outlier pulls the innovations of its neighbours with
         # it.
-        far = find_outliers(partial(_deviations, model, x, k, present), present)
+        far = find_outliers(partial(_deviations, model, x, k, present), present, adapt=True)
         count += int(far.sum())
         model = model.without_readings(k, far, x)
     return model, count

@@ -1,4 +1,9 @@
-"""Weights of samples over time, and the delay of sensors."""
+"""Weights of samples over time, and the delay of sensors.
+
+Early weights count the first oscillations more, as the paper does where later ones are disturbed; the estimate is then
+not the most likely one. A delay shifts the predicted channels in time: cubic splines through the prediction and its
+derivatives are read earlier, and the derivative by the delay is minus the rate of change.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ import numpy as np
 from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean, error_context
 from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
-from spacearm.identify.joint.identify import JointFit, identify_joints, profile_likelihood
+from spacearm.identify.joint.identify import identify_joints, profile_likelihood
+from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import JointTest, joint_test_from_record
 from spacearm.identify.joint.measurement_chain import MeasurementChain
@@ -400,12 +401,25 @@ class JointFindings(Findings):
             units = dict(zip(fit.estimate.names, fit.estimate.units, strict=True))
             told = [f"{word} {format_uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()]
             found += [f"{f.name} has " + ", ".join(told)] if told else []
-        worst = [one for one in fit.suspects if not fit.certificate[f"suspect.{one.name}"].sound]
+        worst = [one for one in fit.suspects if not fit.certificate[f"score.{one.name}"].sound]
         doubt = f" Do not rely on it: {worst[0].what}." if worst else "" if fit.sound else " Do not rely on it."
         return "; ".join(found) + "." + doubt if found else ""
 
+    def _find_ungeared_motors(self) -> list[str]:
+        """Joints whose motor inertia hangs on a gear ratio of one: the data show the inertia over the ratio."""
+        model, names = self.fit.model, self.fit.estimate.names
+        torque = any(channel.endswith(".torque") for test in model.tests for channel in test.measured)
+        if torque or model.setup.drive != "motor_angle" or self.file.nominal.gear > 0.0:
+            return []
+        return [f.name for f in model.setup.flexible if f.gear == 1.0 and f"{f.name}.motor_inertia" in names]
+
     def summary(self) -> str:
         told = "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
+        if ungeared := self._find_ungeared_motors():
+            told += (
+                f"\n\nThe gear ratio of {', '.join(ungeared)} is 1: behind a gear of ratio N the motor's inertia is N "
+                "times as large. If the ratio is not known, state nominal.gear = 1, or measure the motor's torque."
+            )
         if not self.fit.consider_shares:
             return f"{told}\n\nAll that is not estimated is taken as exact."
         return f"{told}\n\nOf all that is not estimated one number matters most: {self.fit.consider_shares[0].text}."

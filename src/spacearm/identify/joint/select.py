@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from spacearm.checks import one_of
-from spacearm.identify.joint.identify import JointFit, identify_joints
+from spacearm.identify.joint.identify import identify_joints
+from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.suspects import OFF

@@ -18,32 +18,19 @@ from spacearm.identify.joint.input_errors import InputErrors
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import BASE
 from spacearm.identify.joint.problem import JointProblem
+from spacearm.identify.nuisances import JOINT_KEYS, JOINT_NUISANCES
 from spacearm.typing import Array
 
-#: Nuisances that can be estimated, tested or left alone.
-NUISANCES = ("delay", "bias", "friction")
 #: No nuisance is estimated or tested.
-OFF: Final[dict[str, Literal["off", "test", "estimate"]]] = dict.fromkeys(NUISANCES, "off")
-#: What a model may lack, each with words and a remedy.
-FAULTS = {
-    "delay": ("the link's and base's readings are late against encoders and torques", 'nuisances.delay = "estimate"'),
-    "bias": ("has a constant bias, or a sensor sits elsewhere", 'nuisances.bias = "estimate"'),
-    "drift": ("drifts, as a gyro with a bias does when it is integrated", "a sensor without drift"),
-    "motor_coulomb": ("the motor has dry friction", 'nuisances.friction = "estimate"'),
-    "motor_damping": ("the motor has viscous friction", "law.motor_damping = true"),
-    "spring_coulomb": ("the spring has dry friction", 'law.spring = "coulomb"'),
-    "cubic_stiffness": ("the spring is not linear", "law.cubic = true"),
-    "torque_bias": ("the torque has a constant bias", "a sensor that is calibrated"),
-    "torque_scale": ("the torque is not the one stated", "a sensor that is calibrated"),
-}
+OFF: Final[dict[str, Literal["off", "test", "estimate"]]] = dict.fromkeys(JOINT_KEYS, "off")
 
 
 def score_of(name: str, statistic: float, size: float, unit: str) -> Score:
     """The score of one number, with its words."""
     channel, word = name.rsplit(".", 1)
-    text, remedy = FAULTS[word]
-    what = (f"{channel} " if word in ("bias", "drift") else "") + text
-    advice = f"{what} (about {size:.2g} {unit}, {statistic**0.5:.1f} deviations): try {remedy}"
+    nuisance = JOINT_NUISANCES[word]
+    what = (f"{channel} " if word in ("bias", "drift") else "") + nuisance.advice
+    advice = f"{what} (about {size:.2g} {unit}, {statistic**0.5:.1f} deviations): try {nuisance.remedy}"
     return Score(name, statistic, 1, advice, what=what, size=size, unit=unit)
 
 
@@ -65,8 +52,9 @@ def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tu
     for name, statistic, _, sizes in score_tests(residual, jacobian, tested):
         if sizes is not None:
             word = name.rsplit(".", 1)[-1]
-            own = {"torque_bias": "N m", "drift": "m/s" if name.startswith(BASE[:3]) else "rad/s"}
-            found.append(score_of(name, statistic, float(sizes[0]), own.get(word) or SPECIFICATION.get(word, ("",))[0]))
+            drift = ("m/s" if name.startswith(BASE[:3]) else "rad/s") if word == "drift" else ""
+            unit = drift or JOINT_NUISANCES[word].unit or SPECIFICATION.get(word, ("",))[0]
+            found.append(score_of(name, statistic, float(sizes[0]), unit))
     return tuple(sorted(found, key=lambda one: -one.statistic))
 
 

@@ -125,15 +125,17 @@ class DriveSetups:
     fits: dict[str, JointFit]
 
 
-def setups(robot: Robot, truth: ReferenceReadings, test: JointTest) -> DriveSetups:
+def setups(
+    robot: Robot, truth: ReferenceReadings, test: JointTest, as_printed: dict[str, list[PaperFit]]
+) -> DriveSetups:
     """Test 2 with the torque known, with the motor's angle prescribed, with the torque of a rigid robot."""
     # The paper reads the joint's angle alone; the base's attitude is an addition.
     angle = test.select_channels(("joint1",))
     fits = {
         "motor_angle": _fit(robot, angle),
         "motor_angle_and_attitude": _fit(robot, test),
-        "rigid_torque": _fit(robot, angle, drive="rigid_torque"),
-        "rigid_torque_bare": _fit(robot, angle, drive="rigid_torque", reference_inertia=0.0),
+        "rigid_torque": as_printed["candidate"][1].fit,
+        "rigid_torque_bare": as_printed["bare"][1].fit,
         "rigid_torque_and_attitude": _fit(robot, test, drive="rigid_torque"),
     }
     known = _add_torque_input(angle, test.encoders["joint1.motor"], truth)
@@ -478,7 +480,8 @@ def compute(robot: Robot, tell: Callable[[float, str], None]) -> Wojtunik2023Stu
     tell(0.0, "five simulated tests")
     done = campaign(robot, TABLE2)
     tell(0.1, "known torque, motor angle, rigid torque")
-    compared, as_printed = setups(robot, done.truths[1], done.tests[1]), paper_fits(done)
+    as_printed = paper_fits(done)
+    compared = setups(robot, done.truths[1], done.tests[1], as_printed)
     tell(0.15, "Nelder-Mead and Levenberg-Marquardt")
     searched = searches(done)
     tell(0.4, "start offsets")

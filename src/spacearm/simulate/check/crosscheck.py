@@ -10,7 +10,8 @@ velocities.
 MuJoCo has only a regularised dry friction, which creeps. But between two events every joint either rests or slips under
 a constant torque, and both can be expressed exactly: with ``friction="replay"`` the recorded sequence of events is
 followed, stuck joints locked, slipping ones under their Coulomb torque. The comparison then covers the whole motion;
-that the sequence is correct is shown by the friction laws. Commands of a sampled law are replayed likewise.
+that the sequence is correct is shown by the friction laws. Commands of a sampled law are replayed likewise, or its
+program is called at each tick with MuJoCo's state (``closed_loop=True``).
 
 States are flat (13 + 2 n): position, quaternion, joints, velocity in base axes; SI units. Force elements other than
 gravity and drag, and continuous laws, are not replayed: the result then says so and claims nothing.
@@ -18,11 +19,11 @@ gravity and drag, and continuous laws, are not replayed: the result then says so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +33,14 @@ from spacearm.errors import InputError, ModelError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.simulate.check.closed_loop import Memory, TickedLaw, loop_obstacle
+from spacearm.simulate.check.drive import DriveInterval, DriveSignals, FrictionState
+from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
-from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.fields import Drag, Gravity
-from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.motion import SystemPart, laws_of
-from spacearm.simulate.phase import Phase
 from spacearm.simulate.run.run import Run
 from spacearm.simulate.run.segment import Occurrence, Segment
-from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array
@@ -108,15 +108,18 @@ def cross_check(
     *,
     world: World | Robot | None = None,
     friction: Literal["refuse", "replay", "ignore"] = "refuse",
+    closed_loop: bool = False,
     progress: Callable[[float, float], None] | None = None,
 ) -> CrossCheck:
     """Run the same phases in MuJoCo, changes included, and compare at the run's samples.
 
-    A phase that an event ended ends at the same time. If MuJoCo cannot express the case, the result states why.
+    A phase that an event ended ends at the same time. If MuJoCo cannot express the case, the result states why. Where
+    small differences grow under recorded commands, compare in closed loop: the law damps them as in flight.
 
     Args:
         world: replaces the run's own, to test the effect of a wrong parameter.
         friction: whether dry friction is such a case, is replayed (see the module's text), or omitted.
+        closed_loop: whether sampled laws are called with MuJoCo's states; else their recorded commands are replayed.
         progress: called occasionally with the simulated seconds and those of the whole run; starts again for each
             system.
     """
@@ -130,7 +133,7 @@ def cross_check(
         return CrossCheck(
             reason=f"force elements act on the systems, which the reference does not have: {', '.join(others)}"
         )
-    found = CrossCheck()
+    found, memory = CrossCheck(), Memory()
     world, theirs = run.world if world is None else World.from_robots(world), dict(run.start)
     for step in run.steps:
         if not isinstance(step, Segment):
@@ -144,12 +147,13 @@ def cross_check(
             except ModelError as error:
                 return CrossCheck(reason=f"the overrides are not a valid robot: {error}")
             own = world.parameters[[*world.systems].index(part.name)]
-            reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse")
+            reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse", closed_loop)
             if reason:
                 return CrossCheck(reason=reason)
             reference = _MujocoSimulation(
                 step, part, robot, own["damping"][:6], friction == "replay", _gravity(step.world)
             )
+            reference.memory = memory if closed_loop else None
             if progress is not None:
                 reference.report = lambda time: progress(time, run.end_time)
             start = theirs[part.name]
@@ -169,7 +173,7 @@ def _gravity(world: World) -> Array:
     return found
 
 
-def _obstacle(segment: Segment, part: SystemPart, robot: Robot, base: Array, joints: bool) -> str:
+def _obstacle(segment: Segment, part: SystemPart, robot: Robot, base: Array, joints: bool, closed_loop: bool) -> str:
     """Why MuJoCo cannot express a segment; empty if it can.
 
     ``base`` is the static friction of the base's own six degrees of freedom, which only overrides can set; ``joints``:
@@ -180,6 +184,8 @@ def _obstacle(segment: Segment, part: SystemPart, robot: Robot, base: Array, joi
     for prepared in segment.prepared:
         if prepared.law is not None and prepared.law.law.period is None:
             return f"{prepared.place}: a continuous law; only commands of a sampled law can be replayed"
+        if closed_loop and prepared.law is not None and (why := loop_obstacle(prepared.law)):
+            return f"{prepared.place}: {why}"
         held = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
         dry = [name for name in rubbing if name not in held]
         if prepared.phase.friction and dry:
@@ -207,6 +213,9 @@ class MujocoTerms:
 
     def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
         return self._model_in_state(robot, state).frame_jacobian(frame)
+
+    def loop_jacobian(self, robot: Robot, state: State) -> Array:
+        return loop_rows(self._model_in_state(robot, state), robot)
 
 
 @lru_cache(maxsize=8)
@@ -246,57 +255,17 @@ def compare_states(
 
 
 @dataclass(frozen=True)
-class _Friction:
-    """Dry friction from a time on (s since the phase's start): sticking degrees of freedom, and friction forces of
-    slipping ones.
-    """
+class _Wanted:
+    """Samples that a phase fills: their rows, and times, s since the phase's start."""
 
-    time: float
-    stuck: frozenset[int]
-    drag: Mapping[int, float]
+    samples: Array
+    rows: npt.NDArray[np.intp]
+    times: Array
 
 
-class _Drive:
-    """Prescribed motion and applied forces of one system in one phase, as signals."""
-
-    def __init__(self, world: World, system: str, robot: Robot, phase: Phase, logs: Sequence[CommandLog] = ()) -> None:
-        def signals_by_dof(given: Mapping[str, Any]) -> dict[int, Signal]:
-            found = {world.dof(name): as_signal(value, name) for name, value in given.items()}
-            return {robot.dof_index(own): signal for (owner, own), signal in found.items() if owner == system}
-
-        self.paths = signals_by_dof(phase.driven)
-        self.rates = {dof: path.derivative() for dof, path in self.paths.items()}
-        self.accelerations = signals_by_dof(phase.accelerations)
-        self.accelerations |= {dof: rate.derivative() for dof, rate in self.rates.items()}
-        # Last: a lock overrides every other prescription.
-        self.accelerations |= signals_by_dof(dict.fromkeys((*phase.locked, *world.locked), 0.0))
-        self.forces = signals_by_dof(phase.forces)
-        self.loads: list[Load] = []
-        for load in phase.loads:
-            owner, own = world.frame(load.frame)
-            if owner == system:
-                self.loads.append(replace(load, frame=own))
-        for log in logs:
-            self._command(log, robot)
-        self.friction = [_Friction(0.0, frozenset(), {})]
-
-    def _command(self, log: CommandLog, robot: Robot) -> None:
-        """Commands of a sampled law, tick by tick, as signals."""
-        given = () if log.law is None else log.law.acceleration_dofs(robot)
-        for name in log.names:
-            if name not in robot.dof_names:
-                self.loads.append(thruster_load(robot, name, log.signal(name)))
-                continue
-            where = self.accelerations if name in given else self.forces
-            dof, signal = robot.dof_index(name), log.signal(name)
-            where[dof] = where[dof] + signal if dof in where else signal
-
-    def breaks(self, duration: float) -> Array:
-        signals = [*self.paths.values(), *self.accelerations.values(), *self.forces.values()]
-        signals += [entry for load in self.loads for entry in load.wrench]
-        edges = [signal.breaks for signal in signals] + [np.array([part.time for part in self.friction])]
-        inner = np.unique(np.concatenate(edges))
-        return np.concatenate([[0.0], inner[(inner > 0.0) & (inner < duration)], [duration]])
+def _rate_margin(place: int, most: float, t: float, y: Array) -> float:
+    """What is left of a rate limit on the side of its sign."""
+    return float(abs(most) - np.sign(most) * y[place])
 
 
 class _MujocoSimulation:
@@ -322,11 +291,10 @@ class _MujocoSimulation:
         self.drags = [(own, each) for (system, own), each in acting if system == part.name]
         self.begin = 0.0  # of the current phase, s
         self.slipping: dict[int, int] = {}  # direction of slip of each joint with dry friction; 0: stuck
+        self.memory: Memory | None = None  # of laws, in closed loop
 
     def run(self, start: State) -> tuple[Array, State]:
         """Flat states at the segment's samples, and at its end."""
-        from scipy.integrate import solve_ivp
-
         segment = self.segment
         # The sample at the end may lie behind it by rounding.
         times = np.minimum(segment.record.times[segment.rows], segment.end_time)
@@ -338,37 +306,93 @@ class _MujocoSimulation:
             laws = [*laws_of(segment.world, prepared.phase)]
             own = [law for system, law in laws if system == self.part.name]
             logs = [log for log in segment.commands if log.phase == prepared.number and log.law in own]
-            drive = _Drive(segment.world, self.part.name, self.robot, prepared.phase, logs)
+            closed = self.memory is not None and prepared.law is not None and bool(own)
+            drive = DriveSignals(segment.world, self.part.name, self.robot, prepared.phase, () if closed else logs)
             if self.replay and prepared.phase.friction:
                 self._replay(drive, prepared.number, begin, y)
             rows = np.flatnonzero((times >= begin) & (times <= end))
             local = np.clip(times[rows] - begin, 0.0, end - begin)
-            for low, high in pairwise(drive.breaks(end - begin)):
-                # Integrated interval by interval between the breaks of all signals: a Runge-Kutta step across a break
-                # would lose its order.
-                pieces = _DriveInterval(drive, 0.5 * (low + high), self.robot.dofs)
-                inside = (local >= low) & (local <= high)
-                self._place(pieces, low, y)
-                result = solve_ivp(
-                    partial(self._rate, pieces),
-                    (low, high),
-                    y,
-                    method="DOP853",
-                    rtol=RTOL,
-                    atol=ATOL,
-                    # The end is always included; unique, because solve_ivp requires increasing times.
-                    t_eval=np.unique(np.concatenate([local[inside], [high]])),
-                )
-                if not result.success:
-                    raise SimulationError(f"MuJoCo's part of the cross-check stopped: {result.message}")
-                for row, t in zip(rows[inside], local[inside], strict=True):
-                    samples[row] = result.y[:, np.searchsorted(result.t, t)]
-                    self._place(pieces, float(t), samples[row])
-                y = result.y[:, -1].copy()
-                self._place(pieces, high, y)
+            wanted = _Wanted(samples, rows, local)
+            if closed:
+                assert self.memory is not None
+                assert prepared.law is not None
+                law = TickedLaw(prepared.law, self.robot, self.memory, begin)
+                y = self._fly_law(law, drive, end - begin, y, wanted)
+            else:
+                _, y, _ = self._fly(drive, 0.0, end - begin, y, wanted)
         return samples, State.from_vector(y)
 
-    def _replay(self, drive: _Drive, number: int, begin: float, y: Array) -> None:
+    def _fly_law(self, law: TickedLaw, drive: DriveSignals, duration: float, y: Array, wanted: _Wanted) -> Array:
+        """The state at the end of a phase whose law is called with these states."""
+        bounds = {self.robot.dof_index(name): (name, most) for name, most in law.rate_limits().items()}
+        for low, high, due in law.intervals(duration):
+            if due:
+                law.tick(low, y)
+            now = low
+            while now < high:
+                # A drive that comes to its rate limit is off until the next tick.
+                signs = {dof: float(np.sign(law.commands[name])) for dof, (name, _) in bounds.items()}
+                pushed = {dof: sign * bounds[dof][1] for dof, sign in signs.items() if sign}
+                now, y, met = self._fly(drive.under(law), now, high, y, wanted, pushed)
+                if met is not None:
+                    law.cut(bounds[met][0])
+        law.leave(duration)
+        return y
+
+    def _speed(self, dof: int) -> int:
+        return Layout(self.robot.n).speed(dof)
+
+    def _fly(
+        self,
+        drive: DriveSignals,
+        begin: float,
+        end: float,
+        y: Array,
+        wanted: _Wanted,
+        bounds: Mapping[int, float] | None = None,
+    ) -> tuple[float, Array, int | None]:
+        """The time reached, the state then, and the degree of freedom that met its rate limit (``bounds``) there."""
+        from scipy.integrate import solve_ivp
+
+        watched = [
+            (dof, most) for dof, most in (bounds or {}).items() if _rate_margin(self._speed(dof), most, 0.0, y) > 0.0
+        ]
+        events = [partial(_rate_margin, self._speed(dof), most) for dof, most in watched]
+        for event in events:
+            event.terminal = True  # type: ignore[attr-defined]
+        for low, high in pairwise(drive.breaks(begin, end)):
+            # Integrated interval by interval between the breaks of all signals: a Runge-Kutta step across a break
+            # would lose its order.
+            pieces = DriveInterval(drive, 0.5 * (low + high), self.robot.dofs)
+            inside = (wanted.times >= low) & (wanted.times <= high)
+            self._place(pieces, low, y)
+            result = solve_ivp(
+                partial(self._rate, pieces),
+                (low, high),
+                y,
+                method="DOP853",
+                rtol=RTOL,
+                atol=ATOL,
+                events=events or None,
+                # The end is always included; unique, because solve_ivp requires increasing times.
+                t_eval=np.unique(np.concatenate([wanted.times[inside], [high]])),
+            )
+            if not result.success:
+                raise SimulationError(f"MuJoCo's part of the cross-check stopped: {result.message}")
+            met = next((k for k, found in enumerate(result.t_events or ()) if found.size), None)
+            for row, t in zip(wanted.rows[inside], wanted.times[inside], strict=True):
+                if t <= result.t[-1] if met is None else t < result.t_events[met][0]:
+                    wanted.samples[row] = result.y[:, np.searchsorted(result.t, t)]
+                    self._place(pieces, float(t), wanted.samples[row])
+            if met is not None:
+                time, y = float(result.t_events[met][0]), result.y_events[met][0].copy()
+                self._place(pieces, time, y)
+                return time, y, watched[met][0]
+            y = result.y[:, -1].copy()
+            self._place(pieces, high, y)
+        return end, y, None
+
+    def _replay(self, drive: DriveSignals, number: int, begin: float, y: Array) -> None:
         """Add the recorded stick-slip of a phase to its drive."""
         at = Layout(self.robot.n)
         coulomb = {
@@ -382,9 +406,9 @@ class _MujocoSimulation:
         status = {dof: self.slipping.get(dof, int(np.sign(rates[dof]))) for dof in coulomb}
         names = {self.segment.model.dof_names[self.part.dofs.start + dof]: dof for dof in coulomb}
 
-        def friction_from(time: float) -> _Friction:
+        def friction_from(time: float) -> FrictionState:
             stuck = frozenset(dof for dof, way in status.items() if way == 0)
-            return _Friction(time, stuck, {dof: -way * coulomb[dof] for dof, way in status.items() if way})
+            return FrictionState(time, stuck, {dof: -way * coulomb[dof] for dof, way in status.items() if way})
 
         history = [friction_from(0.0)]
         for event in _friction_events(self.segment.occurrences(), number):
@@ -397,14 +421,14 @@ class _MujocoSimulation:
                 history[-1] = friction_from(history[-1].time)
         drive.friction, self.slipping = history, status
 
-    def _place(self, pieces: _DriveInterval, t: float, y: Array) -> None:
+    def _place(self, pieces: DriveInterval, t: float, y: Array) -> None:
         """Set driven joints to their paths and normalise the quaternion."""
         n = self.robot.n
         y[QUATERNION] /= np.linalg.norm(y[QUATERNION])
         for dof, (position, rate) in pieces.paths(t).items():
             y[Layout(n).joint(dof - 6)], y[Layout(n).speed(dof)] = position, rate
 
-    def _rate(self, pieces: _DriveInterval, t: float, y: Array) -> Array:
+    def _rate(self, pieces: DriveInterval, t: float, y: Array) -> Array:
         self.evaluations += 1
         if self.evaluations % EVALUATIONS_PER_REPORT == 0:
             self.report(self.begin + t)
@@ -434,53 +458,24 @@ class _MujocoSimulation:
         mass, free, driven = twin.mass_matrix(), pieces.free, pieces.driven
         # H_ff a_f = (tau - c)_f - H_fd a_d: rows of driven degrees of freedom are removed from the system.
         rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
-        acceleration[free] = np.linalg.solve(mass[np.ix_(free, free)], rest)
+        inertia, linear = mass[np.ix_(free, free)], twin.rotation @ velocity[:3]
+        acceleration[free] = np.linalg.solve(inertia, rest)
+        if self.robot.loops:
+            # Forces J^T f of closed loops, by J a = -(dJ/dt) v; of redundant ones the smallest.
+            rows = loop_rows(twin, self.robot)
+            lacking = -loop_bias(twin, self.robot, State.from_vector(y)) - rows @ acceleration
+            give = np.linalg.solve(inertia, rows[:, free].T)
+            acceleration[free] += give @ np.linalg.lstsq(rows[:, free] @ give, lacking, rcond=1e-12)[0]
         w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
         return np.concatenate(
             [
-                twin.rotation @ velocity[:3],
+                linear,
                 [-vector @ turn],
                 w * turn + np.cross(vector, turn),
                 velocity[6:],
                 acceleration,
             ]
         )
-
-
-class _DriveInterval:
-    """The signals of a drive on one smooth interval: each by the polynomial that applies at its middle."""
-
-    def __init__(self, drive: _Drive, middle: float, dofs: int) -> None:
-        self.drive = drive
-        self._middle = middle
-        self.friction = [part for part in drive.friction if part.time <= middle][-1]
-        self.driven = np.array(sorted({*drive.accelerations, *self.friction.stuck}), dtype=int)
-        self.free = np.setdiff1d(np.arange(dofs), self.driven)
-
-    # The polynomial is chosen by the middle of the interval, never by t: at a break both neighbours contain t, and the
-    # last stage of a step must use the one it began with.
-    def _value(self, signal: Signal, t: float) -> float:
-        piece = int(np.clip(np.searchsorted(signal.breaks, self._middle, side="right") - 1, 0, signal.breaks.size - 2))
-        return float(np.polynomial.polynomial.polyval(t - signal.breaks[piece], signal.coefficients[:, piece]))
-
-    def _values(self, signals: dict[int, Signal], t: float) -> dict[int, float]:
-        return {dof: self._value(signal, t) for dof, signal in signals.items()}
-
-    def forces(self, t: float) -> dict[int, float]:
-        found = self._values(self.drive.forces, t)
-        for dof, drag in self.friction.drag.items():
-            found[dof] = found.get(dof, 0.0) + drag
-        return found
-
-    def accelerations(self, t: float) -> dict[int, float]:
-        return self._values(self.drive.accelerations, t)
-
-    def paths(self, t: float) -> dict[int, tuple[float, float]]:
-        rates = self._values(self.drive.rates, t)
-        return {dof: (value, rates[dof]) for dof, value in self._values(self.drive.paths, t).items()}
-
-    def wrenches(self, t: float) -> list[Array]:
-        return [np.array([self._value(entry, t) for entry in load.wrench]) for load in self.drive.loads]
 
 
 def _friction_events(events: Iterable[Occurrence], phase: int) -> list[Occurrence]:

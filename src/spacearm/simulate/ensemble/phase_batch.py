@@ -49,14 +49,14 @@ class PhaseBatch:
         #: Degrees of freedom with dry friction, in the order of ``SampleEnds.stick``.
         self.rubbing = self._stage(np.zeros(0)).system.friction.dof
 
-    def _stage(self, times: Array) -> SolverPhase:
+    def _stage(self, times: Array, stop: Any = None) -> SolverPhase:
         code, most = self.model.code, self._most
         work = make_solver_memory(self.model.input([most]), self.model.kernel.n_out, code.ny)
         # A valid attitude for the preparation; each sample brings its own state.
         work.y[code.quaternion] = 1.0
         system = enter(self.model, self.prepared, work, [most], 0.0)
         options = self.method.options(np.full(code.ny, self.method.tolerances[1]), MAX_STEPS, MAX_EVENTS)
-        return make_solver_phase(system, options, times)
+        return make_solver_phase(system, options, times, stop=stop)
 
     def _rows(self, name: str, chosen: slice) -> Array:
         values = self.overrides.get(name, self.own[name][None])
@@ -75,7 +75,7 @@ class PhaseBatch:
 
     def run(self, states: Array, chosen: slice, running: npt.NDArray[np.bool_], times: Array, stop: Any) -> SampleEnds:
         """Take the samples with indices ``chosen`` through the phase, keeping states at these times (s)."""
-        stage, (count, nx) = self._stage(times), states.shape
+        stage, (count, nx) = self._stage(times, stop), states.shape
         friction = [np.ascontiguousarray(self._rows(name, chosen)[:, self.rubbing]) for name in _FRICTION]
         ends = SampleEnds(
             np.array(states),
@@ -88,5 +88,5 @@ class PhaseBatch:
             np.zeros(count, dtype=np.int64),
         )
         static, coulomb = friction
-        run_samples(stage, SampleRows(self._tail(chosen), static, coulomb, chosen.start), ends, stop)
+        run_samples(stage, SampleRows(self._tail(chosen), static, coulomb, chosen.start), ends)
         return ends

@@ -34,11 +34,9 @@ from spacearm.engine.fixed_step import (
     StepSymbols,
     Update,
     first_law_steps,
-    roll_samples,
     tick_moments,
 )
 from spacearm.engine.machine import host
-from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
@@ -48,17 +46,15 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
 from spacearm.simulate.checks import check_mapping, check_robot, flat_states
+from spacearm.simulate.ensemble.lanes import roll_chunks
 from spacearm.simulate.ensemble.observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.overrides import check_friction, check_mass, check_parameter, robot_parameters, with_base
 from spacearm.simulate.signals import Signal
-from spacearm.simulate.threads import run_chunks
 from spacearm.typing import Array
 
-#: Samples that a thread processes at a time; a multiple of every lane width.
-CHUNK = 1024
-_SHARED = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
-_PASSIVE = ("stiffness", "rest", "damping")
+SHARED = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
+PASSIVE = ("stiffness", "rest", "damping")
 
 
 @lru_cache(maxsize=32)
@@ -83,16 +79,17 @@ def _loop(
     unused = ("friction",) if driven else ("drive", "mode", "friction")
     # Zeros are known before compilation: springs that no joint has cost nothing.
     absent: dict[str, Sequence[int] | None] = dict.fromkeys(unused)
-    absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in _PASSIVE if name not in varied}
+    absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in PASSIVE if name not in varied}
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
-    uniform = [name for name in _SHARED if name not in each]
+    uniform = [name for name in SHARED if name not in each]
     if law is None or law.period is None:
         room = StepSymbols(free if law is None else _close_loop(free, law, robot, driven))
         return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
     # A sampled law's forces are an input beside the user's, held from tick to tick.
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
-    acting = free.inputs["force"] + _limit_rates(command, free.inputs["state"], law, robot)
+    bounded = [name for name in law.commands_of(robot) if law.limited]
+    acting = free.inputs["force"] + limit_rates(command, free.inputs["state"], robot, bounded)
     rate = ca.substitute(free.outputs["rate"], free.inputs["force"], acting)
     if driven:
         mode = np.isin(robot.dof_names, driven).astype(float)
@@ -102,18 +99,16 @@ def _loop(
     return FixedStep(room, uniform=uniform, law=_update(law, robot, room), observer=observer)
 
 
-def _limit_rates(command: SX, state: SX, law: Law, robot: Robot) -> SX:
-    """Forces that a sampled law holds, without drives that would push a joint further beyond its rate limit."""
+def limit_rates(command: SX, state: SX, robot: Robot, joints: Collection[str]) -> SX:
+    """Forces that are held, without drives of these joints that would push one further beyond its rate limit."""
     found = ca.SX(command)
-    if law.limited:
-        for i, joint in enumerate(robot.joints):
-            if math.isfinite(joint.limits.velocity) and joint.name in law.commands_of(robot):
-                # Only a force that pushes further out is cut: braking must remain possible.
-                rate, force = state[Layout(robot.n).rates][i], command[6 + i]
-                # Evaluated in every stage, so that a drive is off as soon as the limit is reached, as an event would
-                # do.
-                beyond = ca.logic_and(ca.fabs(rate) >= joint.limits.velocity, rate * force > 0)
-                found[6 + i] = ca.if_else(beyond, 0.0, force)
+    for i, joint in enumerate(robot.joints):
+        if math.isfinite(joint.limits.velocity) and joint.name in joints:
+            # Only a force that pushes further out is cut: braking must remain possible.
+            rate, force = state[Layout(robot.n).rates][i], command[6 + i]
+            # Evaluated in every stage, so that a drive is off as soon as the limit is reached, as an event would do.
+            beyond = ca.logic_and(ca.fabs(rate) >= joint.limits.velocity, rate * force > 0)
+            found[6 + i] = ca.if_else(beyond, 0.0, force)
     return found
 
 
@@ -400,29 +395,6 @@ def _make_schedule(
     )
 
 
-def roll_chunks(
-    code: Any,
-    course: Any,
-    samples: Any,
-    size: int,
-    threads: int | None,
-    progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Run all samples through the schedule, spread over threads."""
-    ensure_loops()
-
-    def chunk(first: int) -> int:
-        last = min(first + CHUNK, size)
-        roll_samples(code, course, samples, first, last)
-        return last - first
-
-    # A single chunk in this thread: starting a pool would take longer than the work.
-    if size <= CHUNK:
-        chunk(0)
-    else:
-        run_chunks(chunk, range(0, size, CHUNK), size, threads=threads, progress=progress)
-
-
 def warn_of_bad_samples(bad: Any, size: int, depth: int = 3) -> None:
     """Warn of samples, given by their indices, that are not finite at the end; ``depth``: calls up to the user's."""
     if bad.size:
@@ -452,28 +424,42 @@ def _prepare_rollout(
     ignore_friction: bool,
 ) -> tuple[FixedStep, dict[str, Array], dict[str, Array]]:
     """The loop, the parameters for all samples, and those of each; raises an error if it cannot be rolled out."""
-    common, each = split_overrides(robot, overrides, size)
-    parameters = robot_parameters(robot, common)
-    if not ignore_friction and np.any(each.get("static_friction", parameters["static_friction"]) > 0):
-        raise InputError(
-            f"robot {robot.name!r} has dry friction",
-            place="rollout",
-            hint="use simulate_batch, or pass ignore_friction=True",
-        )
-    if not robot.base.is_free:
-        raise InputError(
-            f"the base of robot {robot.name!r} is {robot.base.kind}, but roll-outs support free bases only",
-            place="rollout",
-            hint="use simulate_batch",
-        )
-    if not {"inertia", "rotor"} & {*(overrides or ())}:
-        check_massless(robot)
+    parameters, each = prepare_samples(robot, overrides, size, ignore_friction=ignore_friction)
     loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law, watch)
     if watch is not None:
         parameters = parameters | watch.start()
     if law is not None and "memory" in loop.inputs:
         parameters = parameters | {"memory": law.program(robot).memory}
     return loop, parameters, each
+
+
+def prepare_samples(
+    robot: Robot,
+    overrides: Mapping[str, npt.ArrayLike] | None,
+    size: int,
+    *,
+    ignore_friction: bool,
+    place: str = "rollout",
+    locked: Collection[str] = (),
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Parameters for all samples, and those of each; raises an error if lanes do not support the robot."""
+    common, each = split_overrides(robot, overrides, size)
+    parameters = robot_parameters(robot, common)
+    if not ignore_friction and np.any(each.get("static_friction", parameters["static_friction"]) > 0):
+        raise InputError(
+            f"robot {robot.name!r} has dry friction",
+            place=place,
+            hint="use simulate_batch, or pass ignore_friction=True",
+        )
+    if not robot.base.is_free and not {*robot.base.locked_dofs} <= {*locked}:
+        raise InputError(
+            f"the base of robot {robot.name!r} is {robot.base.kind}, but roll-outs support free bases only",
+            place=place,
+            hint="use simulate_batch",
+        )
+    if not {"inertia", "rotor"} & {*(overrides or ())}:
+        check_massless(robot, list(locked))
+    return parameters, each
 
 
 def _lengths(step: float, count: int, every: int | None) -> tuple[int, int]:

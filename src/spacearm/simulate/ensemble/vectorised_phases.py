@@ -26,10 +26,8 @@ from typing import Any, NamedTuple, cast
 import casadi as ca
 import numpy as np
 
-from spacearm.engine.cuda import GpuSchedule, RolloutVariant, channel_pairs, roll_on_gpu
 from spacearm.engine.device import Device
-from spacearm.engine.fixed_step import NO_RANDOM_CHANNELS, FixedStep, StepSymbols, Update, tick_moments
-from spacearm.engine.machine import host
+from spacearm.engine.fixed_step import NO_RANDOM_CHANNELS, FixedStep, StepSymbols, Update
 from spacearm.engine.signals import Signals, merge
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics import LoadFrame, motion_program
@@ -43,7 +41,8 @@ from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
-from spacearm.simulate.ensemble.rollout import law_commands, roll_chunks
+from spacearm.simulate.ensemble.lanes import LaneSchedule, run_lanes
+from spacearm.simulate.ensemble.rollout import law_commands
 from spacearm.simulate.law import Law, PythonLaw, combine_laws
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
@@ -411,42 +410,30 @@ class _PhaseBatch(NamedTuple):
         alike = len(self.tables.channels) == len(self.tables.references) == 1
         return None if alike else np.arange(len(self.each["state"]))
 
-    def run_on_processor(self, threads: int | None) -> tuple[Array, Array]:
-        loop, width, (counts, steps, hold, ask) = self.loop, host().lanes, self.steps
-        course = loop.make_schedule(
-            width,
-            steps,
-            counts,
-            channels=[(name, k) for name in self.channels for k in range(loop.size(name))],
-            coefficient=self.tables.channels,
-            references=[("reference", k) for k in range(self.tables.references.shape[3])],
-            reference=self.tables.references,
-            every=self.every,
-            hold=hold,
-            ask=ask,
-            drawn=self.random_channels,
-            start=self.start,
-        )
-        records = int(counts.sum()) // self.every
-        samples = loop.samples(width, records, common=self.common, each=self.each, case=self.case, kept=("state",))
-        roll_chunks(loop.code(width), course, samples, len(self.each["state"]), threads)
-        return samples.result, samples.end
-
-    def run_on_gpu(self) -> tuple[Array, Array]:
+    def run(self, device: Device, threads: int | None) -> tuple[Array, Array]:
         counts, steps, hold, ask = self.steps
-        begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
-        course = GpuSchedule(counts, steps, begins, self.tables.references, hold, self.tables.channels, ask=ask)
-        if len(self.random_channels):
-            course = course._replace(moments=tick_moments(self.start + begins, steps, counts, hold, ask))
-        shape = RolloutVariant(
-            channels=tuple(self.channels),
-            kept=("state",),
-            random_channels=channel_pairs(self.random_channels),
-            followed=True,
+        schedule = LaneSchedule(
+            counts,
+            steps,
+            tuple(self.channels),
+            self.tables.channels,
+            self.tables.references,
+            hold,
+            ask,
+            self.random_channels,
+            self.start,
         )
-        given = (self.each, self.common, course, self.every)
-        found = roll_on_gpu(self.loop, shape, *given, case=self.case, there=False)
-        return found.rows, found.ends
+        return run_lanes(
+            self.loop,
+            schedule,
+            self.common,
+            self.each,
+            every=self.every,
+            case=self.case,
+            kept=("state",),
+            device=device,
+            threads=threads,
+        )
 
 
 def run_phases(
@@ -459,7 +446,7 @@ def run_phases(
     twist about and path of the mass centre if there is an external action. Phases share a structure key.
     """
     batch = _PhaseBatch.from_phases(legs, states)
-    rows, ends = batch.run_on_gpu() if device == "gpu" else batch.run_on_processor(threads)
+    rows, ends = batch.run(device, threads)
     times = np.cumsum(np.repeat(batch.steps.steps, batch.steps.counts))
     at_records = times[batch.every - 1 :: batch.every]
     y = np.concatenate([rows, ends[:, None]], axis=1)

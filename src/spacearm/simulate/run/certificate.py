@@ -18,6 +18,7 @@ import numpy as np
 
 from spacearm.engine.friction import SLACK
 from spacearm.result import Certificate, Check
+from spacearm.simulate.loops import loop_gap
 from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.run.ledger import ROUNDING, Balance, Ledger, relative
 from spacearm.simulate.run.segment import Segment
@@ -53,11 +54,20 @@ def certify(
             )
         # Constraints are those of the whole segment: they are added to the last system's entry, once.
         name, checks = found.popitem()
-        found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance)}
+        found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance), **_loops(segment, y, tolerance)}
         if any(element.internal for element in segment.world.elements):
             meaning = "largest sum of the wrenches that a force element exerts between systems, relative to them"
             found[name]["third_law"] = Check(segment.touches.reaction, CHANGE_TOLERANCE, "", meaning)
     return Certificate.worst(found) | _changes(ledger, tolerance)
+
+
+def _loops(segment: Segment, y: Array, tolerance: float) -> dict[str, Check]:
+    """The largest opening of the closed loops of all systems."""
+    parts = [part for part in segment.model.parts if part.motion.robot.loops]
+    if not parts:
+        return {}
+    gap = max(float(loop_gap(part.motion.robot, y[:, part.layout.joints]).max()) for part in parts)
+    return {"loops": Check(gap, tolerance, "", "largest opening of a closed loop, m or rad")}
 
 
 def _changes(ledger: Ledger, tolerance: float) -> dict[str, Check]:

@@ -25,14 +25,16 @@ import numpy as np
 
 from spacearm.engine.phase import make_audit, make_record
 from spacearm.engine.record import SampleRecord
-from spacearm.engine.solver import ASKED, PAUSED, EndReason, EventKind, Progress, make_progress, solve
+from spacearm.engine.solver import ASKED, PAUSED, EndReason, EventKind, Progress, bind_solver, make_progress
 from spacearm.engine.system import System
+from spacearm.engine.warm import implicit_address
 from spacearm.errors import InputError
 from spacearm.mechanics import LoadFrame
 from spacearm.simulate.changes import Change
 from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
 from spacearm.simulate.contact import ContactElement
 from spacearm.simulate.law import Law, LawCarryOver, PreparedLaw, PythonLaw
+from spacearm.simulate.loops import check_closed
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
@@ -212,18 +214,23 @@ class LawQuestion(NamedTuple):
     law: PreparedLaw
     system: System
     progress: Progress
+    solve: Callable[[], int]  # goes on with the answer, see LawAnswer
 
     def answer(self) -> None:
         """Answer with the commands of the law's own function."""
         assert isinstance(self.law.law, PythonLaw)
         self.law.law.answer(self.law, self.system.law)
-        self.system.law.counts[1] = 1
 
-    def command(self, values: Array) -> None:
-        """Answer with these commands, in the order of the law's forces."""
+    def commander(self) -> Callable[[Array], None]:
+        """A function that answers with commands, in the order of the law's forces."""
         assert isinstance(self.law.law, PythonLaw)
-        self.law.law.command(self.law, self.system.law, values)
-        self.system.law.counts[1] = 1
+        return self.law.law.commander(self.law, self.system.law)
+
+
+#: What is sent to :meth:`PhaseChain.advance` when a question is answered: nothing, and the solver goes on; why it
+#: stopped, of one who has called ``solve`` himself; or this, which ends the phase at the tick.
+END_PHASE = -4
+LawAnswer: TypeAlias = int | None
 
 
 class PhaseChain:
@@ -245,8 +252,15 @@ class PhaseChain:
         self._wanted = settings.wanted
         self._ready: list[PreparedPhase] = []
         self._blocks = _blocks(as_items(phases), RunContext(self))
+        self._check_loops()
         # Errors in the first phases are reported before anything runs.
         self._begin()
+
+    def _check_loops(self) -> None:
+        """Raise an error if a closed loop is open."""
+        for name, at in self.world.layouts.items():
+            if self.world.robot(name).loops:
+                check_closed(self.world.robot(name), State.from_vector(self.vector[at.whole]))
 
     @property
     def segments(self) -> list[Segment]:
@@ -273,10 +287,10 @@ class PhaseChain:
             question.answer()
         return self
 
-    def advance(self, stop: Any) -> Generator[LawQuestion, bool | None, None]:
+    def advance(self, stop: Any) -> Generator[LawQuestion, LawAnswer, None]:
         """Run all phases and changes, and stand still at each tick of a law in Python until it is answered.
 
-        A true value that is sent in place of an answer ends the phase at this tick.
+        What may be sent in place of an answer: see ``LawAnswer``.
         """
         while self._ready:
             for prepared in self._ready:
@@ -429,7 +443,7 @@ class PhaseChain:
                 )
         self._on = {}
 
-    def _run(self, prepared: PreparedPhase, stop: Any) -> Generator[LawQuestion, bool | None, bool]:
+    def _run(self, prepared: PreparedPhase, stop: Any) -> Generator[LawQuestion, LawAnswer, bool]:
         """Run one phase; return whether the run continues after it."""
         segment = self.segment
         assert segment is not None
@@ -455,7 +469,7 @@ class PhaseChain:
         if options.method == 2:
             paths, bound = [index for index, _ in prepared.paths], {*prepared.driven, *system.friction.dof.tolist()}
             stiff = model.stiff(segment.scale, options.rtol, prepared.locked, paths, bound)
-            system = system._replace(stiff=stiff)
+            system = system._replace(stiff=stiff._replace(address=implicit_address(system)))
         held = system.law.out.copy()
         progress = make_progress(system, options)
         logged = int(record.counts[1])
@@ -464,16 +478,21 @@ class PhaseChain:
         segment.firsts.append(int(record.counts[0]))
         watched = settings.max_steps is None
         look, since = int(record.counts[2] + record.counts[3]) + LOOK, 0.0
+        solve: Callable[[], int] | None = None
+        known: LawAnswer = None
         while True:
             # Steps are granted in portions of LOOK, so that a step size that has collapsed is noticed within seconds
             # and not when the whole budget is gone.
             allowed = min(steps, look) if watched else steps
             if options.max_steps != allowed:
-                options = options._replace(max_steps=allowed)
-            reason = solve(system, options, progress, record, segment.audit, stop)
+                options, solve = options._replace(max_steps=allowed), None
+            if solve is None:
+                solve = bind_solver(system, options, progress, record, segment.audit, stop)
+            reason, known = solve() if known is None else known, None
             if reason == ASKED:
                 assert law is not None
-                if (yield LawQuestion(law, system, progress)):
+                known = yield LawQuestion(law, system, progress, solve)
+                if known == END_PHASE:
                     reason = EndReason.FINISHED
                     break
             elif reason == PAUSED:

@@ -31,6 +31,8 @@ ENERGIES = {
 }
 
 
+#: Entries of a wrench.
+WRENCH = ["fx", "fy", "fz", "mx", "my", "mz"]
 ANGLES = "roll, pitch, yaw of the base: world from base is Rz(yaw) Ry(pitch) Rx(roll)"
 
 
@@ -61,6 +63,7 @@ def dataset(
     stuck: npt.NDArray[np.bool_],
     account: Ledger | None,
     attrs: Mapping[str, Any],
+    loops: Mapping[str, Array] | None = None,
 ) -> xr.Dataset:
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
     robot, at = model.robot, Layout(model.robot.n)
@@ -95,7 +98,17 @@ def dataset(
         wrench = inputs[:, places["wrench"]].reshape(len(times), -1, 6)
         variables["wrench"] = ("time load entry", wrench, "N or N m", "applied wrenches: force, then moment")
         coords["load"] = [f"{load.frame} ({load.element or load.axes + ' axes'})" for load in model.loads]
-        coords["entry"] = ["fx", "fy", "fz", "mx", "my", "mz"]
+        coords["entry"] = WRENCH
+    joined = {name: own for name, own in (loops or {}).items() if own.shape[1] == len(WRENCH)}
+    gears = {name: own for name, own in (loops or {}).items() if name not in joined}
+    if joined:
+        forces, meaning = np.stack([*joined.values()], axis=1), "on the second frame of a loop, in the first one's axes"
+        variables["loop_force"] = ("time loop entry", forces, "N or N m", meaning)
+        coords["loop"], coords["entry"] = [*joined], WRENCH
+    if gears:
+        efforts = np.concatenate([*gears.values()], axis=1)
+        variables["gear_force"] = ("time gear", efforts, "N or N m", "on the first joint of a gear")
+        coords["gear"] = [*gears]
     if account is not None:
         for name, meaning in ENERGIES.items():
             variables[f"energy_{name}"] = ("time", getattr(account, name), "J", meaning)

@@ -21,6 +21,7 @@ import numpy as np
 
 from spacearm.engine.events import ROUNDING
 from spacearm.engine.friction import begin
+from spacearm.engine.loops import interpret
 from spacearm.engine.phase import Functions, Level, make_events
 from spacearm.engine.signals import Signals, merge
 from spacearm.engine.system import SolverMemory, System, make_friction
@@ -429,5 +430,5 @@ def enter(
         system = system._replace(law=law.enter(carried, time, sample, code.moved))
         y[code.moved : code.moved + law.memory_size] = system.law.start[: law.memory_size]
     # Decides which joints stick at the start, from forces at this very state.
-    begin(system)
+    interpret(begin)(system)
     return system

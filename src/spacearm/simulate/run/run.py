@@ -21,6 +21,7 @@ from spacearm.model.files import write_atomically
 from spacearm.result import Certificate, Figures
 from spacearm.simulate.checks import LARGEST_ANGLE, check_angles
 from spacearm.simulate.commands import CommandLog
+from spacearm.simulate.loops import loop_forces
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.phase import Phase, sample_times
@@ -65,6 +66,9 @@ class Track:
     stuck: npt.NDArray[np.bool_] = field(repr=False)  # (T, 6 + n)
     ledger: Ledger | None = field(repr=False)
     attrs: Mapping[str, Any] = field(repr=False)
+    #: Of each closed loop by name: force and moment (T, 6) on its second frame, in the first frame's axes, N and N m;
+    #: of a gear (T, 1) on its first joint.
+    loop_forces: Mapping[str, Array] = field(repr=False, default_factory=dict)
 
     @property
     def robot(self) -> Robot:
@@ -84,7 +88,7 @@ class Track:
     def data(self) -> xr.Dataset:
         """Samples with names and units."""
         samples = (self.times, self.integrated, self.inputs, self.outputs, self.stuck)
-        return dataset(self.model, *samples, self.ledger, {"robot": self.robot.name, **self.attrs})
+        return dataset(self.model, *samples, self.ledger, {"robot": self.robot.name, **self.attrs}, self.loop_forces)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +238,11 @@ class Run:
     def states(self) -> Array:
         """Flat states at the sample times (T, 13 + 2 n)."""
         return self.track.states
+
+    @property
+    def loop_forces(self) -> Mapping[str, Array]:
+        """Forces of closed loops by name: see :class:`Track`."""
+        return self.track.loop_forces
 
     @property
     def data(self) -> xr.Dataset:
@@ -422,6 +431,7 @@ def _tracks(chain: PhaseChain, accounts: list[list[Ledger]], attrs: Mapping[str,
                 stuck[:, part.dofs],
                 accounts[index][k] if accounts else None,
                 attrs,
+                loop_forces(part.motion, record.inp[rows][:, part.inputs], segment.parameters[k]),
             )
             # The same compiled robot: nothing has changed it, and the track goes on.
             if part.name in before and before[part.name].model is track.model:
@@ -446,7 +456,9 @@ def _join_tracks(first: Track, second: Track) -> Track:
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("times", "inputs", "outputs", "stuck")
     }
-    return replace(second, integrated=np.concatenate([first.integrated, y]), ledger=ledger, **arrays)
+    forces = {name: np.concatenate([first.loop_forces[name], own]) for name, own in second.loop_forces.items()}
+    integrated = np.concatenate([first.integrated, y])
+    return replace(second, integrated=integrated, ledger=ledger, loop_forces=forces, **arrays)
 
 
 def _join_ledgers(first: Ledger, second: Ledger) -> Ledger:

@@ -110,6 +110,9 @@ def load_run(path: str | Path) -> Run:
         raise InputError("there is no such file", file=path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
+            if "spacearm_run" not in tree.attrs:
+                hint = "expected a file of Run.to_netcdf; xarray.open_datatree reads data.nc of a folder of results"
+                raise InputError("does not hold a run", file=path, hint=hint)
             about = json.loads(tree.attrs["spacearm_run"])
             if about["format"] != FORMAT:
                 raise InputError(f"is of format {about['format']}", file=path, hint=f"this version reads {FORMAT}")
@@ -157,7 +160,13 @@ def _track(entry: Mapping[str, Any], data: Any) -> Track:
     arrays = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
     arrays["stuck"] = arrays["stuck"].astype(bool)
     ledger = _ledger(data) if entry["energies"] else None
-    return Track(entry["name"], model, data["time"].values, **arrays, ledger=ledger, attrs=entry["attrs"])
+    forces: dict[str, Any] = {}
+    if "loop_force" in data:
+        forces |= {str(name): data["loop_force"].sel(loop=name).values for name in data["loop"].values}
+    if "gear_force" in data:
+        forces |= {str(name): data["gear_force"].sel(gear=[name]).values for name in data["gear"].values}
+    attrs = entry["attrs"]
+    return Track(entry["name"], model, data["time"].values, **arrays, ledger=ledger, attrs=attrs, loop_forces=forces)
 
 
 def _ledger(data: Any) -> Ledger:

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spacearm.engine.record import SampleRecord
-from spacearm.engine.record import sample as keep_sample
+from spacearm.engine.record import SampleRecord, keep_sample
 from spacearm.engine.solver import EventKind
 from spacearm.engine.system import SolverMemory, System
 from spacearm.simulate.commands import CommandLog

@@ -6,14 +6,16 @@ physics, ledger and certificate, bit for bit the run with the same commands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
+from spacearm.engine.solver import ASKED
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.mechanics.sensors import Sensor
@@ -22,9 +24,18 @@ from spacearm.simulate.changes import Change
 from spacearm.simulate.law import PythonLaw
 from spacearm.simulate.methods import Method, as_method
 from spacearm.simulate.phase import Phase, sample_times
-from spacearm.simulate.readings import Moments, read_moments
+from spacearm.simulate.readings import state_readings
 from spacearm.simulate.run.certificate import TOLERANCE
-from spacearm.simulate.run.chain import MAX_STEPS, ChainSettings, Item, LawQuestion, PhaseChain, RunContext
+from spacearm.simulate.run.chain import (
+    END_PHASE,
+    MAX_STEPS,
+    ChainSettings,
+    Item,
+    LawAnswer,
+    LawQuestion,
+    PhaseChain,
+    RunContext,
+)
 from spacearm.simulate.run.run import Run, finish_run
 from spacearm.simulate.state import State
 from spacearm.simulate.world import Overrides, States, World
@@ -96,8 +107,10 @@ class Simulator:
         ensure_loops()
         self._steps = self._chain.advance(np.zeros(1, dtype=np.uint8))
         # Runs up to the first tick, where the solver waits for commands.
-        self._question: LawQuestion | None = next(self._steps, None)
+        self._question: LawQuestion | None = None
+        self._command: Callable[[Array], None] = _no_command
         self._values = np.zeros(len(self.forces))
+        self._proceed(None)
 
     def _items(self, here: RunContext) -> Iterator[Item]:
         """Phases until nothing more is wanted, with the changes between."""
@@ -151,19 +164,9 @@ class Simulator:
         Sensors of accelerations and forces are refused: :func:`~spacearm.measure.record_run` reads them, and noise,
         from the whole run.
         """
-        listed = [sensors] if isinstance(sensors, Sensor) else list(sensors)
-        checks.unique([sensor.name for sensor in listed], "sensor")
+        listed = (sensors,) if isinstance(sensors, Sensor) else tuple(sensors)
         name = system or self._system
-        robot, layout = self.world.robot(name), self.world.layouts[name]
-        moments = Moments(self.vector[layout.whole].copy()[None])
-        errors = [np.broadcast_to(np.asarray(each.bias, dtype=np.float64), (1, each.size(robot))) for each in listed]
-        found = read_moments(robot, listed, moments, errors)
-        return {
-            sensor.name: sensor.resolution * np.floor(value[0] / sensor.resolution + 0.5)
-            if sensor.resolution
-            else value[0]
-            for sensor, value in zip(listed, found, strict=True)
-        }
+        return state_readings(self.world.robot(name), listed).read(self.vector[self.world.layouts[name].whole])
 
     # -- going on -----------------------------------------------------------------------------------------------
 
@@ -184,19 +187,34 @@ class Simulator:
                 raise InputError(
                     "it is over", place=f"step at t = {self.time:g} s", hint=f"{self._chain.why}; finish()"
                 )
-            question.command(self._values)
-            self._question = next(self._steps, None)
+            self._command(self._values)
+            # The next tick as a rule; all else is the chain's: a full buffer, the end of a phase.
+            if (reason := question.solve()) != ASKED:
+                self._proceed(reason)
         return self.time
+
+    def _proceed(self, answer: LawAnswer) -> None:
+        """On to the next question of the chain."""
+        before = self._question
+        try:
+            found = self._question = self._steps.send(answer)
+        except StopIteration:
+            self._question = None
+            return
+        if before is None or found.system is not before.system:
+            self._command = found.commander()
 
     def _commands(self, given: npt.ArrayLike | Mapping[str, float]) -> Array:
         if isinstance(given, Mapping):
             for name in given:
                 checks.check_name(name, self.forces, "command", place="step")
             given = [given.get(name, 0.0) for name in self.forces]
-        # The common case without the full check: step() is called at every tick.
-        if type(given) is not np.ndarray or given.shape != self._values.shape or not np.isfinite(given).all():
-            return checks.array(given, "commands", (len(self.forces),), place="step")
-        return given
+        # The common case without the full check, since step() is called at every tick: a sum of squares is finite if
+        # all of them are.
+        usual = isinstance(given, np.ndarray) and given.shape == self._values.shape and given.dtype == np.float64
+        if usual and isinstance(given, np.ndarray) and isfinite(given.dot(given)):
+            return given
+        return checks.array(given, "commands", (len(self.forces),), place="step")
 
     def apply(self, change: Change | Iterable[Change], *, locked: Sequence[str] | None = None) -> None:
         """Make a change (attach, release, lock, ...) or several, now; ``locked`` from now on, where given."""
@@ -213,20 +231,13 @@ class Simulator:
         self._changes = changes
         self._locked = self._locked if locked is None else tuple(locked)
         self._phase += 1
-        self._question = self._end_phase()
-
-    def _end_phase(self) -> LawQuestion | None:
-        """End the phase at this tick; the first tick of the next."""
-        try:
-            return self._steps.send(True)
-        except StopIteration:
-            return None
+        self._proceed(END_PHASE)
 
     def finish(self) -> Run:
         """The run so far, with samples, events, ledger and certificate; no more steps can be made."""
         self._over = True
         if self._question is not None:
-            self._question = self._end_phase()
+            self._proceed(END_PHASE)
         return finish_run(self._world, self._vector, self._chain, self._tolerance)
 
     # -- back -----------------------------------------------------------------------------------------------------
@@ -260,6 +271,10 @@ class Simulator:
         assert segment is not None
         for balance, kept_balance in zip(segment.balances or (), saved.balances, strict=True):
             vars(balance).update(_copied_values(kept_balance))
+
+
+def _no_command(values: Array) -> None:
+    raise AssertionError("no tick has come")
 
 
 def _no_function(time: float, state: State, references: Mapping[str, Any]) -> Mapping[str, float]:

@@ -1,0 +1,275 @@
+"""Many samples of one robot, step by step: commands in, states out, single samples set anew in between.
+
+It is :func:`~spacearm.simulate.rollout`, standing still after each period: the same lanes, the same bits, with forces
+that are given period by period. A sample's motion depends neither on the others nor on their number. As in roll-outs
+there are no events, no contacts, no ledger and no dry friction; commands are bounded by the joints' efforts, and drives
+at a joint's rate limit push no further.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import numpy.typing as npt
+
+from spacearm import checks
+from spacearm.engine.device import Device, check_precision, cupy, is_device_array, to_cupy
+from spacearm.engine.fixed_step import FixedStep, Samples, StepSymbols
+from spacearm.engine.machine import host
+from spacearm.errors import InputError
+from spacearm.mechanics import motion_program
+from spacearm.mechanics.sensors import Sensor
+from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.simulate.checks import check_robot, flat_states
+from spacearm.simulate.ensemble.lanes import roll_chunks
+from spacearm.simulate.ensemble.rollout import PASSIVE, SHARED, limit_rates, prepare_samples
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.readings import state_readings
+from spacearm.typing import Array
+
+#: A period is a whole number of steps, up to this share of one.
+WHOLE = 1e-9
+
+
+@lru_cache(maxsize=32)
+def _step_loop(
+    robot: Robot, forces: tuple[str, ...], locked: tuple[str, ...], varied: frozenset[str], each: frozenset[str]
+) -> FixedStep:
+    """A step of the motion with commands as an input, that are held over the period."""
+    program = motion_program(robot, (), ledger=False, free=not locked)
+    own = robot_parameters(robot)
+    absent: dict[str, Sequence[int] | None] = dict.fromkeys(("friction", *(() if locked else ("drive", "mode"))))
+    absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in PASSIVE if name not in varied}
+    free = replace(program, outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
+    command = ca.SX.sym("command", len(forces))
+    applied = ca.SX.zeros(robot.dofs)
+    for k, name in enumerate(forces):
+        dof = robot.dof_index(name)
+        most = robot.joints[dof - 6].limits.effort if dof >= 6 else math.inf
+        applied[dof] = ca.fmin(ca.fmax(command[k], -most), most) if math.isfinite(most) else command[k]
+    old, new = [free.inputs["force"]], [limit_rates(applied, free.inputs["state"], robot, forces)]
+    if locked:
+        zero, mode = ca.SX.zeros(robot.dofs), np.isin(robot.dof_names, locked).astype(float)
+        old, new = [*old, free.inputs["drive"], free.inputs["mode"]], [*new, zero, ca.SX(ca.DM(mode))]
+    inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("force", "drive", "mode")}
+    (rate,) = ca.substitute([free.outputs["rate"]], old, new)
+    moving = replace(free, name="vector_step", inputs={**inputs, "command": command}, outputs={"rate": rate})
+    return FixedStep(StepSymbols(moving), uniform=[name for name in SHARED if name not in each])
+
+
+class VectorSimulator:
+    """Many samples of one robot in time, step by step, in lanes of the processor or threads of a GPU.
+
+    Args:
+        robot: with a free base and without dry friction.
+        starts: flat states (num_envs, nx), or one for all (nx,): position 3, quaternion 4, joints n, velocity 6 + n.
+        num_envs: number of samples, if ``starts`` is one for all.
+        forces: degrees of freedom that are commanded (N or N m); all joints that are not locked by default.
+        period: s from step to step, over which commands are held.
+        steps: integration steps (RK4) in a period.
+        locked: degrees of freedom that do not move.
+        overrides: parameters as for :func:`~spacearm.simulate.rollout`, each for all samples or (num_envs, size).
+        ignore_friction: consent to leave dry friction out.
+        threads: results do not depend on their number.
+        device: "gpu" keeps states on an NVIDIA GPU, as CuPy's arrays, which other libraries read by DLPack; commands
+            may be arrays there. The same bits as on the processor in float64.
+        precision: "float32" on a GPU only.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        starts: npt.ArrayLike,
+        num_envs: int | None = None,
+        *,
+        forces: Sequence[str] | None = None,
+        period: float = 1e-3,
+        steps: int = 1,
+        locked: Sequence[str] = (),
+        overrides: Mapping[str, npt.ArrayLike] | None = None,
+        ignore_friction: bool = False,
+        threads: int | None = None,
+        device: Device = "cpu",
+        precision: str = "float64",
+    ) -> None:
+        place = "VectorSimulator"
+        check_robot(robot, place)
+        checks.one_of(device, ("cpu", "gpu"), "device", place=place)
+        check_precision(precision, device == "gpu")
+        self.robot, self.device = robot, device
+        self.period = checks.positive(period, "period", unit="s", place=place)
+        self._steps = checks.integer(steps, "steps", least=1, place=place)
+        for name in (*locked, *(forces or ())):
+            robot.dof_index(name)
+        self.forces = tuple(n for n in robot.joint_names if n not in locked) if forces is None else tuple(forces)
+        checks.unique(self.forces, "force")
+        self._threads, self._precision = threads, precision
+        given = flat_states(starts, robot, place)
+        if num_envs is not None and len(given) not in (1, num_envs):
+            raise InputError(f"starts are {len(given)}", place=place, hint=f"expected one, or num_envs = {num_envs}")
+        self.num_envs = len(given) if num_envs is None else checks.integer(num_envs, "num_envs", least=1, place=place)
+        self._starts = np.array(np.broadcast_to(given, (self.num_envs, given.shape[1])))
+        # What the base cannot do is locked too.
+        self._locked = tuple(dict.fromkeys((*locked, *robot.base.locked_dofs)))
+        # Inputs of all samples, and those of each.
+        common, self._each = prepare_samples(
+            robot, overrides, self.num_envs, ignore_friction=ignore_friction, place=place, locked=self._locked
+        )
+        varied = frozenset(overrides or ())
+        self._loop = _step_loop(robot, self.forces, self._locked, varied, frozenset(self._each))
+        self._common = {name: value for name, value in common.items() if name in self._loop.inputs}
+        # Copies: single rows are set anew.
+        self._each = {name: np.array(value) for name, value in self._each.items() if name in self._loop.inputs}
+        self._check_still(self._starts)
+        #: s since each sample's start, (num_envs,).
+        self.times = np.zeros(self.num_envs)
+        self._backend: _Lanes | _Device = _Device(self) if device == "gpu" else _Lanes(self)
+
+    @property
+    def states(self) -> Array:
+        """Flat states (num_envs, nx): always the same array, which the next step overwrites; on the device it is of."""
+        return self._backend.states
+
+    def step(self, commands: npt.ArrayLike) -> Array:
+        """Go on by one period with these commands (num_envs, forces), or (forces,) for all; the states then.
+
+        Samples that come out of what numbers can hold are not finite from then on, until they are reset.
+        """
+        self._backend.step(self._checked(commands))
+        self.times += self.period
+        return self._backend.states
+
+    def reset(
+        self,
+        mask: npt.ArrayLike | None = None,
+        starts: npt.ArrayLike | None = None,
+        overrides: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Array:
+        """Set samples anew; the states then.
+
+        Args:
+            mask: (num_envs,) which samples, as booleans; all by default.
+            starts: their states (count, nx) or (nx,); those at the beginning by default.
+            overrides: new values (count, size) of parameters that were given for each sample.
+        """
+        chosen = np.ones(self.num_envs, dtype=np.bool_) if mask is None else np.asarray(_on_host(mask))
+        if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_:
+            raise InputError(
+                f"mask is {chosen.dtype} {chosen.shape}", place="reset", hint=f"expected booleans ({self.num_envs},)"
+            )
+        rows = np.flatnonzero(chosen)
+        states = self._starts[rows]
+        if starts is not None:
+            given = flat_states(_on_host(starts), self.robot, "reset")
+            if len(given) not in (1, rows.size):
+                raise InputError(f"starts are {len(given)}", place="reset", hint=f"expected one, or {rows.size}")
+            states = np.array(np.broadcast_to(given, states.shape))
+            self._check_still(states)
+        for name in overrides or ():
+            if name not in self._each:
+                raise InputError(
+                    f"{name!r} was not given for each sample", place="reset", hint=f"there are: {', '.join(self._each)}"
+                )
+        if overrides:
+            same, new = prepare_samples(self.robot, overrides, rows.size, ignore_friction=True, place="reset")
+            for name in overrides:
+                self._each[name][rows] = new.get(name, same[name])
+        self._backend.reset(rows, states, changed=bool(overrides))
+        self.times[rows] = 0.0
+        return self._backend.states
+
+    def read(self, sensors: Sensor | Sequence[Sensor]) -> dict[str, Array]:
+        """Present readings (num_envs, entries) of sensors of the state by name, with scale and bias, without noise."""
+        listed = (sensors,) if isinstance(sensors, Sensor) else tuple(sensors)
+        return state_readings(self.robot, listed).read(self._backend.states)
+
+    def _check_still(self, states: Array) -> None:
+        still = Layout(self.robot.n).velocity.start + np.array([self.robot.dof_index(n) for n in self._locked], int)
+        if np.any(states[:, still]):
+            raise InputError("a locked degree of freedom moves at the start", place="VectorSimulator")
+
+    def _checked(self, commands: Any) -> Any:
+        shape = (self.num_envs, len(self.forces))
+        if is_device_array(commands):
+            if self.device != "gpu":
+                commands = _on_host(commands)
+            elif tuple(commands.shape) in (shape, shape[1:]):
+                return commands
+        array = checks.numbers(commands, "commands")
+        if array.shape not in (shape, shape[1:]):
+            raise InputError(f"commands have shape {array.shape}", place="step", hint=f"expected {shape}")
+        if not np.isfinite(array).all():
+            raise InputError("commands are not finite", place="step")
+        return array
+
+
+def _on_host(value: Any) -> Any:
+    return cupy().asnumpy(to_cupy(cupy(), value)) if is_device_array(value) else value
+
+
+class _Lanes:
+    """Samples in the lanes of the processor."""
+
+    def __init__(self, of: VectorSimulator) -> None:
+        self.of, loop, self._width = of, of._loop, host().lanes
+        nx = of._starts.shape[1]
+        self._samples = self._make_samples()
+        # Views of the table of inputs: state, commands, then what differs.
+        values = self._samples.values
+        self._state, self._command = values[:, :nx], values[:, nx : nx + len(of.forces)]
+        self._schedule = loop.make_schedule(self._width, of.period / of._steps, np.array([of._steps]), every=of._steps)
+        self.states = self._samples.result[:, 0]
+        self.states[:] = of._starts
+
+    def _make_samples(self) -> Samples:
+        of = self.of
+        commands = np.zeros((of.num_envs, len(of.forces)))
+        each = {"state": of._starts, "command": commands, **of._each}
+        return of._loop.samples(self._width, 1, common=of._common, each=each)
+
+    def step(self, commands: Array) -> None:
+        self._command[:] = commands
+        code = self.of._loop.code(self._width)
+        roll_chunks(code, self._schedule, self._samples, self.of.num_envs, self.of._threads)
+        self._state[:] = self.states
+
+    def reset(self, rows: Any, states: Array, changed: bool) -> None:
+        if changed:
+            first = self._state.shape[1] + self._command.shape[1]
+            self._samples.values[:, first:] = self._make_samples().values[:, first:]
+        self._state[rows] = self.states[rows] = states
+
+
+class _Device:
+    """Samples in the threads of a GPU."""
+
+    def __init__(self, of: VectorSimulator) -> None:
+        from spacearm.engine.cuda import GpuSchedule, RolloutVariant
+
+        self.of, cp = of, cupy()
+        self.states = cp.asarray(of._starts.copy(), dtype=of._precision)
+        step = of.period / of._steps
+        none = np.zeros((1, 1, 1, 0))
+        self._course = GpuSchedule(np.array([of._steps]), np.array([step]), np.zeros(1), none[0], 1)
+        self._variant = RolloutVariant(held="command", real="double" if of._precision == "float64" else "float")
+
+    def step(self, commands: Any) -> None:
+        from spacearm.engine.cuda import roll_on_gpu
+
+        of, cp = self.of, cupy()
+        given = to_cupy(cp, commands) if is_device_array(commands) else cp.asarray(commands)
+        held = cp.broadcast_to(given, (of.num_envs, len(of.forces)))[:, None]
+        each = {"state": self.states, **of._each}
+        found = roll_on_gpu(of._loop, self._variant, each, of._common, self._course, of._steps, force=held, there=True)
+        self.states[:] = found.rows[:, 0]
+
+    def reset(self, rows: Any, states: Array, changed: bool) -> None:
+        del changed
+        self.states[cupy().asarray(rows)] = cupy().asarray(states, dtype=self.of._precision)

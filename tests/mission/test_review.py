@@ -1,0 +1,61 @@
+"""Requirements with their margins, budgets and assumptions of a mission."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.missions import SHORT, flown, rows
+
+from spacearm.errors import InputError
+from spacearm.mission.outcomes import StageOutcome
+from spacearm.mission.review import list_assumptions, list_requirements, review_figures
+from spacearm.mission.scenario import MissionFindings
+from spacearm.result import Limit
+
+
+def decided(**changes: Any) -> MissionFindings:
+    """The example up to the decision."""
+    return flown(**SHORT | {"decide": {}, "settle__rate_deg": 0.5}, **changes)
+
+
+def test_each_limit_is_one_requirement_where_it_was_nearest() -> None:
+    near, far = Limit("rate limit", 0.9, 1.0, what="joint2"), Limit("rate limit", 0.1, 1.0, what="joint1")
+    power, broken = Limit("power", 50.0, 100.0, "W"), Limit("clearance lost", 0.05, 0.1, "m", least=True)
+    outcomes = [StageOutcome("approach", 0.0, 1.0, [far, power]), StageOutcome("catch", 1.0, 2.0, [near, broken])]
+    found = list_requirements(outcomes, {"power": 0.6}, 0.05)
+    told = [(each.stage, each.limit.what or each.limit.name, each.policy, each.status) for each in found]
+    assert told == [
+        ("catch", "clearance lost", 0.05, "broken"),
+        ("approach", "power", 0.6, "margin too small"),
+        ("catch", "joint2", 0.05, "met"),
+    ]
+
+
+def test_a_policy_decides() -> None:
+    """The rate limit is kept with a fifth left: a policy of half is not met, one of a tenth is."""
+    kept = decided(decide__margins={"rate limit": 0.1})
+    assert kept.is_successful
+    refused = decided(decide__margins={"rate limit": 0.5})
+    assert not refused.is_successful
+    last = refused.outcomes[-1]
+    assert (last.stage, last.binding_limit.name) == ("decide", "margin too small")
+    assert last.binding_limit.what == "approach: rate limit"
+    with pytest.raises(InputError, match=r"decide\.margins: 'speed limit' is no limit of this mission"):
+        decided(decide__margins={"speed limit": 0.5})
+
+
+def test_the_budget_is_that_of_momentum() -> None:
+    """No thruster fires: the momentum of all is the same after the catch, after settling and after detumbling."""
+    mission = decided(detumble__actuator="wheels")
+    found = rows(mission)
+    after = [found[f"budget.{stage}.momentum"] for stage in ("catch", "settle", "detumble")]
+    np.testing.assert_allclose(after, found["detumble.momentum"], rtol=1e-8)
+    assert found["budget.approach.momentum"] < 1e-6
+    assert found["budget.detumble.wheels"] == pytest.approx(found["detumble.stored"], rel=1e-9)
+    assert found["budget.detumble.propellant"] == 0.0
+    assert {figure.name for figure in review_figures(mission.outcomes, mission.flight)} == {
+        "requirements", "budget", "assumptions"
+    }  # fmt: skip
+    assert "Without a limit: impulse, time." in list_assumptions(mission.flight)

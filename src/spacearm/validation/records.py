@@ -315,8 +315,8 @@ class RecordsFindings(Findings):
         for what, label, unit in (("place", "rms of the distance", "m"), ("yaw", "rms of the yaw", "rad")):
             figure = new_figure(x="record", y=label, y_unit=unit)
             for system in dict.fromkeys(each for own in errors.values() for each in own):
-                values = [getattr(own[system], what) if system in own else None for own in errors.values()]
-                figure.add_bar(x=list(errors), y=values, name=system)
+                sizes = {name: getattr(own[system], what) for name, own in errors.items() if system in own}
+                figure.add_bar(x=list(sizes), y=list(sizes.values()), name=system)
             found.append(Figure(what, figure, f"{label.capitalize()} during the judged part, by record."))
         # Of single records: the one that is explained worst.
         worst = max(self.records.values(), key=lambda own: own.comparison.chi_square.ratio)

@@ -64,7 +64,7 @@ def write_mcap(run: Run, path: str | Path) -> Path:
     from mcap.writer import CompressionType, Writer
 
     buffer = BytesIO()
-    writer = Writer(buffer, compression=CompressionType.ZSTD)
+    writer: Any = Writer(buffer, compression=CompressionType.ZSTD)
     writer.start(profile="", library="spacearm")
     several = len({track.name for track in run.tracks}) > 1
     messages: list[tuple[int, str, str, dict[str, Any]]] = []

@@ -39,11 +39,11 @@ def ejections(rig: Rig, count: int, label: str) -> tuple[float, float]:
     with Progress(console=console(), transient=True) as bar:
         task = bar.add_task(label, total=count)
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
         wall, work = time.perf_counter(), time.process_time()
-        runs = eject_batch(rig, joints, flight=FLIGHT, progress=tell)
+        runs = eject_batch(rig, joints, flight=FLIGHT, progress=report)
         wall, work = time.perf_counter() - wall, time.process_time() - work
     if not runs.sound.all():
         raise RuntimeError(f"{(~runs.sound).sum()} ejections failed: {next(iter(runs.failures.items()))}")

@@ -277,10 +277,10 @@ def variant(
     starts = cp.asarray(np.tile(few, (size // 4096, 1)), dtype=precision)
     common = robot_parameters(robot)
     common |= loop.stage.derive(common)
-    course = GpuSchedule(np.array([COUNT]), np.array([STEP]), np.zeros(1))
+    schedule = GpuSchedule(np.array([COUNT]), np.array([STEP]), np.zeros(1))
 
     def task() -> Any:
-        return kernel.run({"state": starts}, common, course, COUNT).rows
+        return kernel.run({"state": starts}, common, schedule, COUNT).rows
 
     seconds = best(task, cp.cuda.Device().synchronize, 3)
     expected = rollout(robot, few, STEP, COUNT)[:, -1]

@@ -66,7 +66,7 @@ def robot() -> Robot:
     return replace_inertias(plain, {"satellite": Inertia(300.0, base.com, 0.75 * base.tensor), "link6": held})
 
 
-def drawing(factor: float = 1.3) -> Robot:
+def nominal(factor: float = 1.3) -> Robot:
     """The held body wrong by this factor, its mass centre at the wrist for factors above two or below a half."""
     held = robot().bodies[-1].inertia
     centre = 0.7 * held.com if 0.5 < factor < 2.0 else 0.0 * held.com
@@ -117,13 +117,13 @@ def motion(friction: float = 0.0, fine: int = 20) -> tuple[Array, Array, Array]:
     data.qpos[:7], data.qpos[7:], data.qvel[:6] = BASE, path(np.zeros(1))[0][0], DRIFT
     data.qpos[3:7] /= np.linalg.norm(data.qpos[3:7])
     count = int(DURATION * RATE) + 1
-    told = commands((np.arange(count * fine) + 0.5) / (RATE * fine))
-    told[:, 6:] = commands(np.arange(count * fine) / (RATE * fine))[:, 6:]
+    notes = commands((np.arange(count * fine) + 0.5) / (RATE * fine))
+    notes[:, 6:] = commands(np.arange(count * fine) / (RATE * fine))[:, 6:]
     q, v = np.empty((count, model.nq)), np.empty((count, model.nv))
     for k in range(count):
         q[k], v[k] = data.qpos, data.qvel
         for i in range(fine):
-            data.ctrl[:] = told[k * fine + i]
+            data.ctrl[:] = notes[k * fine + i]
             mujoco.mj_step(model, data)
     return np.arange(count) / RATE, q, v
 
@@ -167,7 +167,7 @@ def _spoilt(readings: dict[str, Array], seed: int, fault: str) -> dict[str, Arra
 
 def weigh(given: MotionRecord, factor: float = 1.3, all_unknown: bool = False) -> Identification:
     """spacearm's estimate."""
-    drawn = drawing(factor)
+    drawn = nominal(factor)
     prior = None if all_unknown else Prior.from_known_bodies(drawn, drawn.body_names[:-1])
     return identify(drawn, [given], prior=prior)
 
@@ -240,7 +240,7 @@ def faults(count: int = FAULT_SEEDS) -> list[Row]:
     cause = {"delay": "delay", "bias": "rate_bias", "thrust": "thrust", "mount": "mount"}
     rows, true = [], truth()
     for fault in FAULTS:
-        bad, said, largest = 0, 0, 0.0
+        bad, remark, largest = 0, 0, 0.0
         for seed in range(count):
             found = weigh(record(seed, fault))
             off = np.abs((found.estimate.values - true) / found.estimate.std).max()
@@ -249,9 +249,9 @@ def faults(count: int = FAULT_SEEDS) -> list[Row]:
             named = cause.get(fault, "") in [one.name for one in found.suspects]
             sound = found.certificate().sound
             bad += sound and off > 4.0
-            said += named if not sound else off < 4.0
+            remark += named if not sound else off < 4.0
         note = (
-            f"{fault}: right, or not sound with its cause named, in {said} of {count}; largest error {largest:.3g} sd"
+            f"{fault}: right, or not sound with its cause named, in {remark} of {count}; largest error {largest:.3g} sd"
         )
         rows.append(Row(f"sound and wrong: {fault}", float(bad), "of " + str(count), target=0.0, note=note))
     return rows
@@ -267,7 +267,7 @@ def by_sysid(given: MotionRecord, step: float = 0.001) -> tuple[Array, float]:
 
     spec = specification()
     spec.option.timestep = step
-    start = drawing().bodies[-1].inertia
+    start = nominal().bodies[-1].inertia
     _write_inertia(spec, start.mass, start.com, start.tensor)
 
     def modifier(changed: mujoco.MjSpec, parameter: Any) -> None:
@@ -289,8 +289,8 @@ def by_sysid(given: MotionRecord, step: float = 0.001) -> tuple[Array, float]:
     parameters.add(pose)
     every = round(1.0 / (RATE * step))
     inner = (np.arange(int(DURATION / step)) + 0.5) * step
-    told = commands(inner)
-    told[:, 6:] = commands(inner - 0.5 * step)[:, 6:]
+    notes = commands(inner)
+    notes[:, 6:] = commands(inner - 0.5 * step)[:, 6:]
 
     def residual(x: Array, params: Any) -> tuple[list[Array], None, None]:
         columns = x if x.ndim > 1 else x[:, None]
@@ -302,7 +302,7 @@ def by_sysid(given: MotionRecord, step: float = 0.001) -> tuple[Array, float]:
             models.append(changed.compile())
             states.append(_initial(models[-1], given, first, params["start"].value))
         data = [mujoco.MjData(models[0])]
-        rolled, _ = mujoco.rollout.rollout(models, data, np.stack(states), np.stack([told] * len(models)))
+        rolled, _ = mujoco.rollout.rollout(models, data, np.stack(states), np.stack([notes] * len(models)))
         found = np.stack([_misfit(part[every - 1 :: every, 1:], given) for part in rolled], axis=1)
         return [found if x.ndim > 1 else found[:, 0]], None, None
 
@@ -374,14 +374,14 @@ def beside_sysid(count: int = SYSID_SEEDS) -> list[Row]:
     own = np.array([plain_of(found.values[:10]) for found in ours])
     true = plain_of(truth())
     rows = [Row("time of one estimate, processor", float(mine), "s", "mujoco.sysid", float(seconds), target=1.0)]
-    said = f"{count} records; mass: bound {bound().std[0]:.4g} kg, claimed by spacearm {claimed:.4g} kg"
+    remark = f"{count} records; mass: bound {bound().std[0]:.4g} kg, claimed by spacearm {claimed:.4g} kg"
     for what, unit, part in (
         ("mass", "kg", [0]),
         ("mass centre", "m", [1, 2, 3]),
         ("tensor", "kg m2", [*range(4, 10)]),
     ):
         here, there = (float(np.sqrt(np.mean((np.array(f) - true)[:, part] ** 2))) for f in (own, theirs))
-        rows.append(Row(f"{what}: root mean square error", here, unit, "mujoco.sysid", there, note=said))
+        rows.append(Row(f"{what}: root mean square error", here, unit, "mujoco.sysid", there, note=remark))
     return rows
 
 

@@ -361,24 +361,24 @@ def judge(files: dict[str, bytes], chosen: argparse.Namespace, folder: Path, num
         study = ("joint", "inertia")[number // chosen.every % 2]
         scenario.write_text(SCENARIOS[study].replace("FILE", path.name))
         ways += [identify, command] if number % (10 * chosen.every) == 0 else [identify]
-    began, ends, said, way = _work(), [], "", read
+    began, ends, note, way = _work(), [], "", read
     try:
         for way in ways:
             ends.append(way(path, scenario))
     except Fault as fault:
-        ends, said = ["FAULT"], f"{way.__name__}: {fault}"
+        ends, note = ["FAULT"], f"{way.__name__}: {fault}"
     except Exception:
-        ends, said = ["FAULT"], f"{way.__name__}: {traceback.format_exc()}"
+        ends, note = ["FAULT"], f"{way.__name__}: {traceback.format_exc()}"
     seconds = _work() - began
-    if seconds > chosen.limit and not said:
-        ends, said = ["FAULT"], f"{seconds:.1f} s of work"
-    if chosen.keep and (said or chosen.count == 1):
+    if seconds > chosen.limit and not note:
+        ends, note = ["FAULT"], f"{seconds:.1f} s of work"
+    if chosen.keep and (note or chosen.count == 1):
         chosen.keep.mkdir(parents=True, exist_ok=True)
         (chosen.keep / path.name).write_bytes(data)
     for file in (path, scenario):
         file.unlink(missing_ok=True)
-    kind = f"FAULT: {ending}" if said else f"{ending}: {', '.join(ends)}"
-    return Outcome(number, kind, said, seconds, path.name)
+    kind = f"FAULT: {ending}" if note else f"{ending}: {', '.join(ends)}"
+    return Outcome(number, kind, note, seconds, path.name)
 
 
 def _work() -> float:

@@ -139,20 +139,20 @@ def judge(seed: int, number: int, start: str = "") -> Outcome:
                 write_result(result, folder / "out")
             else:
                 json.dumps(result.to_json(), allow_nan=False)
-        kind, said = ("sound" if result.sound else "not sound"), ""
+        kind, note = ("sound" if result.sound else "not sound"), ""
     except TimeLimitError as error:
-        kind, said = ("ended as asked" if greedy else "FAULT: slow"), str(error)
+        kind, note = ("ended as asked" if greedy else "FAULT: slow"), str(error)
     except SpacearmError as error:
         complete = error.file is not None and (error.place or error.message.startswith(WHOLE_FILE))
-        kind, said = ("refused" if complete else "FAULT: no file or place"), f"{type(error).__name__}: {error}"
+        kind, note = ("refused" if complete else "FAULT: no file or place"), f"{type(error).__name__}: {error}"
     except BaseException as error:
-        kind, said = f"FAULT: {type(error).__name__}", traceback.format_exc()
+        kind, note = f"FAULT: {type(error).__name__}", traceback.format_exc()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.process_time() - began
     if seconds > LONGEST and not kind.startswith("FAULT") and not greedy:
-        kind, said = "FAULT: slow", f"{seconds:.1f} s of CPU time"
-    return Outcome(number, kind, said, seconds, "; ".join(changes))
+        kind, note = "FAULT: slow", f"{seconds:.1f} s of CPU time"
+    return Outcome(number, kind, note, seconds, "; ".join(changes))
 
 
 def main() -> int:

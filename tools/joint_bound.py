@@ -94,8 +94,8 @@ def faulty(case: Case, drive: Drive, fault: str, seeds: int) -> Faulty:
         try:
             fit = identify_joints(case.plant.robot(), [spoilt(case, drive, seed, fault)], drive=drive, warn=False)
         except SimulationError as stray:
-            told = any(word.rsplit(".")[-1] in stray.hint for word in FAULTS[fault])
-            found.named, found.lost = found.named + told, found.lost + [f"seed {seed}: {stray}"] * (not told)
+            notes = any(word.rsplit(".")[-1] in stray.hint for word in FAULTS[fault])
+            found.named, found.lost = found.named + notes, found.lost + [f"seed {seed}: {stray}"] * (not notes)
             continue
         failed = [name for name, check in fit.certificate.items() if not check.sound]
         off = (fit.estimate.values[:4] - right(case)) / fit.estimate.std[:4]

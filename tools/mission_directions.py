@@ -75,9 +75,9 @@ def main() -> None:
         is_go, margin, binding = judge_mission(document)
         found = {what: judge_mission(*make_worse(document, what)) for what in WAYS}
         wrong += [(number, what) for what, (later, _, _) in found.items() if later and not is_go]
-        told = ", ".join(f"{what} {later:+.2f}" for what, (_, later, _) in found.items())
+        notes = ", ".join(f"{what} {later:+.2f}" for what, (_, later, _) in found.items())
         print(
-            f"{number:3d} {document['strategy']:11s} {'go' if is_go else 'no go':5s} {margin:+.2f} {binding}; {told}",
+            f"{number:3d} {document['strategy']:11s} {'go' if is_go else 'no go':5s} {margin:+.2f} {binding}; {notes}",
             flush=True,
         )
     print(f"{len(wrong)} of {count * len(WAYS)} became go by getting worse: {wrong}")

@@ -31,14 +31,14 @@ def draw_mission(rng: np.random.Generator) -> dict[str, Any]:
     mass = float(np.exp(rng.uniform(np.log(50.0), np.log(1500.0))))
     edge = (mass / 150.0) ** (1.0 / 3.0)
     moments = np.array([28.0, 24.0, 20.0]) * (mass / 150.0) * edge**2 * rng.uniform(0.9, 1.1, 3)
-    spin = rng.normal(size=3)
-    spin *= rng.uniform(0.2, 4.0) / np.linalg.norm(spin)
+    angular_rate = rng.normal(size=3)
+    angular_rate *= rng.uniform(0.2, 4.0) / np.linalg.norm(angular_rate)
     document["target"] |= {
         "mass": mass,
         "inertia": [*map(float, moments)],
         "size": [1.2 * edge, edge, 0.8 * edge],
         "grasp": {"position": [-0.6 * edge, 0.0, 0.0], "rpy_deg": [0.0, -90.0, 0.0]},
-        "tumble_deg": [*map(float, spin)],
+        "tumble_deg": [*map(float, angular_rate)],
     }
     document["strategy"] = str(rng.choice(["matched", "matched", "passive", "biased", "coordinated", "impedance"]))
     return document
@@ -74,9 +74,9 @@ def main() -> None:
         target = document["target"]
         same = len(set(verdicts)) == 1
         different += [] if same else [number]
-        spin = float(np.linalg.norm(target["tumble_deg"]))
+        angular_rate = float(np.linalg.norm(target["tumble_deg"]))
         print(
-            f"{number:3d} {document['strategy']:11s} {target['mass']:7.1f} kg {spin:4.2f} deg/s  "
+            f"{number:3d} {document['strategy']:11s} {target['mass']:7.1f} kg {angular_rate:4.2f} deg/s  "
             f"{verdicts[0] if same else verdicts}",
             flush=True,
         )

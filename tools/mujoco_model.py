@@ -275,5 +275,5 @@ class MujocoModel:
         armature = float(model.dof_armature[int(model.jnt_dofadr[self.free])])
         rotation = rotation_from_quaternion(state.quaternion)
         extra = armature * rotation @ state.velocity[:3]
-        spin = armature * rotation @ state.velocity[3:6]
-        return np.concatenate([linear + extra, angular + np.cross(state.position, extra) + spin])
+        angular_rate = armature * rotation @ state.velocity[3:6]
+        return np.concatenate([linear + extra, angular + np.cross(state.position, extra) + angular_rate])

@@ -249,15 +249,15 @@ def examine(path: Path, shown: str, *, repair: bool, states: int, base: str | No
     line = Line(shown)
     kind = file_format(path)
     engine, line.reference = _tried(lambda: _engine(path, kind))
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         try:
             robot = load(path, repair=repair, base=base, outside=True)
         except SpacearmError as error:
             line.reason = " ".join(str(error).replace(f"{path}: ", "").split())[:300]
             return line
-    line.repairs = sum(len(each.message.repairs) for each in told if isinstance(each.message, RepairWarning))
-    lost = [str(each.message) for each in told if issubclass(each.category, LossyConversion)]
+    line.repairs = sum(len(each.message.repairs) for each in notes if isinstance(each.message, RepairWarning))
+    lost = [str(each.message) for each in notes if issubclass(each.category, LossyConversion)]
     line.losses = len(lost)
     line.outcome = "repaired" if line.repairs else "read"
     with warnings.catch_warnings():

@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
     number: int
     kind: str
-    said: str
+    note: str
     seconds: float
     changes: str
 
@@ -81,35 +81,35 @@ def run_watched(
     the child for ever. Heavy modules are imported in the workers, after the fork. A worker that dies is replaced.
     """
     left = deque(numbers)
-    crew: list[_Worker] = []
+    actuators: list[_Worker] = []
     try:
-        while left or crew:
-            while left and len(crew) < workers:
-                crew.append(_Worker(judge, prepare))
-            ready = wait([worker.link for worker in crew], timeout=1.0)
-            for worker in list(crew):
+        while left or actuators:
+            while left and len(actuators) < workers:
+                actuators.append(_Worker(judge, prepare))
+            ready = wait([worker.link for worker in actuators], timeout=1.0)
+            for worker in list(actuators):
                 outcome = None
                 if worker.link in ready:
                     try:
                         outcome = worker.link.recv()
                     except (EOFError, OSError):
                         outcome = _crash(worker)
-                        _dismiss(crew, worker)
+                        _dismiss(actuators, worker)
                     else:
                         if left:
                             worker.give(left.popleft())
                         else:
-                            _dismiss(crew, worker)
+                            _dismiss(actuators, worker)
                 elif worker.number is None and worker.overdue(PREPARING * longest):
                     raise RuntimeError(f"a worker could not be prepared within {PREPARING * longest:g} s of CPU time")
                 elif worker.number is not None and worker.overdue(longest):
                     used = worker.cpu() - worker.used
                     outcome = Outcome(worker.number, "FAULT: hang", f"killed after {used:.0f} s of CPU time", used, "")
-                    _dismiss(crew, worker)
+                    _dismiss(actuators, worker)
                 if outcome is not None:
                     yield outcome
     finally:
-        for worker in crew:
+        for worker in actuators:
             worker.end()
 
 
@@ -121,8 +121,8 @@ def _crash(worker: _Worker) -> Outcome:
     return Outcome(worker.number, f"FAULT: crash, {status}", "", time.monotonic() - worker.since, "")
 
 
-def _dismiss(crew: list[_Worker], worker: _Worker) -> None:
-    crew.remove(worker)
+def _dismiss(actuators: list[_Worker], worker: _Worker) -> None:
+    actuators.remove(worker)
     worker.end()
 
 

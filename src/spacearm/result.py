@@ -515,10 +515,10 @@ class Result:
         ]
         head = ("quantity", "value", "unit", *(("paper", "verdict") * self.has_paper))
         left = len(self.rows) - len(rows)
-        said = " ".join(
+        remark = " ".join(
             part for part in (self.headline, f"({self.state}{f'; {left} more rows' if left else ''})") if part
         )
-        return f"<h4>{escape(self.title or self.study)}</h4>" + html_table(head, rows, said)
+        return f"<h4>{escape(self.title or self.study)}</h4>" + html_table(head, rows, remark)
 
     @property
     def sound(self) -> bool:

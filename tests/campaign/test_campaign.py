@@ -157,13 +157,13 @@ def test_dask_gives_the_same_bytes_though_a_worker_dies(place: Path) -> None:
     ) as cluster:
         done: list[float] = []
 
-        def tell(share: float, what: str) -> None:
+        def report_progress(share: float, what: str) -> None:
             done.append(share)
             if len(done) == 1:
                 victim = next(iter(cluster.workers.values()))
                 os.kill(victim.pid, signal.SIGKILL)
 
-        store = run_campaign(plan, place / "dask", workers=2, dask=cluster.scheduler_address, progress=tell)
+        store = run_campaign(plan, place / "dask", workers=2, dask=cluster.scheduler_address, progress=report_progress)
     assert files(store.folder) == whole
     with pytest.raises(SpacearmError, match="no Dask scheduler"):
         run_campaign(plan, place / "nobody", dask="tcp://127.0.0.1:9")
@@ -209,11 +209,13 @@ def test_a_lost_scheduler_is_told_and_nothing_breaks(place: Path) -> None:
             assert started[0].poll() is None
             time.sleep(0.05)
 
-        def tell(share: float, what: str) -> None:
+        def report_progress(share: float, what: str) -> None:
             started[0].kill()
 
         with time_limit(60.0), pytest.raises(SpacearmError, match="the same command goes on"):
-            run_campaign(plan, place / "lost", dask=json.loads(address.read_text())["address"], progress=tell)
+            run_campaign(
+                plan, place / "lost", dask=json.loads(address.read_text())["address"], progress=report_progress
+            )
     finally:
         for process in started:
             process.kill()
@@ -354,9 +356,9 @@ def test_a_requirement_on_a_row_that_is_not_there_is_told_after_the_first_run(
     text = CAMPAIGN.replace('row = "collision.blow.free.energy_lost"', 'row = "collision.blow.fre.energy_lost"')
     plan_of(place, text)
     assert main(["campaign", "run", str(place / "campaign.toml"), "-o", str(place / "out")]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "require[0].row: the scenario's results have no row 'collision.blow.fre.energy_lost'" in told
-    assert "did you mean 'collision.blow.free.energy_lost'?" in told
+    notes = " ".join(capsys.readouterr().err.split())
+    assert "require[0].row: the scenario's results have no row 'collision.blow.fre.energy_lost'" in notes
+    assert "did you mean 'collision.blow.free.energy_lost'?" in notes
     assert not list((place / "out").glob("*"))  # the mended one may have the folder
     plan_of(place, text.replace("collision.blow.fre.energy_lost", "?"))
     with pytest.raises(InputError, match=r"known: .*collision\.blow\.free"):

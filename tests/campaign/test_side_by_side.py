@@ -208,10 +208,10 @@ def test_a_run_that_breaks_down_is_told_as_alone(place: Path) -> None:
     places = [(0, number) for number in range(10)]
     beside = run_cells_vectorised(plan, places, "cpu")
     alone = [run_one(plan, *place) for place in places]
-    told = [(outcome.status, outcome.reason, outcome.binding) for outcome in beside]
-    assert told == [(outcome.status, outcome.reason, outcome.binding) for outcome in alone]
-    assert {"not sound"} < {status for status, _, _ in told}
-    assert any("not a number" in reason or "expected at most 1e+09 rad" in reason for _, reason, _ in told)
+    notes = [(outcome.status, outcome.reason, outcome.binding) for outcome in beside]
+    assert notes == [(outcome.status, outcome.reason, outcome.binding) for outcome in alone]
+    assert {"not sound"} < {status for status, _, _ in notes}
+    assert any("not a number" in reason or "expected at most 1e+09 rad" in reason for _, reason, _ in notes)
 
 
 WRONG = {
@@ -226,14 +226,14 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_cannot_be_made_side_by_side_is_told_before_anything_is_written(place: Path, what: str) -> None:
-    old, new, said = WRONG[what]
+    old, new, note = WRONG[what]
     assert old in LOOP
     text = LOOP.replace(old, new)
     campaign = CAMPAIGN
     if what == "study":
         text, campaign = 'study = "workspace"\nrobot = "yoshida1992"\nframe = "hand"\n', 'scenario = "loop.toml"\n'
     plan = plan_of(place, text, campaign)
-    with pytest.raises(VectorisedError, match=said) as caught:
+    with pytest.raises(VectorisedError, match=note) as caught:
         run_campaign(plan, place / "out", device="cpu")
     assert "loop.toml" in str(caught.value)
     assert not (place / "out").exists()

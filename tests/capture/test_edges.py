@@ -134,8 +134,8 @@ def test_a_hit_that_falls_from_its_start_is_felt_there():
     saw = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.2, start=0.3, profile=lambda t: 1.0 - 5.0 * t)
     level = 50.0 * 208.0 / 216.0
     for share, switches in ((1.0 - 1e-5, 2), (1.0 + 1e-5, 1)):
-        felt = [ClutchMode("rigid", SwitchAtOverload(force=share * level)), ClutchMode("soft")]
-        outcome = simulate_capture(ARM, REST, saw, duration=1.0, modes=felt)
+        sensed = [ClutchMode("rigid", SwitchAtOverload(force=share * level)), ClutchMode("soft")]
+        outcome = simulate_capture(ARM, REST, saw, duration=1.0, modes=sensed)
         assert len(outcome.switches) == switches
         assert switches == 1 or outcome.switches[1][0] == pytest.approx(0.3, abs=1e-12)
 
@@ -143,8 +143,8 @@ def test_a_hit_that_falls_from_its_start_is_felt_there():
 def test_a_load_that_is_there_from_the_start_is_felt_at_once():
     hit = Load.pulse("hand", (0.0, 0.0, 50.0), duration=0.2)
     for delay in (0.0, 0.05):
-        felt = [ClutchMode("rigid", SwitchAtOverload(force=10.0, delay=delay)), ClutchMode("soft")]
-        outcome = simulate_capture(ARM, REST, hit, duration=1.0, modes=felt)
+        sensed = [ClutchMode("rigid", SwitchAtOverload(force=10.0, delay=delay)), ClutchMode("soft")]
+        outcome = simulate_capture(ARM, REST, hit, duration=1.0, modes=sensed)
         assert outcome.switches == ((0.0, "rigid"), (pytest.approx(delay, abs=1e-12), "soft"))
         assert outcome.sound
 

@@ -130,8 +130,8 @@ def test_the_target_comes_to_the_hand_by_itself(run: CaptureRun) -> None:
 
 
 def test_the_clutch_may_stay_closed_until_the_contact_is_felt() -> None:
-    felt = [ClutchMode("rigid", SwitchAtOverload(force=1.0, moment=0.05, delay=0.05)), ClutchMode("soft")]
-    found = simulate_capture(ARM, APPROACH, duration=4.0, modes=felt, sample=0.02)
+    sensed = [ClutchMode("rigid", SwitchAtOverload(force=1.0, moment=0.05, delay=0.05)), ClutchMode("soft")]
+    found = simulate_capture(ARM, APPROACH, duration=4.0, modes=sensed, sample=0.02)
     assert found.sound
     assert [kind for _, kind in found.switches] == ["rigid", "soft"]
     opened = found.switches[1][0]

@@ -54,9 +54,9 @@ def test_wrong_use_is_status_2_on_stderr(arguments: list[str], capsys: Capture) 
         (["catalogue", "show"], "error: catalogue show needs NAME (see spacearm catalogue show --help)"),
     ],
 )
-def test_wrong_use_is_told_in_plain_words(arguments: list[str], said: str, capsys: Capture) -> None:
+def test_wrong_use_is_told_in_plain_words(arguments: list[str], note: str, capsys: Capture) -> None:
     assert main(arguments) == 2
-    assert capsys.readouterr().err.strip() == said
+    assert capsys.readouterr().err.strip() == note
 
 
 def test_the_installed_command_runs() -> None:

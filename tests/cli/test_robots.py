@@ -32,14 +32,14 @@ def test_check_prints_tree_totals_frames_and_thrusters(robot_file: Path, capsys:
 
 def test_check_json(robot_file: Path, robot: Robot, capsys: Capture) -> None:
     assert main(["check", str(robot_file), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["mass"] == 107.5
-    assert told["dofs"] == 8
-    assert told["dof_names"] == list(robot.dof_names)
-    assert [body["name"] for body in told["bodies"]] == ["hub", "arm", "slide"]
-    assert told["joints"][1]["axis"] == [0.0, 0.0, 1.0]
-    assert told["thrusters"][0]["force"] == 22.0
-    assert told["configurations"] == {"home": [0.1, 0.2]}
+    notes = json.loads(capsys.readouterr().out)
+    assert notes["mass"] == 107.5
+    assert notes["dofs"] == 8
+    assert notes["dof_names"] == list(robot.dof_names)
+    assert [body["name"] for body in notes["bodies"]] == ["hub", "arm", "slide"]
+    assert notes["joints"][1]["axis"] == [0.0, 0.0, 1.0]
+    assert notes["thrusters"][0]["force"] == 22.0
+    assert notes["configurations"] == {"home": [0.1, 0.2]}
 
 
 def test_a_bad_robot_is_status_2_with_file_and_place(robot_file: Path, capsys: Capture) -> None:
@@ -68,14 +68,14 @@ def test_warnings_are_messages_without_source_lines(robot_file: Path, tmp_path: 
     assert main(["convert", "xu2017", str(urdf)]) == 0
     urdf.write_text(urdf.read_text().replace("<dynamics", "<dinamics").replace("<axis", "<axes/><axis", 1))
     capsys.readouterr()
-    for file, said in ((robot_file, "angle is 90 rad"), (urdf, "<axes> is unknown and is ignored")):
+    for file, note in ((robot_file, "angle is 90 rad"), (urdf, "<axes> is unknown and is ignored")):
         assert main(["check", str(file)]) == 0
-        told = capsys.readouterr().err
-        assert told.startswith(("warning: ", "lost: "))
-        assert said in told
+        notes = capsys.readouterr().err
+        assert notes.startswith(("warning: ", "lost: "))
+        assert note in notes
         for leak in (".py", "UserWarning", "warnings.warn", "UnitWarning"):
-            assert leak not in told
-        assert len(told.splitlines()) == 1
+            assert leak not in notes
+        assert len(notes.splitlines()) == 1
 
 
 def test_a_whole_file_in_place_of_its_name_is_told_shortly(robot_file: Path, capsys: Capture) -> None:
@@ -91,8 +91,8 @@ def test_every_catalogue_robot_checks(capsys: Capture) -> None:
     assert {"yoshida1992", "cai2023", "zhang2020", "xu2017", "wojtunik2023"} <= {entry["name"] for entry in listed}
     for entry in listed:
         assert main(["check", entry["name"], "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert (told["mass"], told["dofs"]) == (entry["mass"], entry["dofs"])
+        notes = json.loads(capsys.readouterr().out)
+        assert (notes["mass"], notes["dofs"]) == (entry["mass"], entry["dofs"])
 
 
 def test_a_file_wins_over_a_catalogue_name(
@@ -174,16 +174,16 @@ def test_check_tells_all_problems_at_once(tmp_path: Path, capsys: Capture) -> No
     path = tmp_path / "arm.urdf"
     path.write_text(BROKEN)
     assert main(["check", str(path)]) == 2
-    told = capsys.readouterr().err
-    for said in (
+    notes = capsys.readouterr().err
+    for note in (
         "4 problems",
         "link 'arm': inertia breaks",
         "link 'hand': mass is -2",
         "axis has length",
         "--base-mass",
     ):
-        assert said in told
-    assert "wrong sign" not in told
+        assert note in notes
+    assert "wrong sign" not in notes
 
 
 def test_check_repairs_and_writes(tmp_path: Path, capsys: Capture) -> None:
@@ -227,8 +227,8 @@ def test_convert_takes_the_same_options(tmp_path: Path, capsys: Capture) -> None
     assert "<odd> is unknown" in capsys.readouterr().err
     assert not target.exists()
     assert main(["convert", str(path), str(target), "--repair", "--base", "arm"]) == 0
-    told = capsys.readouterr().err
-    assert "link 'hub': is not beyond the base 'arm'" in told
+    notes = capsys.readouterr().err
+    assert "link 'hub': is not beyond the base 'arm'" in notes
     assert load(target).body_names == ("arm", "hand")
 
 

@@ -19,17 +19,17 @@ def test_the_terminal_shows_the_headline_and_ten_rows(
     command = ["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]
     (tmp_path / "case.toml").touch()
 
-    def told(*options: str) -> str:
+    def notes(*options: str) -> str:
         assert main([*command, *options]) == 0
         return capsys.readouterr().out
 
-    few = told()
+    few = notes()
     assert few.startswith("It peaks at 2 rad/s.")
     assert few.count("end.joint") == 9
     assert "peak.rate" in few
     assert f"11 more rows: {tmp_path / 'out' / 'results.json'}, or --rows all" in few.replace("\n", "")
-    assert told("--rows", "20").count("end.joint") == 19
-    everything = told("--rows", "all")
+    assert notes("--rows", "20").count("end.joint") == 19
+    everything = notes("--rows", "all")
     assert everything.count("end.joint") == 20
     assert "more row" not in everything
     assert main([*command, "--rows", "0"]) == 2

@@ -105,7 +105,7 @@ def test_completion_is_a_script_that_bash_accepts(tmp_path: Path, capsys: Captur
     ],
 )
 def test_a_file_of_another_type_is_recognised(
-    command: list[str], file: str, said: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    command: list[str], file: str, note: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("robot.toml").write_text('[robot]\nname = "r"\n[[body]]\nname = "b"\nmass = 1.0\n')
@@ -113,7 +113,7 @@ def test_a_file_of_another_type_is_recognised(
     Path("scenario.toml").write_text('study = "motion"\nrobot = "xu2017"\n')
     Path("campaign.toml").write_text('scenario = "scenario.toml"\n')
     assert main([part.format(file) for part in command]) == 2
-    assert said in capsys.readouterr().err
+    assert note in capsys.readouterr().err
     assert not Path("out").exists()
 
 

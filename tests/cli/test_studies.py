@@ -149,7 +149,7 @@ def test_an_unsound_run_is_written_loud_and_status_1(
     ],
 )
 def test_the_reason_of_an_unsound_run_is_its_own(
-    certificate: dict[str, Check], said: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
+    certificate: dict[str, Check], note: str, tmp_path: Path, stand_in: Callable[..., None], capsys: Capture
 ) -> None:
     stand_in(
         "spacearm.study.scenario",
@@ -158,7 +158,7 @@ def test_the_reason_of_an_unsound_run_is_its_own(
     )
     (tmp_path / "case.toml").touch()
     assert main(["run", str(tmp_path / "case.toml"), "-o", str(tmp_path / "out")]) == 1
-    assert f"error: case: the run is not sound{said}" in capsys.readouterr().err
+    assert f"error: case: the run is not sound{note}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -244,13 +244,13 @@ def test_results_of_another_study_are_not_replaced(
     assert main([*run, str(case_out)]) == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     capsys.readouterr()
-    for arguments, said in (
+    for arguments, note in (
         ([*run, str(papers_out / PAPER)], f"holds results of the study '{PAPER}'"),
         ([*run, str(papers_out)], "holds an index of several studies"),
         (["reproduce", *papers, "-o", str(case_out)], "holds results of the study 'case'"),
     ):
         assert main(arguments) == 2
-        assert said in capsys.readouterr().err
+        assert note in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -341,8 +341,8 @@ def test_reproduce_goes_on_where_it_was_interrupted(
     assert shown.out.count("sound; 1 agrees, 1 new") == 2
     assert main([*command, "--json"]) == 0
     assert calls == [PAPER]
-    told = json.loads(capsys.readouterr().out)["studies"]
-    assert [{**study, "page": ""} for study in told] == [{**good(n).to_json(), "page": ""} for n in command[1:3]]
+    notes = json.loads(capsys.readouterr().out)["studies"]
+    assert [{**study, "page": ""} for study in notes] == [{**good(n).to_json(), "page": ""} for n in command[1:3]]
     assert main([*command, "--cross-check"]) == 0
     assert main([*command, "--fresh"]) == 0
     assert calls == [PAPER] + 2 * ["yoshida1992", PAPER]

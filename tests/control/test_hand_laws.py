@@ -122,9 +122,9 @@ def test_a_hand_that_comes_to_a_dynamic_singularity_is_told():
     law = control.base_arm_coordination("hand", path, STILL, centre=apart, **gains, period=None, limited=False)
     with pytest.warns(UserWarning, match=r"ended at t = 3\.9\d* s: .* near a dynamic singularity of 'hand'"):
         found = simulate(ROBOT, START, Phase(10.0, laws=law, limits="ignore"), sample=0.01, max_steps=5000)
-    told = float(re.search(r"at t = (\S+) s the arm is near", found.why).group(1))
-    assert 3.0 < told < found.end_time
-    before = found.times < told
+    notes = float(re.search(r"at t = (\S+) s the arm is near", found.why).group(1))
+    assert 3.0 < notes < found.end_time
+    before = found.times < notes
     wanted = np.stack([signal(found.times[before]) for signal in path], axis=1)
     assert np.abs(hand_path(found)[before] - wanted).max() < 1e-9
     end = Mechanics(ROBOT).generalized_jacobian("hand", found.states[-1, 7:14])

@@ -24,17 +24,19 @@ LIMITS = 2.5, 2.0, 0.5  # N m of a joint, N and N m at the grasp
 
 def test_no_moment_of_a_given_size_stops_a_tumbling_body_sooner() -> None:
     """Aghili's closed form: against the angular momentum, whose size then falls evenly, its direction being kept."""
-    tensor, spin, torque = np.diag([16.0, 25.0, 30.0]), np.array([0.05, -0.08, 0.03]), 0.4
+    tensor, angular_rate, torque = np.diag([16.0, 25.0, 30.0]), np.array([0.05, -0.08, 0.03]), 0.4
     body = Robot("target", (Body("target", Inertia(500.0, np.zeros(3), tensor)),))
-    start = State.from_velocities(body, np.zeros(0), base_angular_velocity=spin)
-    whole = np.linalg.norm(tensor @ spin)
+    start = State.from_velocities(body, np.zeros(0), base_angular_velocity=angular_rate)
+    whole = np.linalg.norm(tensor @ angular_rate)
     run = simulate(body, start, Phase(20.0, laws=control.detumble(torque)), sample=0.1, method=Dopri853(1e-13, 1e-15))
     assert run.sound
     assert run.end_time == pytest.approx(whole / torque, abs=1.1e-8)  # the law leaves 1e-8 s of it
     momenta = Mechanics(body).momentum(run.states[:, 7:7], run.states[:, 7:], base=run.states[:, :7], about="com")[
         :, 3:
     ]
-    np.testing.assert_allclose(momenta, np.outer(1.0 - run.times * torque / whole, tensor @ spin), atol=1e-9 * whole)
+    np.testing.assert_allclose(
+        momenta, np.outer(1.0 - run.times * torque / whole, tensor @ angular_rate), atol=1e-9 * whole
+    )
     rates = run.states[:, 10:13]
     assert np.ptp(rates[:-1] / np.linalg.norm(rates[:-1], axis=1)[:, None], axis=0).max() > 0.01  # it does tumble
 

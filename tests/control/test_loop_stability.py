@@ -135,11 +135,11 @@ def _move(vector: Array, at: Layout, k: int, step: float) -> None:
 
 def test_loops_without_poles_are_refused() -> None:
     robot = slider()
-    for law, told in (
+    for law, notes in (
         (servo(1.0, 1.0, period=None), "no poles"),
         (servo(1.0, 1.0, period=0.1, resolution=0.1), "quantised"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=notes):
             linearise_loop(robot, State.at_rest(robot), Phase(1.0, laws=law, **HELD))
     with pytest.raises(InputError, match="has no law"):
         linearise_loop(robot, State.at_rest(robot), Phase(1.0, **HELD))

@@ -63,13 +63,13 @@ def test_manipulability_and_disturbance_at_configurations():
     seen = evaluate_arm(robot, "hand", [[0.4, 1.2], [2.0, 0.7], [-1.0, 2.5]], (0, 1), (0, 1))
     for k, q in enumerate(np.array([[0.4, 1.2], [2.0, 0.7], [-1.0, 2.5]])):
         d, angle = shares(q), np.array([0.0, q[0], q[0] + q[1]])
-        spin = -np.array([d[1] + d[2], d[2]]) / d.sum()  # of the base, for each joint rate
-        rates = np.array([spin, spin + np.array([1, 0]), spin + np.array([1, 1])])
+        angular_rate = -np.array([d[1] + d[2], d[2]]) / d.sum()  # of the base, for each joint rate
+        rates = np.array([angular_rate, angular_rate + np.array([1, 0]), angular_rate + np.array([1, 1])])
         across = np.stack([-np.sin(angle), np.cos(angle)])
         jacobian = (across * LINKS) @ rates
         assert seen.manipulability[k] == pytest.approx(abs(np.linalg.det(jacobian)), rel=1e-10)
-        assert seen.disturbance[k] == pytest.approx(np.linalg.norm(spin), rel=1e-10)
-        assert seen.cost[k] == pytest.approx(np.linalg.norm(spin @ np.linalg.inv(jacobian)), rel=1e-9)
+        assert seen.disturbance[k] == pytest.approx(np.linalg.norm(angular_rate), rel=1e-10)
+        assert seen.cost[k] == pytest.approx(np.linalg.norm(angular_rate @ np.linalg.inv(jacobian)), rel=1e-9)
         place = LINKS @ np.stack([np.cos(angle), np.sin(angle)], 1)
         np.testing.assert_allclose(seen.place[k], [*place, 0.0], atol=1e-12)
 

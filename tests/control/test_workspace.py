@@ -64,8 +64,10 @@ def planar_motion(q: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     for k in range(5):
         speeds, spins, hands[:, k] = velocities(columns[k])
         momentum[:2, k] = np.array(MASS) @ speeds
-        spin = sum(MASS[b] * float(np.linalg.det([centre[b], speeds[b]])) + INERTIA[b] * spins[b] for b in range(3))
-        momentum[2, k] = spin
+        angular_rate = sum(
+            MASS[b] * float(np.linalg.det([centre[b], speeds[b]])) + INERTIA[b] * spins[b] for b in range(3)
+        )
+        momentum[2, k] = angular_rate
     base = -np.linalg.solve(momentum[:, :3], momentum[:, 3:])
     mean = np.array(MASS) @ centre / sum(MASS)
     return hands[:, 3:] + hands[:, :3] @ base, base, float(np.linalg.norm(hand - mean))

@@ -49,8 +49,8 @@ def test_space_with_a_satellite_and_a_rough_rail(space: Rig) -> None:
         run = eject(rig, joints[k], keep_out=[DECK, WALL], flight=6.0)
         assert batch.velocity[k] == pytest.approx(run.velocity, abs=1e-7)
         np.testing.assert_allclose(batch.angular_velocity[k], run.angular_velocity, atol=1e-6)
-        speed, spin = run.recoil
-        assert np.linalg.norm(batch.recoil[k, 3:]) == pytest.approx(np.linalg.norm(spin), abs=1e-7)
+        speed, angular_rate = run.recoil
+        assert np.linalg.norm(batch.recoil[k, 3:]) == pytest.approx(np.linalg.norm(angular_rate), abs=1e-7)
         assert np.linalg.norm(batch.recoil[k, :3]) == pytest.approx(np.linalg.norm(speed), abs=1e-7)
         assert run.clearance is not None
         assert batch.clearance[k] == pytest.approx(run.clearance.least, abs=5e-3)
@@ -103,17 +103,17 @@ def test_failures_are_told_and_touch_no_other(rig: Rig) -> None:
 
 
 def test_locked_joints_and_progress(rig: Rig) -> None:
-    told: list[tuple[int, int]] = []
+    notes: list[tuple[int, int]] = []
     batch = eject_batch(
         rig,
         many(rig, 600),
         locked=rig.arm.joint_names,
         flight=0.1,
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: notes.append((done, total)),
     )
     np.testing.assert_allclose(batch.time, rig.device.quarter_period(rig.arm.mass), rtol=1e-9)
     assert np.all(batch.final_variation == 0.0)
-    assert told[-1] == (600, 600)
+    assert notes[-1] == (600, 600)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_the_satellite_coasts_as_a_run_says(rig: Rig, table: str | None) -> None
         100.0, np.array([0.2, -0.1, -0.4]), np.array([[9.0, 1.0, 0.5], [1.0, 14.0, 0.0], [0.5, 0.0, 18.0]])
     )
     own = Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, satellite=satellite), table)  # type: ignore[arg-type]
-    spin = [0.0, 0.7, 0.0] if table else [0.4, 0.7, -0.3]
-    start = State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(0), np.array([0.1, 0.0, -0.2, *spin]))
+    angular_rate = [0.0, 0.7, 0.0] if table else [0.4, 0.7, -0.3]
+    start = State(np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(0), np.array([0.1, 0.0, -0.2, *angular_rate]))
     times = np.array([0.0, 0.5, 2.0, 5.0])
     run = simulate(
         own.satellite, start, Phase(5.0, locked=own.out_of_plane), method=Dopri853(1e-11, 1e-13), sample=times

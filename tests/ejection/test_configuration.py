@@ -107,10 +107,10 @@ def test_tumbling_does_not_depend_on_the_length_of_the_flight(space: Rig, satell
         run = eject(own, joints[i], flight=40.0, limits="ignore")
         np.testing.assert_allclose(run.angular_velocity, long.angular_velocity[i], atol=2e-8)
         mean = np.linalg.norm(run.angular_velocity)
-        spin = run.data["angular_velocity"].sel(time=slice(run.stable_time, None)).values
-        assert np.ptp(spin, axis=0).max() > 0.1 * mean  # at the end of a run it would depend on its length
+        angular_rate = run.data["angular_velocity"].sel(time=slice(run.stable_time, None)).values
+        assert np.ptp(angular_rate, axis=0).max() > 0.1 * mean  # at the end of a run it would depend on its length
         # Along the angular momentum it is constant; the rest turns about that and averages out.
-        along = spin @ run.angular_velocity / mean
+        along = angular_rate @ run.angular_velocity / mean
         np.testing.assert_allclose(along, mean, rtol=1e-8)
 
 

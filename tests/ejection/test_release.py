@@ -20,32 +20,32 @@ HEAVY = Inertia(500.0, np.array([0.1, 0.0, -0.5]), np.diag([80.0, 110.0, 70.0]))
 
 def test_a_body_from_a_turning_heavy_satellite_against_scipy() -> None:
     """On a rail along z that turns about y through a pivot: z'' = (K / m) (c - z) + w^2 (z - z_pivot)."""
-    mass, k, stroke, spin, pivot = 20.0, 1600.0, 0.08, 0.4, np.array([0.2, 0.0, -0.7])
+    mass, k, stroke, angular_rate, pivot = 20.0, 1600.0, 0.08, 0.4, np.array([0.2, 0.0, -0.7])
     com = np.array([0.05, 0.0, 0.1])
     body = Robot("payload", (Body("payload", Inertia(mass, com, np.diag([1.0, 1.2, 0.7]))),))
     device = SeparationDevice(k, stroke, pivot=pivot)
 
     def motion(_: float, y: np.ndarray) -> list[float]:
-        return [y[1], k / mass * (stroke - y[0]) + spin**2 * (y[0] + com[2] - pivot[2])]
+        return [y[1], k / mass * (stroke - y[0]) + angular_rate**2 * (y[0] + com[2] - pivot[2])]
 
     def gone(_: float, y: np.ndarray) -> float:
         return float(y[0] - stroke)
 
     gone.terminal = True  # type: ignore[attr-defined]
     exact = solve_ivp(motion, (0.0, 2.0), [0.0, 0.0], events=gone, rtol=1e-12, atol=1e-14)
-    run = eject(Rig(body, device), [], release=ReleaseState(angular_velocity=[0.0, spin, 0.0]), flight=3.0)
+    run = eject(Rig(body, device), [], release=ReleaseState(angular_velocity=[0.0, angular_rate, 0.0]), flight=3.0)
     assert run.time == pytest.approx(exact.t[-1], rel=1e-9)
     assert run.velocity == pytest.approx(exact.y[1, -1], rel=1e-9)
     assert run.sound
     # It leaves with the satellite's spin, and its mass centre with the rail's velocity and that of the turning point.
-    np.testing.assert_allclose(run.angular_velocity, [0.0, spin, 0.0], atol=1e-9)
-    angle = spin * run.time
+    np.testing.assert_allclose(run.angular_velocity, [0.0, angular_rate, 0.0], atol=1e-9)
+    angle = angular_rate * run.time
     turn = np.array([[np.cos(angle), 0.0, np.sin(angle)], [0.0, 1.0, 0.0], [-np.sin(angle), 0.0, np.cos(angle)]])
     lever = np.array([0.0, 0.0, stroke]) + com - pivot
-    speed = turn @ (np.array([0.0, 0.0, run.velocity]) + np.cross([0.0, spin, 0.0], lever))
+    speed = turn @ (np.array([0.0, 0.0, run.velocity]) + np.cross([0.0, angular_rate, 0.0], lever))
     np.testing.assert_allclose(run.drift_velocity, speed, atol=1e-9)
     batch = eject_batch(
-        Rig(body, device), np.zeros((1, 0)), release=ReleaseState(angular_velocity=[0.0, spin, 0.0]), flight=3.0
+        Rig(body, device), np.zeros((1, 0)), release=ReleaseState(angular_velocity=[0.0, angular_rate, 0.0]), flight=3.0
     )
     assert batch.velocity[0] == pytest.approx(run.velocity, rel=1e-7)
 
@@ -71,8 +71,8 @@ def test_a_tumbling_release_in_mujoco(space: Rig, satellite: Inertia | None) -> 
 def test_nothing_is_lost_between_arm_and_satellite(space: Rig) -> None:
     """Momenta of arm and satellite after the ejection are those before: body by body, from the release's numbers."""
     own = Rig(space.arm, replace(space.device, satellite=HEAVY))
-    spin = np.array([0.05, -0.12, 0.2])
-    run = eject(own, "attitude1", release=ReleaseState(angular_velocity=spin), flight=5.0)
+    angular_rate = np.array([0.05, -0.12, 0.2])
+    run = eject(own, "attitude1", release=ReleaseState(angular_velocity=angular_rate), flight=5.0)
     arm, satellite = run.rig.arm, run.satellite
     assert satellite is not None
     speed, turn = run.recoil

@@ -24,7 +24,7 @@ ADAMS = {
 @pytest.mark.parametrize("number", range(1, 6))
 def test_the_surrogate_comes_as_near_to_adams_as_was_found_before(runs: dict[int, Ejection], number: int) -> None:
     run = runs[number]
-    time, velocity, joint2, joint4, spin = ADAMS[number]
+    time, velocity, joint2, joint4, angular_rate = ADAMS[number]
     assert run.time == pytest.approx(time, rel=0.03)
     assert 1e3 * run.velocity == pytest.approx(velocity, rel=0.06)
     variation = np.degrees(run.variation)
@@ -32,8 +32,10 @@ def test_the_surrogate_comes_as_near_to_adams_as_was_found_before(runs: dict[int
     assert variation[1] == pytest.approx(joint4, abs=0.7)
     if number < 5:
         turning = -np.degrees(run.angular_velocity[1])
-        assert np.sign([-variation[0], variation[1], turning]).tolist() == np.sign([joint2, joint4, spin]).tolist()
-        assert turning == pytest.approx(spin, rel=0.25)
+        assert (
+            np.sign([-variation[0], variation[1], turning]).tolist() == np.sign([joint2, joint4, angular_rate]).tolist()
+        )
+        assert turning == pytest.approx(angular_rate, rel=0.25)
 
 
 @pytest.mark.parametrize("number", range(1, 6))
@@ -113,12 +115,12 @@ def test_a_satellite_recoils_and_momentum_is_kept(rig: Rig) -> None:
     run = eject(Rig(rig.arm, device, "y"), "attitude2")
     assert run.sound
     assert run.satellite is not None
-    speed, spin = run.recoil
+    speed, angular_rate = run.recoil
     centre = rotation_matrices(run.satellite.states[0, 3:7]) @ satellite.com
-    total = rig.arm.mass * run.drift_velocity + satellite.mass * (speed + np.cross(spin, centre))
+    total = rig.arm.mass * run.drift_velocity + satellite.mass * (speed + np.cross(angular_rate, centre))
     assert np.abs(total[[0, 2]]).max() < 1e-10 * rig.arm.mass * np.linalg.norm(run.drift_velocity)
     assert run.ledger["satellite"] > 0.0
-    assert np.linalg.norm(spin) > 0.01
+    assert np.linalg.norm(angular_rate) > 0.01
     # A very heavy one is the infinitely heavy one.
     huge = Inertia(1e9, np.zeros(3), 1e9 * np.eye(3))
     near = eject(Rig(rig.arm, SeparationDevice(812.7, 0.086, 2, satellite=huge), "y"), "attitude2")

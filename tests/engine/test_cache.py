@@ -108,19 +108,19 @@ def other_secret(folder: Path, entry: Path) -> None:
     ],
 )
 def test_code_that_others_could_have_changed_is_not_taken(
-    harm: Callable[[Path, Path], None], said: str, folder: Path
+    harm: Callable[[Path, Path], None], note: str, folder: Path
 ) -> None:
     Kernel(program(2.0)).code(1)
     (entry,) = cache.entries()
     assert Kernel(program(2.0)).code(1).from_cache
     harm(folder, entry)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         kernel = Kernel(program(2.0))
         assert not kernel.code(1).from_cache
         Kernel(program(2.0)).code(1)
     assert kernel({"x": [3.0]})["y"][0] == 6.0
-    assert sum(said in str(warning.message) for warning in told) == 1
+    assert sum(note in str(warning.message) for warning in notes) == 1
 
 
 def test_a_folder_or_entry_of_another_owner_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,9 +53,9 @@ def test_inputs_are_polynomials_on_pieces_and_by_case() -> None:
     table = rng.normal(size=(2, 3, 2, 1))  # cases, powers, pieces, channels
     width = host().lanes
     case = np.arange(len(x)) % 2
-    course = loop.make_schedule(width, [0.01, 0.005], [30, 80], channels=[("force", 0)], coefficient=table)
+    schedule = loop.make_schedule(width, [0.01, 0.005], [30, 80], channels=[("force", 0)], coefficient=table)
     samples = loop.samples(width, 2, common={}, each={"state": x, "k": k}, case=case)
-    roll_samples(loop.code(width), course, samples, 0, len(x))
+    roll_samples(loop.code(width), schedule, samples, 0, len(x))
     for b in range(len(x)):
         y = x[b]
         for piece, length in enumerate((0.3, 0.4)):
@@ -101,11 +101,11 @@ def test_an_observer_sees_every_step_and_both_sides_of_a_jump() -> None:
     loop = FixedStep(room, observer=observer)
     width = host().lanes
     force = np.array([[[[3.0], [0.0]]]])
-    course = loop.make_schedule(width, 0.01, [300, 100], channels=[("force", 0)], coefficient=force)
+    schedule = loop.make_schedule(width, 0.01, [300, 100], channels=[("force", 0)], coefficient=force)
     x = np.array([[3.5, 0.0], [0.0, 0.0]])
     common = {"k": np.ones(1), "peak": np.array([-np.inf])}
     samples = loop.samples(width, 2, common=common, each={"state": x}, kept=("peak",))
-    roll_samples(loop.code(width), course, samples, 0, 2)
+    roll_samples(loop.code(width), schedule, samples, 0, 2)
     # x = 3 + a cos t: x'' = -a cos t, largest at the very end of the first piece for a > 0; at its start for a = -3
     assert samples.end[0, 0] == pytest.approx(-0.5 * np.cos(3.0), abs=1e-8)
     assert samples.end[1, 0] == pytest.approx(3.0, abs=1e-12)

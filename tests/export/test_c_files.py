@@ -336,9 +336,9 @@ def test_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     assert read_source("cai2023")[1] is None
     file.write_text(SCENARIO.replace('kind = "rk4"\nstep = 0.001', 'kind = "dopri853"'))
     assert run_app(["export", str(file), "--c", str(tmp_path / "d")]) == 2
-    told = capsys.readouterr().err
-    assert "scenario.toml" in told
-    assert "only a fixed step" in told
+    notes = capsys.readouterr().err
+    assert "scenario.toml" in notes
+    assert "only a fixed step" in notes
     assert not (tmp_path / "d").exists()
     assert run_app(["export", str(file), "--c", str(tmp_path / "d"), "--step", "0.002"]) == 0
     assert "steps of at most 0.002 s" in (tmp_path / "d" / "cai2023.h").read_text()
@@ -354,10 +354,10 @@ def test_the_command_line(tmp_path: Path, capsys: Capture) -> None:
     ],
     ids=["study", "campaign", "systems", "stops"],
 )
-def test_files_that_cannot_be_exported_are_told(text: str, told: str, tmp_path: Path, capsys: Capture) -> None:
+def test_files_that_cannot_be_exported_are_told(text: str, notes: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "scenario.toml"
     file.write_text(text)
     for way in (["--c", str(tmp_path / "c")], ["--fmu", str(tmp_path / "f.fmu")]):
         assert run_app(["export", str(file), *way]) == 2
-        assert told in capsys.readouterr().err
+        assert notes in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["scenario.toml"]

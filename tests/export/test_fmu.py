@@ -373,23 +373,23 @@ class Logged:
         if fmi == 2:
             kind = ctypes.CFUNCTYPE(None, pointer, text, ctypes.c_int, text, text, text)
             self.log = kind(
-                lambda _, name, status, category, form, told: self._hear(status, told, (name, category, form))
+                lambda _, name, status, category, form, notes: self._hear(status, notes, (name, category, form))
             )
             calls = (pointer * 5)(ctypes.cast(self.log, pointer), None, None, None, None)
             arguments: tuple[Any, ...] = (b"one", 1, root.attrib["guid"].encode(), b"", calls, 0, 0)
             make = self.dll.fmi2Instantiate
         else:
             kind = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int, text, text)
-            self.log = kind(lambda _, status, category, told: self._hear(status, told, (b"one", category, b"%s")))
+            self.log = kind(lambda _, status, category, notes: self._hear(status, notes, (b"one", category, b"%s")))
             token = root.attrib["instantiationToken"].encode()
             arguments = (b"one", token, None, *[False] * 4, None, ctypes.c_size_t(0), None, self.log, None)
             make = self.dll.fmi3InstantiateCoSimulation
         make.restype = pointer
         self.instance = pointer(make(*arguments))
 
-    def _hear(self, status: int, told: bytes, rest: tuple[bytes, ...]) -> None:
+    def _hear(self, status: int, notes: bytes, rest: tuple[bytes, ...]) -> None:
         assert rest == (b"one", b"logStatusError", b"%s")
-        self.heard.append((status, told.decode()))
+        self.heard.append((status, notes.decode()))
 
     def set(self, values: dict[str, float]) -> list[int]:
         found = []
@@ -439,10 +439,10 @@ def test_bad_numbers_are_refused_with_their_names(fmi: Literal[2, 3], tmp_path: 
     unit = Logged(file, tmp_path / "alone", fmi)
     for name, (value, expected) in alone.items():
         assert unit.set({name: value}) == [3]
-        ((status, told),) = unit.heard
+        ((status, notes),) = unit.heard
         assert status == 3
-        assert told.startswith(f"{name} is {value:.9g}".replace("-nan", "nan"))
-        assert expected in told
+        assert notes.startswith(f"{name} is {value:.9g}".replace("-nan", "nan"))
+        assert expected in notes
         unit.heard.clear()
     assert unit.begin() == 0  # nothing of it was taken
     unit.free()
@@ -459,10 +459,10 @@ def test_bad_numbers_are_refused_with_their_names(fmi: Literal[2, 3], tmp_path: 
         unit = Logged(file, tmp_path / str(number), fmi)
         assert unit.set(values) == [0]
         assert unit.begin() == 3
-        ((status, told),) = unit.heard
+        ((status, notes),) = unit.heard
         assert status == 3
-        assert name in told
-        assert expected in told
+        assert name in notes
+        assert expected in notes
         unit.free()
 
 

@@ -121,8 +121,8 @@ def test_where_the_systems_are_does_not_matter() -> None:
     # About the contact point, from positions and velocities of the mass centres.
     centre = Mechanics(BODY).centre_of_mass([]) - [0.3, -0.2, 0.1]
     speed = linear + np.cross(angular, [0.05, 0, 0])
-    spin = np.array([[2.0, 0.1, 0.0], [0.1, 3.0, -0.2], [0.0, -0.2, 2.5]]) @ angular
-    want = np.concatenate([12.0 * speed, spin + 12.0 * np.cross(centre, speed)])
+    angular_rate = np.array([[2.0, 0.1, 0.0], [0.1, 3.0, -0.2], [0.0, -0.2, 2.5]]) @ angular
+    want = np.concatenate([12.0 * speed, angular_rate + 12.0 * np.cross(centre, speed)])
     np.testing.assert_allclose(there.momentum_before, want, rtol=1e-12)
 
 
@@ -195,11 +195,11 @@ def test_resisting_joints_take_what_the_formula_says() -> None:
         hit = collide(chain, striker, normal=[0.3, 1.0, -0.2], restitution=1.0)
         matrix = mechanics.mass_matrix(joints)
         arm = matrix[6:, 6:] - matrix[6:, :6] @ np.linalg.solve(matrix[:6, :6], matrix[:6, 6:])
-        felt = mechanics.generalized_jacobian("hand", joints).T @ hit.impulse
-        taken = mu * (1 - mu) / 2 * felt @ np.linalg.solve(arm, felt)
+        sensed = mechanics.generalized_jacobian("hand", joints).T @ hit.impulse
+        taken = mu * (1 - mu) / 2 * sensed @ np.linalg.solve(arm, sensed)
         assert -float(hit.first.joint_work) == pytest.approx(taken, abs=1e-13)
         assert float(hit.energy_lost) == pytest.approx(taken, abs=1e-13)
-        np.testing.assert_allclose(hit.first.reaction, -mu * felt, atol=1e-13)
+        np.testing.assert_allclose(hit.first.reaction, -mu * sensed, atol=1e-13)
         assert hit.momentum_residual < 1e-12
 
 

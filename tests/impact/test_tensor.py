@@ -77,9 +77,9 @@ def test_partial_resistance_is_the_joint_torque_of_equation_10(index: int) -> No
     state, rng = member_state(index, 1)
     frame, base = frame_of(robot), np.concatenate([state.position, state.quaternion])
     resistance = rng.uniform(0.0, 1.0, robot.n)
-    felt = Mechanics(robot).generalized_jacobian(frame, state.joints, base=base)
+    sensed = Mechanics(robot).generalized_jacobian(frame, state.joints, base=base)
     locked = np.array([np.zeros(robot.n), np.arange(robot.n) % 2])
-    torque = -(resistance * (1 - locked))[..., None] * felt.T
+    torque = -(resistance * (1 - locked))[..., None] * sensed.T
     found = ImpactPoint(robot, frame).response(state.joints, base=base, locked=locked, resistance=resistance)
     hand, acceleration, reaction = by_hybrid_dynamics(robot, frame, state, locked, torque)
     assert difference(found.tensor, hand) < 1e-10

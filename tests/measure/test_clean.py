@@ -54,8 +54,8 @@ def test_noise_is_told_from_a_motion_that_is_read_seldom(step: float, resolved: 
     for seed in range(20):
         time = np.arange(300) * step
         row = path(time) + 1e-3 * np.random.default_rng(seed).normal(size=300)
-        variance, independent, told = noise_from_scatter(time, row[:, None])
-        assert told == resolved
+        variance, independent, notes = noise_from_scatter(time, row[:, None])
+        assert notes == resolved
         errors.append((variance / 1e-6 - 1.0) / np.sqrt(2.0 / independent))
     assert (abs(np.mean(errors)) < 0.7) == resolved
     assert not resolved or 0.7 < np.std(errors) < 1.3

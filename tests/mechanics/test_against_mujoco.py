@@ -34,24 +34,25 @@ def test_population(block: range) -> None:
         acceleration, force = rng.normal(size=robot.dofs), 5.0 * rng.normal(size=robot.dofs)
         wrench = 3.0 * rng.normal(size=6 * len(robot.frames))
         got = Symbolic(robot, *QUANTITIES)(state, acceleration=acceleration, force=force, wrench=wrench)
-        twin = mujoco_at(robot, state)
+        mujoco_robot = mujoco_at(robot, state)
         external = sum(
-            twin.generalized_force(frame.name, wrench[6 * k : 6 * k + 6]) for k, frame in enumerate(robot.frames)
+            mujoco_robot.generalized_force(frame.name, wrench[6 * k : 6 * k + 6])
+            for k, frame in enumerate(robot.frames)
         )
         expected = {
-            "mass_matrix": twin.mass_matrix(),
-            "bias": twin.bias(),
-            "inverse_dynamics": twin.inverse_dynamics(acceleration, external),
-            "acceleration": twin.forward_dynamics(force + external),
-            "momentum_at_origin": twin.momentum(),
-            "momentum_at_centre": twin.momentum(twin.mass_centre()),
-            "centre": twin.mass_centre(),
-            "kinetic_energy": np.array([twin.kinetic_energy()]),
+            "mass_matrix": mujoco_robot.mass_matrix(),
+            "bias": mujoco_robot.bias(),
+            "inverse_dynamics": mujoco_robot.inverse_dynamics(acceleration, external),
+            "acceleration": mujoco_robot.forward_dynamics(force + external),
+            "momentum_at_origin": mujoco_robot.momentum(),
+            "momentum_at_centre": mujoco_robot.momentum(mujoco_robot.mass_centre()),
+            "centre": mujoco_robot.mass_centre(),
+            "kinetic_energy": np.array([mujoco_robot.kinetic_energy()]),
         }
         for frame in robot.frames:
-            expected[f"{frame.name}.jacobian"] = twin.frame_jacobian(frame.name)
-            expected[f"{frame.name}.rotation"] = twin.frame_pose(frame.name).rotation
-            expected[f"{frame.name}.origin"] = twin.frame_pose(frame.name).translation
+            expected[f"{frame.name}.jacobian"] = mujoco_robot.frame_jacobian(frame.name)
+            expected[f"{frame.name}.rotation"] = mujoco_robot.frame_pose(frame.name).rotation
+            expected[f"{frame.name}.origin"] = mujoco_robot.frame_pose(frame.name).translation
         assert expected.keys() == got.keys()
         for name, reference in expected.items():
             assert difference(got[name], reference) < TOLERANCE, f"{name} of robot {index}"
@@ -67,14 +68,14 @@ def test_generalized_jacobian(block: range) -> None:
         mass = brute_force.mass_matrix(robot, state.joints)
         base = -np.linalg.solve(mass[:6, :6], mass[:6, 6:] @ rates)
         floating = type(state)(state.position, state.quaternion, state.joints, np.concatenate([base, rates]))
-        twin = mujoco_at(robot, floating)
+        mujoco_robot = mujoco_at(robot, floating)
         scale = np.abs(mass[:6] @ np.abs(floating.velocity)).max()
-        assert np.abs(twin.momentum(state.position)).max() < 1e-12 * scale
+        assert np.abs(mujoco_robot.momentum(state.position)).max() < 1e-12 * scale
         got = Symbolic(robot, "generalized_jacobian")(floating)
         for frame in robot.frames:
             assert got[f"{frame.name}.generalized_jacobian"].shape == (6, robot.n)
-            twist = twin.frame_jacobian(frame.name) @ floating.velocity
+            twist = mujoco_robot.frame_jacobian(frame.name) @ floating.velocity
             # Relative to the largest twist that these rates could give: a frame near the mass centre hardly moves.
-            reach = np.abs(twin.frame_jacobian(frame.name)) @ np.abs(floating.velocity)
+            reach = np.abs(mujoco_robot.frame_jacobian(frame.name)) @ np.abs(floating.velocity)
             gap = np.abs(got[f"{frame.name}.generalized_jacobian"] @ rates - twist).max()
             assert gap < TOLERANCE * reach.max(), f"robot {index}, {frame.name}"

@@ -26,23 +26,25 @@ def tripod() -> Robot:
     """Three legs of three skew joints that carry one platform by points: two loops, which share a leg."""
     rng = np.random.default_rng(5)
     bodies, joints, frames = [Body("base", Inertia(20.0, tensor=np.eye(3)))], [], []
-    for leg in range(3):
+    for interval in range(3):
         last = "base"
         for k in range(3):
-            bodies.append(Body(f"{leg}{k}", Inertia(1.0, rng.normal(size=3) * 0.1, np.diag([0.1, 0.12, 0.15]))))
+            bodies.append(Body(f"{interval}{k}", Inertia(1.0, rng.normal(size=3) * 0.1, np.diag([0.1, 0.12, 0.15]))))
             axis = rng.normal(size=3)
             place = Pose(np.eye(3), 0.4 * rng.normal(size=3))
-            joints.append(Joint(f"j{leg}{k}", "revolute", last, f"{leg}{k}", place, axis / np.linalg.norm(axis)))
-            last = f"{leg}{k}"
-        frames.append(Frame(f"end{leg}", last))
+            joints.append(
+                Joint(f"j{interval}{k}", "revolute", last, f"{interval}{k}", place, axis / np.linalg.norm(axis))
+            )
+            last = f"{interval}{k}"
+        frames.append(Frame(f"end{interval}", last))
     # Closed where all joints are at zero: the ends of the other legs are the end of the first.
     open_robot = Robot("tripod", tuple(bodies), tuple(joints), tuple(frames))
     origin, rotation = Mechanics(open_robot).frame_pose("end0", np.zeros(9))
     ends = [frames[0]]
-    for leg in (1, 2):
-        own, turn = Mechanics(open_robot).frame_pose(f"end{leg}", np.zeros(9))
-        ends.append(Frame(f"end{leg}", f"{leg}2", Pose(turn.T @ rotation, turn.T @ (origin - own))))
-    loops = tuple(Loop(f"leg{leg}", "point", "end0", f"end{leg}") for leg in (1, 2))
+    for interval in (1, 2):
+        own, turn = Mechanics(open_robot).frame_pose(f"end{interval}", np.zeros(9))
+        ends.append(Frame(f"end{interval}", f"{interval}2", Pose(turn.T @ rotation, turn.T @ (origin - own))))
+    loops = tuple(Loop(f"leg{interval}", "point", "end0", f"end{interval}") for interval in (1, 2))
     return Robot("tripod", tuple(bodies), tuple(joints), tuple(ends), loops=loops)
 
 

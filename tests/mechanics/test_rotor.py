@@ -80,10 +80,10 @@ def test_gyroscopic_moment_of_a_spinning_rotor() -> None:
     """Turning the axis of a spin L about x takes the moment w x L from the base: (0, -wx L, 0)."""
     robot = flywheel(100.0)
     state = random_state(robot, np.random.default_rng(0))
-    spin = 0.05 * 100.0 * 3.0
+    angular_rate = 0.05 * 100.0 * 3.0
     turning = type(state)(state.position, state.quaternion, state.joints, np.array([0, 0, 0, 0.2, 0, 0, 3.0]))
     np.testing.assert_allclose(
-        Symbolic(robot, *QUANTITIES)(turning)["bias"], [0, 0, 0, 0, -0.2 * spin, 0, 0], atol=1e-14
+        Symbolic(robot, *QUANTITIES)(turning)["bias"], [0, 0, 0, 0, -0.2 * angular_rate, 0, 0], atol=1e-14
     )
 
 

@@ -50,11 +50,11 @@ FAILURES: dict[tuple[str, str], dict[str, Any]] = {
 @pytest.mark.parametrize(("stage", "name"), FAILURES)
 def test_a_stage_fails_by_name(stage: str, name: str) -> None:
     mission = flown(**SHORT, **FAILURES[stage, name])
-    told(mission, stage, name)
+    notes(mission, stage, name)
     assert mission.outcomes[-1].stage == stage  # it is the last
 
 
-def told(mission: MissionFindings, stage: str, name: str) -> None:
+def notes(mission: MissionFindings, stage: str, name: str) -> None:
     """The failure stands in the outcome, the rows and the headline, with its margin."""
     outcome = next(each for each in mission.outcomes if not each.success)
     assert (outcome.stage, outcome.binding_limit.name) == (stage, name)
@@ -81,7 +81,7 @@ def told(mission: MissionFindings, stage: str, name: str) -> None:
 )
 def test_a_late_stage_fails_by_name(stage: str, name: str, changes: dict[str, Any]) -> None:
     mission = flown(eject=None, **changes)
-    told(mission, stage, name)
+    notes(mission, stage, name)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_stage_that_has_not_settled_is_flown_once_more() -> None:
     assert detumbled.begin == pytest.approx(patient.outcomes[3].end + 0.5)
     assert rows(patient)["decide.verdict"] == "go"
     hasty = flown(**changes, decide__wait=0.5)
-    told(hasty, "detumble", "not settled")
+    notes(hasty, "detumble", "not settled")
     assert rows(hasty)["decide.verdict"] == "abort"
 
 

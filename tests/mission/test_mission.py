@@ -54,10 +54,10 @@ def test_the_data_have_all_that_is_needed_to_compute_again() -> None:
     begin, end = (dict(zip(data["stage"].values, data[f"stage_{k}"].values, strict=True)) for k in ("begin", "end"))
     free = data.sel(time=data["time"] < end["touch"] - 1e-6)
     turn = Rotation.from_quat(free["target_quaternion"].values, scalar_first=True)
-    spin = turn.inv().apply(free["target_angular_velocity"].values)
-    momentum = turn.apply(spin * [28.0, 24.0, 20.0])
+    angular_rate = turn.inv().apply(free["target_angular_velocity"].values)
+    momentum = turn.apply(angular_rate * [28.0, 24.0, 20.0])
     np.testing.assert_allclose(momentum, np.broadcast_to(momentum[0], momentum.shape), atol=1e-8)
-    assert np.ptp(spin, axis=0).max() > 1e-3
+    assert np.ptp(angular_rate, axis=0).max() > 1e-3
     # All of it by the firings of the identification; of detumbling by thrusters below.
     assert pulse_propellant(mission) == pytest.approx(0.1 * (1.0 - found["identify.margin.propellant_out"]), rel=1e-9)
     during = data.sel(time=(data["time"] >= begin["catch"]) & (data["time"] <= end["catch"]))
@@ -82,8 +82,8 @@ def test_what_is_weighed_is_within_its_deviations() -> None:
 
 def test_the_next_law_believes_what_was_weighed() -> None:
     """From a wrong drawing a quick stow ends off its mark; with the same drawing and a weighing before it does not."""
-    drawing = {"mass": 60.0, "inertia": [10.0, 10.0, 10.0], "com": [0.1, 0.1, 0.0]}
-    quick = {"target__assumed": drawing, "stow__duration": 20.0, "stow__settle_time": 1.0, "eject": None}
+    nominal = {"mass": 60.0, "inertia": [10.0, 10.0, 10.0], "com": [0.1, 0.1, 0.0]}
+    quick = {"target__assumed": nominal, "stow__duration": 20.0, "stow__settle_time": 1.0, "eject": None}
     quick["limits__base_rate_deg"] = 10.0
     weighed, unweighed = flown(**quick), flown(**quick, identify=None)
     assert weighed.flight.identified is not None
@@ -150,16 +150,16 @@ def test_the_base_rate_after_a_biased_capture_vanishes() -> None:
     """Wheels that hold the angular momentum of all leave none for the rest, once the arm stands still."""
     rest = SHORT | {"settle__rate_deg": 0.002, "settle__slide": 1e-5, "detumble": None}
     ends = {strategy: flown(strategy=strategy, **rest).run.ends for strategy in ("matched", "biased")}
-    spin = {name: np.linalg.norm(end["servicer"].base_angular_velocity) for name, end in ends.items() if end}
-    assert spin["biased"] < 1e-3 * spin["matched"]
+    angular_rate = {name: np.linalg.norm(end["servicer"].base_angular_velocity) for name, end in ends.items() if end}
+    assert angular_rate["biased"] < 1e-3 * angular_rate["matched"]
 
 
 def test_a_plastic_capture_keeps_the_momentum_of_both() -> None:
     """The momentum about the common mass centre before the touch is what has to be taken after all has settled."""
     mission = flown(**SHORT, catch__mode="rigid")
-    crew, start = mission.flight.actuators, mission.run.start
+    actuators, start = mission.flight.actuators, mission.run.start
     both = combined_angular_momentum(
-        crew.robot, start["servicer"], mission.flight.table.reference_robot, start["target"]
+        actuators.robot, start["servicer"], mission.flight.table.reference_robot, start["target"]
     )
     assert rows(mission)["detumble.momentum"] == pytest.approx(float(np.linalg.norm(both)), rel=1e-6)
     assert any(isinstance(entry.change, Attach) and entry.lost > 0.0 for entry in mission.run.changes)
@@ -229,9 +229,9 @@ def test_a_stage_that_fails_ends_the_mission_and_says_why() -> None:
     ],
 )
 def test_wrong_files_are_told_with_their_place(changes: dict[str, Any], place: str) -> None:
-    with pytest.raises((InputError, SimulationError)) as told:
+    with pytest.raises((InputError, SimulationError)) as notes:
         flown(**changes)
-    assert place in str(told.value)
+    assert place in str(notes.value)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,8 @@ def test_wrong_files_are_told_with_their_place(changes: dict[str, Any], place: s
     ],
 )
 def test_an_old_key_names_the_new_one(old: str, new: str) -> None:
-    told = rf"unknown key '{old.rpartition('__')[2]}' \(it is called '{new}' now\)"
-    with pytest.raises(ModelError, match=told):
+    notes = rf"unknown key '{old.rpartition('__')[2]}' \(it is called '{new}' now\)"
+    with pytest.raises(ModelError, match=notes):
         flown(**{old: {}})
 
 

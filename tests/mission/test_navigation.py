@@ -28,11 +28,11 @@ def euler(times: np.ndarray) -> tuple[np.ndarray, Rotation, np.ndarray]:
     """Mass centre, attitude and angular velocity of the free body: Euler's equations by SciPy."""
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
-        turn, spin = Rotation.from_quat(y[:4]), y[4:]
+        turn, angular_rate = Rotation.from_quat(y[:4]), y[4:]
         quaternion = turn.as_quat()
         w, v = quaternion[3], quaternion[:3]
-        turned = 0.5 * np.concatenate([w * spin + np.cross(v, spin), [-v @ spin]])
-        return np.concatenate([turned, np.linalg.solve(INERTIA, -np.cross(spin, INERTIA @ spin))])
+        turned = 0.5 * np.concatenate([w * angular_rate + np.cross(v, angular_rate), [-v @ angular_rate]])
+        return np.concatenate([turned, np.linalg.solve(INERTIA, -np.cross(angular_rate, INERTIA @ angular_rate))])
 
     first = np.concatenate([np.roll(START[3:7], -1), START[10:]])
     found = solve_ivp(rate, (0.0, times[-1]), first, t_eval=times, rtol=1e-11, atol=1e-12).y
@@ -41,12 +41,12 @@ def euler(times: np.ndarray) -> tuple[np.ndarray, Rotation, np.ndarray]:
 
 def test_a_free_body_moves_as_euler_says() -> None:
     times = np.array([10.0, 60.0])
-    place, turn, spin = euler(times)
+    place, turn, angular_rate = euler(times)
     for k, time in enumerate(times):
         found = FreeBody(COM, INERTIA).move(START, float(time))
         assert found[:3] == pytest.approx(place[k], abs=1e-12)
         assert (turn[k].inv() * Rotation.from_quat(found[3:7], scalar_first=True)).magnitude() < 1e-6
-        assert found[10:] == pytest.approx(spin[k], abs=1e-7)
+        assert found[10:] == pytest.approx(angular_rate[k], abs=1e-7)
         assert FreeBody(COM, INERTIA).move(found, -float(time)) == pytest.approx(START, abs=1e-6)
 
 
@@ -70,7 +70,7 @@ def test_in_an_orbit_it_moves_as_the_simulation() -> None:
 def test_errors_of_the_filter_are_those_that_it_claims() -> None:
     """The normalised error squared of 30 estimates is chi-square with 12 degrees of freedom each; and it falls."""
     times = np.arange(0.5, 15.1, 0.5)
-    place, turn, spin = euler(times)
+    place, turn, angular_rate = euler(times)
     deviations, noise = np.repeat([0.05, 0.05, 0.01, 3e-3], 3), np.repeat([5e-3, 8e-3], 3)
     rng, sums, sizes = np.random.default_rng(5), [], []
     for _ in range(30):
@@ -82,7 +82,7 @@ def test_errors_of_the_filter_are_those_that_it_claims() -> None:
             belief.take(float(time), position, attitude.as_matrix())
         seen = Rotation.from_quat(belief.state[3:7], scalar_first=True)
         error = np.concatenate([place[-1] - belief.state[:3], (seen.inv() * turn[-1]).as_rotvec(),
-                                START[7:10] - belief.state[7:10], spin[-1] - belief.state[10:]])  # fmt: skip
+                                START[7:10] - belief.state[7:10], angular_rate[-1] - belief.state[10:]])  # fmt: skip
         sums.append(error @ np.linalg.solve(belief.covariance, error))
         sizes.append(np.abs(error[:3]).max())
     low, high = chi2.ppf([5e-4, 1.0 - 5e-4], 12 * len(sums))
@@ -118,6 +118,6 @@ def test_a_bias_of_the_camera_moves_the_hand_by_as_much() -> None:
     ],
 )
 def test_wrong_cameras_are_told_with_their_place(camera: dict[str, Any], place: str) -> None:
-    with pytest.raises((InputError, ModelError)) as told:
+    with pytest.raises((InputError, ModelError)) as notes:
         flown(**UP_TO_THE_TOUCH, navigation={"camera": camera})
-    assert place in str(told.value)
+    assert place in str(notes.value)

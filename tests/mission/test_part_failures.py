@@ -22,8 +22,8 @@ def test_a_dead_wheel_and_a_dead_thruster_give_nothing() -> None:
     assert mission.outcomes[-1].stage == "detumble", mission.headline()
     assert (found["failures.wheel_y"], found["failures.thruster5"]) == (0.0, 40.0)
     turn = Rotation.from_quat(data["base_quaternion"].values, scalar_first=True)
-    spin = turn.inv().apply(data["base_angular_velocity"].values)
-    rates = data["joint_velocity"].sel(joint=["wheel_x", "wheel_y"]).values + spin[:, :2]
+    angular_rate = turn.inv().apply(data["base_angular_velocity"].values)
+    rates = data["joint_velocity"].sel(joint=["wheel_x", "wheel_y"]).values + angular_rate[:, :2]
     assert np.abs(rates[:, 1]).max() < 1e-9
     assert np.abs(rates[:, 0]).max() > 1.0
     fired = {

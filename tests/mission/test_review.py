@@ -25,8 +25,8 @@ def test_each_limit_is_one_requirement_where_it_was_nearest() -> None:
     power, broken = Limit("power", 50.0, 100.0, "W"), Limit("clearance lost", 0.05, 0.1, "m", least=True)
     outcomes = [StageOutcome("approach", 0.0, 1.0, [far, power]), StageOutcome("catch", 1.0, 2.0, [near, broken])]
     found = list_requirements(outcomes, {"power": 0.6}, 0.05)
-    told = [(each.stage, each.limit.what or each.limit.name, each.policy, each.status) for each in found]
-    assert told == [
+    notes = [(each.stage, each.limit.what or each.limit.name, each.policy, each.status) for each in found]
+    assert notes == [
         ("catch", "clearance lost", 0.05, "broken"),
         ("approach", "power", 0.6, "margin too small"),
         ("catch", "joint2", 0.05, "met"),

@@ -160,9 +160,9 @@ def test_momentum_of_all_with_exhaust_and_wheels() -> None:
     kept = np.append(np.diff(times) > 1e-9, True)
     turns = np.array([rotation_of(pose[3:7]) for pose in poses])
     speeds = np.concatenate([each.states[:, 7 + each.robot.n : 13 + each.robot.n] for each in tracks])
-    velocity, spin = (np.einsum("tij,tj->ti", turns, speeds[:, part]) for part in (slice(3), slice(3, 6)))
+    velocity, angular_rate = (np.einsum("tij,tj->ti", turns, speeds[:, part]) for part in (slice(3), slice(3, 6)))
     place = CubicHermiteSpline(times[kept], poses[kept, :3], velocity[kept])
-    rates = np.cross(spin[:, None], turns.transpose(0, 2, 1)).transpose(0, 2, 1)  # of the base's axes
+    rates = np.cross(angular_rate[:, None], turns.transpose(0, 2, 1)).transpose(0, 2, 1)  # of the base's axes
     axes = CubicHermiteSpline(times[kept], turns[kept], rates[kept])
     fired = firings(mission)
     assert len({name for name, *_ in fired}) > 6
@@ -199,12 +199,12 @@ def test_a_target_with_collision_shapes_keeps_away_by_these() -> None:
     ball = {"shape": "sphere", "size": [0.2], "origin": {"xyz": [0.0, 3.0, 0.0]}}
     table = MissionTargetTable.model_validate(document | {"collision": [ball, {"shape": "ring", "size": [0.3, 0.01]}]})
     robot = catalogue.load("servicer")
-    crew = Actuators(robot, "hand", (), ())
+    actuators = Actuators(robot, "hand", (), ())
     rest = np.zeros((2, 13 + 2 * robot.n))
     rest[:, 3] = 1.0
     half = math.sqrt(0.5)  # a quarter turn about z: the boom points along -x
     target = np.array([[9.0, 0.0, 0.0, half, 0.0, 0.0, half], [9.0, 0.5, 0.0, 1.0, 0.0, 0.0, 0.0]])
-    found, names = compute_gaps(crew, table, 0.0, rest, target)
+    found, names = compute_gaps(actuators, table, 0.0, rest, target)
     assert names[0] == robot.bodies[0].name
     # the bus has edges of 1.0, 1.0 and 1.2 m about the origin; the ball is at (6, 0, 0) and at (9, 3.5, 0)
     np.testing.assert_allclose(found[:, 0], [6.0 - 0.5 - 0.2, math.hypot(8.5, 3.0) - 0.2], atol=1e-12)

@@ -83,9 +83,9 @@ def test_shapes_of_an_mjcf_file_are_those_of_mujoco(tmp_path: Path) -> None:
       </body></worldbody><asset><mesh name="m" file="{tmp_path}/m.obj"/></asset></mujoco>"""
     (tmp_path / "m.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n")
     (tmp_path / "r.xml").write_text(text)
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         robot = load(tmp_path / "r.xml")
-    messages = [str(each.message) for each in told]
+    messages = [str(each.message) for each in notes]
     assert any("body 'base': a geom that can touch others is left out" in each for each in messages)
     assert any("contact (3 shapes): the forces of contacts are left out" in each for each in messages)
     model = mujoco.MjModel.from_xml_string(text)
@@ -106,11 +106,11 @@ def test_collisions_of_a_urdf_are_read_and_what_is_not_is_told(tmp_path: Path) -
 
     path = tmp_path / "r.urdf"
     path.write_text(of("<capsule radius='.1' length='.5'/>", "<mesh filename='a.stl'/>", "<box size='1 2 0'/>"))
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         robot = load(path)
     (rod,) = robot.bodies[0].collisions
     assert (rod.shape, rod.size.tolist(), rod.placement.translation.tolist()) == ("capsule", [0.1, 0.5], [1, 0, 0])
-    messages = " ".join(str(each.message) for each in told)
+    messages = " ".join(str(each.message) for each in notes)
     assert "a collision is left out: it is a mesh, and contacts are between simple shapes" in messages
     assert "a collision is left out: size[2] is 0" in messages
 

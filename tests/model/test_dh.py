@@ -179,12 +179,12 @@ def test_joint_on_a_standard_link_is_placed_in_the_link_frame():
         ('kind = "ball"', "dh.row[0].kind ('j1'): value is 'ball' (expected 'revolute' or 'prismatic'"),
     ],
 )
-def test_bad_row(line, said):
+def test_bad_row(line, note):
     text = '[robot]\nname = "r"\n[[body]]\nname = "b"\nmass = 1\ninertia = [1, 1, 1]\n[dh]\nconvention = "craig"\n'
     text += f'base = "b"\n[[dh.row]]\njoint = "j1"\nbody = "l1"\nmass = 1\ninertia = [1, 1, 1]\n{line}\n'
     with pytest.raises(ModelError) as caught:
         robot_from_toml(text)
-    assert said in str(caught.value)
+    assert note in str(caught.value)
 
 
 def test_unknown_convention_and_numbers_that_are_none():

@@ -289,13 +289,13 @@ def test_split_joint_moves_along_its_axes():
 def test_other_things_than_parts_are_told():
     robot = random_robot(4)
     target = Body("target", Inertia(1.0, tensor=np.eye(3)))
-    for call, said in (
+    for call, note in (
         (lambda: edit.attach(robot, "frame1", None), "what is attached is None .expected a Robot"),
         (lambda: edit.attach(robot, "frame1", target, [0, 0, 1]), "placement is .0, 0, 1. .expected a Pose or None"),
         (lambda: edit.attach_by_joint(robot, "frame1", target, "j"), "joint is 'j' .expected a Joint"),
         (lambda: edit.split_joint(robot, "joint0", ["x"]), r"axes\[0\] is 'x' .expected an Axis"),
     ):
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=note):
             call()
     assert edit.freeze(robot, "joint0") == edit.freeze(robot, ["joint0"])
     soft = edit.Axis("x", "prismatic")

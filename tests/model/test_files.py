@@ -65,12 +65,12 @@ def _make(path, kind):
         ("empty", "file is empty"),
     ],
 )
-def test_files_that_are_none(tmp_path, kind, said):
+def test_files_that_are_none(tmp_path, kind, note):
     path = tmp_path / "robot.toml"
     _make(path, kind)
     with pytest.raises(ModelError) as caught:
         load(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: {note}")
 
 
 @pytest.mark.parametrize("path", ["a\0b.toml", "a" * 5000 + ".toml", "tests/test_toml.py/robot.toml"])

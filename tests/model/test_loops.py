@@ -105,10 +105,10 @@ def test_mjcf_equality_constraints_are_loops():
       <connect name="world" body1="coupler" anchor="0 0 0"/>
     </equality></mujoco>"""
     text = text.replace("</mujoco>", constraints)
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         robot = robot_from_mjcf(text)
-    said = " ".join(str(each.message) for each in told)
-    assert all(f"equality {name!r}" in said for name in ("p", "off", "world"))
+    note = " ".join(str(each.message) for each in notes)
+    assert all(f"equality {name!r}" in note for name in ("p", "off", "world"))
     kinds = {loop.name: (loop.kind, loop.first, loop.second) for loop in robot.loops}
     assert kinds["c"] == ("point", "c.a", "c.b")
     assert kinds["s"] == ("point", "coupler end", "rocker end")

@@ -54,9 +54,9 @@ def test_round_trip(seed):
         if name in robot.body_names or not name.endswith(".body"):
             np.testing.assert_allclose(pose, frame_poses(robot, q)[name], atol=1e-12)
     for joint in robot.joints:
-        twin = back.joint(joint.name)
-        assert (twin.kind, twin.spring, twin.damping) == (joint.kind, joint.spring, joint.damping)
-        assert (twin.limits, twin.friction) == (joint.limits, joint.friction)
+        reference = back.joint(joint.name)
+        assert (reference.kind, reference.spring, reference.damping) == (joint.kind, joint.spring, joint.damping)
+        assert (reference.limits, reference.friction) == (joint.limits, joint.friction)
     assert {c.name: c for c in back.couplings} == {c.name: c for c in robot.couplings}
     thruster, old = back.thruster("t"), robot.thruster("t")
     assert (thruster.body, thruster.force) == (old.body, old.force)
@@ -103,10 +103,10 @@ FOREIGN = """
 
 def test_foreign_model_moves_the_same():
     """Offset anchors, several joints in a body, ref, bodies without joints, inertia from shapes, armature."""
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         robot = robot_from_mjcf(FOREIGN)
-    said = " ".join(str(warning.message) for warning in told)
-    assert all(word in said for word in ("scenery", "'mark'", "contact"))
+    note = " ".join(str(warning.message) for warning in notes)
+    assert all(word in note for word in ("scenery", "'mark'", "contact"))
     assert robot.joint_names == ("hinge", "slide", "hinge2", "last")
     assert robot.frame("box").body == "arm"
     np.testing.assert_array_equal(robot.configuration("home"), [0.1, 0.2, 0.3, 0.4])
@@ -179,10 +179,10 @@ def test_losses_of_reading_are_told():
     tendon = '<tendon><fixed name="t" stiffness="1"><joint joint="s" coef="1"/></fixed></tendon>'
     weld = '<equality><weld name="w" body1="c"/></equality>'
     text = minimal(arm, tendon + weld)
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         robot_from_mjcf(text)
-    said = " ".join(str(warning.message) for warning in told)
-    assert all(word in said for word in ("tendon 't'", "equality 'w'"))
+    note = " ".join(str(warning.message) for warning in notes)
+    assert all(word in note for word in ("tendon 't'", "equality 'w'"))
     with pytest.raises(NotExpressible, match="tendon 't'"):
         robot_from_mjcf(text, reading=Reading(strict=True))
 

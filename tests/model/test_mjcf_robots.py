@@ -48,7 +48,7 @@ def free(name, inside="", joint="<freejoint/>"):
     return f'<body name="{name}" pos="0 1 2">{joint}{INERTIAL}{inside}</body>'
 
 
-def told(read):
+def notes(read):
     """(robot, what was lost)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -60,14 +60,14 @@ def assert_agrees(path, robot, base_mass=None, states=5):
     """Mass matrix and what it moves, in MuJoCo and by plain NumPy from the robot."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of MuJoCo's, about moving bodies between models
-        twin = MujocoModel(path)
-        twin.fit(robot, base_mass)
+        reference = MujocoModel(path)
+        reference.fit(robot, base_mass)
     for seed in range(states):
         position, quaternion, q, velocity = random_state(robot, np.random.default_rng(seed))
-        change, _ = twin.place(position, quaternion, q, velocity)
-        theirs = change.T @ twin.full_mass_matrix() @ change
+        change, _ = reference.place(position, quaternion, q, velocity)
+        theirs = change.T @ reference.full_mass_matrix() @ change
         np.testing.assert_allclose(mass_matrix(robot, q), theirs, rtol=0, atol=1e-11 * np.abs(theirs).max())
-    return twin
+    return reference
 
 
 # -- which robot ---------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_each_of_several_free_bodies_is_a_robot(tmp_path):
     with pytest.raises(ModelError, match=r"several bodies .*: 'one', 'two' \(choose one by base='one' \(--base"):
         read_mjcf(path)
     for name, joints in (("one", ("la", "lb")), ("two", ("ra", "rb"))):
-        robot, lost = told(lambda name=name: load(path, base=name))
+        robot, lost = notes(lambda name=name: load(path, base=name))
         assert (robot.bodies[0].name, robot.joint_names) == (name, joints)
         assert len([each for each in lost if "is not part of the robot" in each and "'table'" in each]) == 1
         assert_agrees(path, robot)
@@ -96,12 +96,12 @@ def test_a_robot_whose_joints_stand_on_the_world_needs_a_base(tmp_path):
         ModelError, match=r"body '1': its joints are attached to the world.*base_mass \(--base-mass\).*base='1'"
     ):
         read_mjcf(path)
-    robot, _ = told(lambda: load(path, base_mass=7.0))
+    robot, _ = notes(lambda: load(path, base_mass=7.0))
     assert (robot.bodies[0].name, robot.bodies[0].inertia.mass, robot.joint_names) == ("base", 7.0, ("a", "b"))
     assert_agrees(path, robot, base_mass=7.0)
-    repaired, _ = told(lambda: load(path, repair=True))
+    repaired, _ = notes(lambda: load(path, repair=True))
     assert_agrees(path, repaired, base_mass=repaired.bodies[0].inertia.mass)
-    floating, lost = told(lambda: load(path, base="1"))
+    floating, lost = notes(lambda: load(path, base="1"))
     assert floating.joint_names == ("b",)
     assert any("body '1': is the base and floats; its joint is left out" in each for each in lost)
     assert_agrees(path, floating)
@@ -109,17 +109,17 @@ def test_a_robot_whose_joints_stand_on_the_world_needs_a_base(tmp_path):
 
 def test_two_arms_on_the_world_share_it_as_their_base(tmp_path):
     path = written(tmp_path, world(ARM.format("l", INERTIAL) + ARM.format("r", INERTIAL) + free("parcel")))
-    robot, lost = told(lambda: load(path, base="world", base_mass=3.0))
+    robot, lost = notes(lambda: load(path, base="world", base_mass=3.0))
     assert robot.joint_names == ("la", "lb", "ra", "rb")
     assert any("'parcel'" in each and "not part" in each for each in lost)
     assert_agrees(path, robot, base_mass=3.0)
-    one, _ = told(lambda: load(path, base="l1"))
+    one, _ = notes(lambda: load(path, base="l1"))
     assert one.joint_names == ("lb",)
 
 
 def test_a_body_in_the_middle_can_be_the_base(tmp_path):
     path = written(tmp_path, world(free("one", ARM.format("", INERTIAL))))
-    robot, _ = told(lambda: load(path, base="1"))
+    robot, _ = notes(lambda: load(path, base="1"))
     assert (robot.body_names, robot.joint_names) == (("1", "2"), ("b",))
 
 
@@ -129,7 +129,7 @@ def test_what_has_no_name_gets_one_that_is_free(tmp_path):
         tmp_path,
         world(f'<body>{INERTIAL}<freejoint/>{child}<body name="body2"><joint name="joint1"/>{INERTIAL}</body></body>'),
     )
-    robot, _ = told(lambda: read_mjcf(path))
+    robot, _ = notes(lambda: read_mjcf(path))
     assert robot.body_names == ("body1", "body22", "body2")
     assert robot.joint_names == ("joint12", "joint1")
     assert_agrees(path, robot)
@@ -165,13 +165,13 @@ def test_a_ball_joint_is_three_joints(tmp_path):
     ball = f'<body name="b" pos="0 0 1" euler="10 20 30"><joint name="s" type="ball" pos="0.1 0.2 0"/>{INERTIAL}</body>'
     key = '<keyframe><key name="k" qpos="0 1 2 1 0 0 0 0.5 0.5 0.5 0.5"/></keyframe>'
     path = written(tmp_path, world(free("base", ball), key))
-    robot, lost = told(lambda: read_mjcf(path))
+    robot, lost = notes(lambda: read_mjcf(path))
     assert robot.joint_names == ("s.x", "s.y", "s.z")
     assert any("joint 's': a ball joint becomes three revolute joints" in each and "90 deg" in each for each in lost)
-    twin = assert_agrees(path, robot)
+    reference = assert_agrees(path, robot)
     # the keyframe turns x to y to z; placed through the angles, the quaternion comes back
-    twin.place(np.zeros(3), np.array([1.0, 0, 0, 0]), robot.configuration("k"), np.zeros(robot.dofs))
-    np.testing.assert_allclose(twin.data.qpos[7:], [0.5, 0.5, 0.5, 0.5], atol=1e-15)
+    reference.place(np.zeros(3), np.array([1.0, 0, 0, 0]), robot.configuration("k"), np.zeros(robot.dofs))
+    np.testing.assert_allclose(reference.data.qpos[7:], [0.5, 0.5, 0.5, 0.5], atol=1e-15)
     with pytest.raises(NotExpressible, match="ball joint"):
         read_mjcf(path, Reading(strict=True))
 
@@ -179,7 +179,7 @@ def test_a_ball_joint_is_three_joints(tmp_path):
 def test_the_armature_of_a_free_joint_is_mass(tmp_path):
     joint = '<joint name="root" type="free" armature="0.7"/>'
     path = written(tmp_path, world(free("base", ARM.format("", INERTIAL), joint)))
-    robot, lost = told(lambda: read_mjcf(path))
+    robot, lost = notes(lambda: read_mjcf(path))
     assert robot.bodies[0].inertia.mass == pytest.approx(2.7)
     assert any("joint 'root'" in each and "0.7 kg at its origin" in each for each in lost)
     assert_agrees(path, robot)
@@ -190,7 +190,7 @@ def test_an_armature_does_not_feel_its_carrier(tmp_path):
     light = '<inertial pos="0 0 0" mass="1e-6" diaginertia="1e-9 1e-9 1e-9"/>'
     rod = f'<body name="rod"><joint name="j" axis="0 0 1" armature="5"/>{light}</body>'
     path = written(tmp_path, world(f'<body name="base"><freejoint/>{light}{rod}</body>'))
-    robot, _ = told(lambda: read_mjcf(path))
+    robot, _ = notes(lambda: read_mjcf(path))
     matrix = mass_matrix(robot, np.zeros(1))
     assert matrix[6, 6] == pytest.approx(5.0 + 1e-9, rel=1e-15)
     assert matrix[5, 6] == pytest.approx(1e-9, rel=1e-3)  # the rod's own moment alone
@@ -261,10 +261,10 @@ def test_motors_are_effort_limits_and_nothing_is_lost(actuators, joint, effort):
     ],
 )
 def test_what_is_lost_of_other_actuators_is_told(actuators, effort, lost):
-    robot, said = told(lambda: robot_from_mjcf(arm_with(actuators)))
+    robot, note = notes(lambda: robot_from_mjcf(arm_with(actuators)))
     assert robot.joint("j").limits.effort == effort
     assert not robot.thrusters
-    assert any(lost in each for each in said)
+    assert any(lost in each for each in note)
 
 
 def test_actuators_at_sites_are_thrusters():
@@ -273,7 +273,7 @@ def test_actuators_at_sites_are_thrusters():
         '<motor name="both" site="jet" gear="0 0 1 0 0 0.1" ctrlrange="-1 3"/>'
         '<motor name="hot" site="jet" gear="0 0 1 0 0 0" ctrlrange="1 3" forcerange="0 2"/>'
     )
-    robot, lost = told(lambda: robot_from_mjcf(text))
+    robot, lost = notes(lambda: robot_from_mjcf(text))
     # the site's z is the link's x; the joint has no offset, so the link's frame is MuJoCo's
     found = {each.name: (each.body, *np.round(each.direction, 12), each.force) for each in robot.thrusters}
     assert found == {
@@ -282,11 +282,11 @@ def test_actuators_at_sites_are_thrusters():
         "both.reverse": ("link", -1.0, 0.0, 0.0, 1.0),
         "hot": ("link", 1.0, 0.0, 0.0, 2.0),
     }
-    said = " ".join(lost)
+    note = " ".join(lost)
     assert all(
-        word in said for word in ("'both': the torque beside", "'both': pushes both ways", "'hot': never shuts off")
+        word in note for word in ("'both': the torque beside", "'both': pushes both ways", "'hot': never shuts off")
     )
-    assert "'one'" not in said
+    assert "'one'" not in note
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ LOSSES = {
 def test_no_loss_without_a_word(case):
     inside, after, words = LOSSES[case]
     text = world(inside.format(""), after)
-    _, lost = told(lambda: robot_from_mjcf(text))
+    _, lost = notes(lambda: robot_from_mjcf(text))
     assert len(lost) == 1
     assert words in lost[0]
     with pytest.raises(NotExpressible) as caught:
@@ -380,7 +380,7 @@ def test_losses_are_grouped():
         ARM.format(f"arm{i}", INERTIAL).replace('type="slide"', 'type="slide" springdamper="0 0" stiffness="1 1"')
         for i in range(30)
     )
-    _, lost = told(lambda: robot_from_mjcf(world(free("base", arms))))
+    _, lost = notes(lambda: robot_from_mjcf(world(free("base", arms))))
     assert len(lost) == 1
     assert "and 22 more: the non-linear part of its spring or damper is left out" in lost[0]
 
@@ -395,12 +395,12 @@ def test_a_joint_that_follows_another_becomes_a_gear_or_by_repair_a_coupling():
     """MuJoCo's polynomial counts from the joints' ``ref``."""
     arm = SLIDER.format('ref="0.5"').replace('name="t"', 'name="t" ref="90"')
     after = '<equality><joint name="w" joint1="s" joint2="t" polycoef="0.25 2 0 0 0"/></equality>'
-    robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after)))
+    robot, lost = notes(lambda: robot_from_mjcf(world(free("base", arm), after)))
     (gear,) = robot.loops
     assert (gear.kind, gear.first, gear.second, gear.ratio) == ("gear", "s", "t", 2.0)
     assert gear.offset == pytest.approx(0.75 - np.pi)
     assert not lost
-    robot, lost = told(lambda: robot_from_mjcf(world(free("base", arm), after), reading=Reading(repair=True)))
+    robot, lost = notes(lambda: robot_from_mjcf(world(free("base", arm), after), reading=Reading(repair=True)))
     (coupling,) = robot.couplings
     assert (coupling.first, coupling.second, coupling.ratio) == ("s", "t", 2.0)
     # s - 0.5 = 0.25 + 2 (t - pi / 2)
@@ -435,7 +435,7 @@ def test_the_tool_forgives_rounding_and_no_inertia_that_is_wrong_by_1e_8(tmp_pat
     path = written(tmp_path, world(inside))
     line = tool.examine(path, "right", repair=False, states=20)
     assert line.difference < 1e-13
-    robot, _ = told(lambda: load(path))
+    robot, _ = notes(lambda: load(path))
     for body in range(robot.n + 1):
         wrong = robot.inertia_parameters.copy()
         wrong[body, 4:] *= 1.0 + 1e-8

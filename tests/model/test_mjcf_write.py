@@ -44,10 +44,10 @@ from support.numpy_kinematics import body_poses, mass_matrix, random_pose, rando
 def test_catalogue_robots(name):
     """Every robot of the papers moves the same in MuJoCo, but for a drive that weighs more than its satellite."""
     robot = catalogue.load(name)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         model, _ = loaded(robot)
-    rough = any("only an armature" in str(warning.message) for warning in told)
+    rough = any("only an armature" in str(warning.message) for warning in notes)
     assert rough == (name == "wojtunik2023_printed")
     if not rough:
         on_model = [f for f in robot.frames if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, f.name) >= 0]
@@ -205,10 +205,10 @@ def test_thrusters_push():
 
 def test_limits_and_friction():
     robot = two_links(limits=Limits(-1.0, np.inf, velocity=2.0, effort=7.0), friction=Friction(3.0, 2.0))
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         model, _ = loaded(robot)
-    said = " ".join(str(warning.message) for warning in told)
-    assert all(word in said for word in ("soft", "static friction", "velocity limit"))
+    note = " ".join(str(warning.message) for warning in notes)
+    assert all(word in note for word in ("soft", "static friction", "velocity limit"))
     joint = model.joint("j")
     assert model.jnt_limited[joint.id] == 1
     assert joint.range[0] == -1.0

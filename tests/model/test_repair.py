@@ -23,10 +23,10 @@ REPAIR = Reading(repair=True)
 
 def repaired(text, **options):
     """The robot of a URDF text, and the warnings of its repair."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         robot = robot_from_urdf(text, reading=Reading(repair=True, **options))
-    return robot, [warning.message for warning in told if isinstance(warning.message, RepairWarning)]
+    return robot, [warning.message for warning in notes if isinstance(warning.message, RepairWarning)]
 
 
 def inertial(mass=2.0, moments=(1.0, 1.0, 1.0), products=(0.0, 0.0, 0.0)):
@@ -65,9 +65,9 @@ def test_nul_bytes_after_the_end_are_left_out(end):
     for given in (text + end, (text + end).encode()):
         with pytest.raises(ModelError, match=r"NUL bytes after the end .*--repair"):
             robot_from_urdf(given)
-        robot, told = repaired(given)
+        robot, notes = repaired(given)
         assert robot == robot_from_urdf(text)
-        assert ["NUL" in str(each) for each in told] == [True]
+        assert ["NUL" in str(each) for each in notes] == [True]
     wide = f'<?xml version="1.0" encoding="utf-16"?>{text}'.encode("utf-16")
     assert robot_from_urdf(wide) == robot_from_urdf(text)  # every other byte of which is NUL
     with pytest.raises(ModelError, match="not well-formed"):
@@ -116,8 +116,8 @@ def test_one_error_tells_every_problem_of_a_file():
     )
     with pytest.raises(ModelError) as caught:
         robot_from_urdf(text, "arm.urdf")
-    said = str(caught.value)
-    assert said.startswith("arm.urdf: 7 problems\n")
+    note = str(caught.value)
+    assert note.startswith("arm.urdf: 7 problems\n")
     for part in (
         "link 'l0': inertia breaks the triangle inequality: 1 + 1 < 5",
         "link 'l1': mass is -3",
@@ -127,9 +127,9 @@ def test_one_error_tells_every_problem_of_a_file():
         "joint 'j2': axis has length 2",
         "joint 'j3': axis has length 2",
     ):
-        assert said.count(part) == 1
-    assert len(said.splitlines()) == 9  # the three axes have one remedy, said once
-    assert said.count("expected a unit vector") == 1
+        assert note.count(part) == 1
+    assert len(note.splitlines()) == 9  # the three axes have one remedy, said once
+    assert note.count("expected a unit vector") == 1
 
 
 def test_problems_of_the_tree_are_told_together():
@@ -161,9 +161,9 @@ axis = [0, 0, 2]
 """
     with pytest.raises(ModelError) as caught:
         robot_from_toml(text)
-    said = str(caught.value)
+    note = str(caught.value)
     for part in ("3 problems", "triangle inequality", "mass is -1", "axis has length 2"):
-        assert part in said
+        assert part in note
 
 
 def test_a_file_that_is_no_robot_does_not_fill_the_screen():
@@ -190,8 +190,8 @@ def test_the_sign_of_products_is_asked_for_only_where_it_would_help(products, as
 
 def test_one_warning_for_each_kind_of_repair_says_what_changed_and_by_how_much():
     links = [inertial(), *itertools.repeat(inertial(moments=(1.0, 1.0, 3.0)), 10)]
-    robot, told = repaired(arm(*links, joint='<axis xyz="0 0 0.999968"/>'))
-    inertias, axes = told
+    robot, notes = repaired(arm(*links, joint='<axis xyz="0 0 0.999968"/>'))
+    inertias, axes = notes
     assert re.search(r"link 'l1': principal moments 1, 1, 3 -> 1.333, 1.333, 2.667 kg m2, 17 %", str(inertias))
     assert "and 4 more" in str(inertias)
     assert len(inertias.repairs) == 10
@@ -202,43 +202,43 @@ def test_one_warning_for_each_kind_of_repair_says_what_changed_and_by_how_much()
 
 def test_what_needs_no_repair_is_read_as_ever():
     text = arm(inertial(), inertial())
-    robot, told = repaired(text)
-    assert told == []
+    robot, notes = repaired(text)
+    assert notes == []
     assert robot == robot_from_urdf(text)
 
 
 def test_an_inertia_without_mass_is_kept():
-    robot, told = repaired(arm(inertial(), inertial(mass=0.0, moments=(1.0, 2.0, 2.0))))
+    robot, notes = repaired(arm(inertial(), inertial(mass=0.0, moments=(1.0, 2.0, 2.0))))
     body = robot.body("l1").inertia
     np.testing.assert_allclose(body.tensor, np.diag([1.0, 2.0, 2.0]))
     assert body.mass == pytest.approx(2.0 / LARGEST_GYRATION**2)
-    assert "link 'l1': 0 -> 2 kg" in str(told[0])
+    assert "link 'l1': 0 -> 2 kg" in str(notes[0])
 
 
 def test_noise_instead_of_zero_is_no_moment():
-    robot, told = repaired(arm(inertial(), inertial(moments=(-1e-35, -1e-35, -2e-35))))
+    robot, notes = repaired(arm(inertial(), inertial(moments=(-1e-35, -1e-35, -2e-35))))
     np.testing.assert_array_equal(robot.body("l1").inertia.tensor, np.zeros((3, 3)))
-    assert len(told) == 1
+    assert len(notes) == 1
 
 
 def test_a_robot_without_masses_gets_stand_ins():
-    robot, told = repaired(arm("", "", ""))
+    robot, notes = repaired(arm("", "", ""))
     assert [body.inertia.mass for body in robot.bodies] == [1.0, 1e-3, 1e-3]
     assert robot.bodies[0].inertia == water_ball(1.0)
-    assert ["base_mass" in str(each) for each in told] == [True, False]
+    assert ["base_mass" in str(each) for each in notes] == [True, False]
     radius = (1e-3 / (4.0 / 3.0 * np.pi * 1000.0)) ** (1.0 / 3.0)
     np.testing.assert_allclose(robot.body("l1").inertia.tensor, 0.4e-3 * radius**2 * np.eye(3))
 
 
 def test_a_base_that_stands_in_is_as_heavy_as_the_rest():
-    robot, told = repaired(arm("", inertial(mass=3.0), inertial(mass=4.0)))
+    robot, notes = repaired(arm("", inertial(mass=3.0), inertial(mass=4.0)))
     assert robot.bodies[0].inertia == water_ball(7.0)
-    assert "link 'l0': 0 -> 7 kg" in str(told[0])
+    assert "link 'l0': 0 -> 7 kg" in str(notes[0])
 
 
 def test_a_massless_body_between_stays_massless():
-    robot, told = repaired(arm(inertial(), "", inertial()))
-    assert told == []
+    robot, notes = repaired(arm(inertial(), "", inertial()))
+    assert notes == []
     assert robot.body("l1").inertia.mass == 0.0
 
 
@@ -269,13 +269,13 @@ def test_base_mass(repair):
         ('<axis xyz="0 0 1"/><axis xyz="1 0 0"/>', "1 left out"),
     ],
 )
-def test_joints_are_repaired(joint, said):
+def test_joints_are_repaired(joint, note):
     text = arm(inertial(), inertial(), joint=joint)
     with pytest.raises(ModelError, match="joint 'j1'"):
         robot_from_urdf(text)
-    robot, told = repaired(text)
-    assert len(told) == 1
-    assert f"joint 'j1': {said}" in str(told[0])
+    robot, notes = repaired(text)
+    assert len(notes) == 1
+    assert f"joint 'j1': {note}" in str(notes[0])
     plain = robot_from_urdf(arm(inertial(), inertial())).joints[0]
     assert robot.joints[0].limits == plain.limits
     assert (robot.joints[0].damping, robot.joints[0].friction) == (0.0, None)
@@ -284,10 +284,10 @@ def test_joints_are_repaired(joint, said):
 def test_names_of_the_state_are_changed():
     text = arm(inertial(), inertial(), inertial()).replace('"j1"', '"base_x"')
     text = text.replace('"/></joint></robot>', '"/><mimic joint="base_x"/></joint></robot>')
-    robot, told = repaired(text)
+    robot, notes = repaired(text)
     assert robot.joint_names == ("base_x_joint", "j2")
     assert robot.couplings[0].second == "base_x_joint"
-    assert "now 'base_x_joint'" in str(told[0])
+    assert "now 'base_x_joint'" in str(notes[0])
 
 
 def test_what_cannot_be_repaired_is_still_an_error():
@@ -327,7 +327,7 @@ def wheels(multiplier=-2.0, offset=0.1):
 
 
 def test_a_mimic_joint_becomes_a_coupling_of_100_hz():
-    robot, told = repaired(wheels())
+    robot, notes = repaired(wheels())
     (coupling,) = robot.couplings
     assert (coupling.first, coupling.second, coupling.ratio, coupling.rest) == ("b", "a", -2.0, 0.1)
     # turning about z: hub 3 + 2 wheels (1 kg at 1 m, 0.5 kg m2 each) = 6, coupled with each wheel by 0.5
@@ -336,7 +336,7 @@ def test_a_mimic_joint_becomes_a_coupling_of_100_hz():
     effective = 1.0 / (gradient @ np.linalg.solve(mass, gradient))
     assert coupling.stiffness == pytest.approx(effective * (2 * np.pi * 100.0) ** 2, rel=1e-9)
     assert coupling.damping == pytest.approx(2 * effective * 2 * np.pi * 100.0, rel=1e-9)
-    assert re.search(r"joint 'b': -2 times joint 'a' \+ 0\.1, .* N m/rad", str(told[0]))
+    assert re.search(r"joint 'b': -2 times joint 'a' \+ 0\.1, .* N m/rad", str(notes[0]))
 
 
 def test_the_follower_follows():
@@ -359,19 +359,19 @@ def test_the_follower_follows():
 
 def test_a_joint_that_mimics_nothing_is_free():
     for leader in ("none", "b"):
-        robot, told = repaired(wheels().replace('mimic joint="a"', f'mimic joint="{leader}"'))
+        robot, notes = repaired(wheels().replace('mimic joint="a"', f'mimic joint="{leader}"'))
         assert robot.couplings == ()
-        assert f"no joint {leader!r} to follow" in str(told[0])
+        assert f"no joint {leader!r} to follow" in str(notes[0])
 
 
 def test_one_rule_for_a_base_without_mass_whether_the_file_gives_it_an_inertia_or_not():
     """An inertia of 0.05, 0.06, 0.03 kg m2 gave 0.06 kg to a base, and none gave it the mass of the rest."""
     rest = (inertial(mass=3.0), inertial(mass=4.0))
     bare, _ = repaired(arm("", *rest))
-    robot, told = repaired(arm(inertial(mass=0.0, moments=(0.05, 0.06, 0.03)), *rest))
+    robot, notes = repaired(arm(inertial(mass=0.0, moments=(0.05, 0.06, 0.03)), *rest))
     assert bare.bodies[0].inertia.mass == robot.bodies[0].inertia.mass == 7.0
     np.testing.assert_allclose(robot.bodies[0].inertia.tensor, np.diag([0.05, 0.06, 0.03]))
-    assert [each.change for warning in told for each in warning.repairs] == ["0 -> 7 kg"]
+    assert [each.change for warning in notes for each in warning.repairs] == ["0 -> 7 kg"]
 
 
 def test_a_light_base_with_a_mass_of_its_own_keeps_it():

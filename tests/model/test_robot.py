@@ -81,8 +81,8 @@ def test_arrays_are_float64_copies_that_nobody_can_change():
         ((0.0, [0, 0, 0], np.eye(3)), "mass is zero but the inertia is not"),
     ],
 )
-def test_impossible_inertias(arguments, said):
-    assert said in refused(Inertia, *arguments)
+def test_impossible_inertias(arguments, note):
+    assert note in refused(Inertia, *arguments)
 
 
 def test_triangle_inequality_holds_in_principal_axes_and_at_its_edge():
@@ -182,8 +182,8 @@ def test_unit_vectors_are_stable():
         (lambda: Joint("j", ["revolute"], "a", "b"), "joint kind is ['revolute']"),
     ],
 )
-def test_impossible_parts(make, said):
-    assert said in refused(make)
+def test_impossible_parts(make, note):
+    assert note in refused(make)
 
 
 def test_robots_are_compared_by_their_hashes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,8 +315,8 @@ def test_long_chains_are_sorted_fast():
         ({"name": None}, "robot: None is not a name"),
     ],
 )
-def test_impossible_robots(change, said):
-    assert said in refused(tree().replace, **change)
+def test_impossible_robots(change, note):
+    assert note in refused(tree().replace, **change)
 
 
 @pytest.mark.parametrize("name", ["base_wx", "base_x", "base_y", "base_z", "elbow.rate", ".rate"])
@@ -330,8 +330,8 @@ def test_zero_may_be_written_down_as_what_it_is():
 
 def test_long_names_are_clipped_in_messages():
     long = "x" * 500
-    for said in (refused(tree().joint, long), refused(tree().frame, long), refused(tree().configuration, long)):
-        assert len(said) < 300
+    for note in (refused(tree().joint, long), refused(tree().frame, long), refused(tree().configuration, long)):
+        assert len(note) < 300
     assert len(refused(tree().replace, name="a\n" * 300)) < 300
 
 

@@ -268,15 +268,15 @@ FAULTS = {
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_fault(case):
-    text, said = FAULTS[case]
-    assert said in fault(text)
+    text, note = FAULTS[case]
+    assert note in fault(text)
 
 
 def test_several_faults_are_told_together():
-    told = fault(BASE.replace("mass = 10", 'mas = "1"\ncmo = 3'))
-    assert [part in told for part in ("3 problems", "unknown key 'mas'", "unknown key 'cmo'", "'mass' is missing")] == [
-        True
-    ] * 4
+    notes = fault(BASE.replace("mass = 10", 'mas = "1"\ncmo = 3'))
+    assert [
+        part in notes for part in ("3 problems", "unknown key 'mas'", "unknown key 'cmo'", "'mass' is missing")
+    ] == [True] * 4
 
 
 @pytest.mark.parametrize(
@@ -290,10 +290,10 @@ def test_several_faults_are_told_together():
         ),
     ],
 )
-def test_angles_that_look_like_degrees(lines, said):
+def test_angles_that_look_like_degrees(lines, note):
     with pytest.warns(UnitWarning) as caught:
         robot_from_toml(BASE + ARM + ELBOW + lines)
-    assert said in str(caught[0].message)
+    assert note in str(caught[0].message)
 
 
 def test_long_slides_and_fast_joints_are_not_doubted():
@@ -312,12 +312,12 @@ def test_a_key_of_many_parts_takes_no_memory():
     ):
         tracemalloc.start()
         try:
-            said = fault(text)
+            note = fault(text)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert "a key has more than 32 parts" in said
-        assert said.startswith(f"line {2 if text.startswith('x') else 1}: ")
+        assert "a key has more than 32 parts" in note
+        assert note.startswith(f"line {2 if text.startswith('x') else 1}: ")
         assert peak < 20e6  # bytes
 
 

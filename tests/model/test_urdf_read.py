@@ -150,9 +150,9 @@ def rich_robot():
 
 
 def test_losses_are_told():
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         text = urdf_text(rich_robot())
-    said = "\n".join(str(warning.message) for warning in told)
+    note = "\n".join(str(warning.message) for warning in notes)
     for part in (
         "'j': its spring",
         "'j': static",
@@ -162,7 +162,7 @@ def test_losses_are_told():
         "coupling 'c'",
         "'home'",
     ):
-        assert part in said
+        assert part in note
     back = robot_from_urdf(text)
     assert back.body_names == ("base", "arm")
     assert [frame.name for frame in back.frames] == ["tip"]
@@ -315,14 +315,14 @@ def test_written_text_has_no_warning_when_nothing_is_lost():
         ("<inertial><origin", "<inertial><pose/><origin", "link 'base': element <pose> is unknown and is ignored"),
     ],
 )
-def test_unknown_elements_and_attributes_are_told_with_their_place(old, new, said, tmp_path):
+def test_unknown_elements_and_attributes_are_told_with_their_place(old, new, note, tmp_path):
     text = ARM.replace(old, new, 1)
     with pytest.warns(LossyConversion) as caught:
         robot_from_urdf(text)
-    assert any(said in str(warning.message) for warning in caught)
+    assert any(note in str(warning.message) for warning in caught)
     file = tmp_path / "arm.urdf"
     file.write_text(text)
-    with pytest.warns(LossyConversion, match=re.escape(f"{file}: {said}")):
+    with pytest.warns(LossyConversion, match=re.escape(f"{file}: {note}")):
         read_urdf(file)
 
 
@@ -407,7 +407,7 @@ def test_one_of_several_robots_is_chosen_by_its_base():
 
 
 def test_sdf_and_xacro_are_told_what_to_do(tmp_path):
-    for name, text, said in (
+    for name, text, note in (
         ("robot.sdf", "<sdf/>", "convert it to MJCF"),
         ("robot.urdf", "<sdf version='1.6'/>", "convert it to MJCF"),
         ("robot.urdf", "<mujoco/>", "ends in .xml"),
@@ -416,7 +416,7 @@ def test_sdf_and_xacro_are_told_what_to_do(tmp_path):
     ):
         path = tmp_path / name
         path.write_text(text)
-        with pytest.raises(ModelError, match=re.escape(said)):
+        with pytest.raises(ModelError, match=re.escape(note)):
             load(path)
 
 
@@ -429,8 +429,8 @@ def test_many_losses_of_a_kind_are_one_warning():
             f'<parent link="base"/><child link="x{name}"/></joint><gazebo/>',
             1,
         )
-    with pytest.warns(LossyConversion) as told:
+    with pytest.warns(LossyConversion) as notes:
         robot_from_urdf(text)
-    assert len(told) == 1
-    assert "link 'x0', link 'x1'" in str(told[0].message)
-    assert "and 32 more: element <odd> is unknown and is ignored" in str(told[0].message)
+    assert len(notes) == 1
+    assert "link 'x0', link 'x1'" in str(notes[0].message)
+    assert "and 32 more: element <odd> is unknown and is ignored" in str(notes[0].message)

@@ -118,9 +118,9 @@ LINK = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz=
         ("<visual><geometry><teapot/></geometry></visual>", "no shape that is known"),
     ],
 )
-def test_a_broken_visual_is_told_and_the_robot_is_read(visual: str, said: str) -> None:
+def test_a_broken_visual_is_told_and_the_robot_is_read(visual: str, note: str) -> None:
     whole = '<visual><geometry><sphere radius="0.5"/></geometry></visual>'
-    with pytest.warns(LossyConversion, match=said):
+    with pytest.warns(LossyConversion, match=note):
         robot = robot_from_urdf(f'<robot name="r"><link name="base">{LINK}{visual}{whole}</link></robot>')
     assert [each.shape for each in robot.bodies[0].visuals] == ["sphere"]
 
@@ -187,8 +187,8 @@ def test_shapes_do_not_concern_the_engine() -> None:
         ({"mesh": "a.stl"}, "no other shape has one"),
     ],
 )
-def test_a_shape_that_cannot_be_is_refused(change: dict[str, object], said: str) -> None:
-    with pytest.raises(ModelError, match=said):
+def test_a_shape_that_cannot_be_is_refused(change: dict[str, object], note: str) -> None:
+    with pytest.raises(ModelError, match=note):
         Visual(**({"shape": "box", "size": np.ones(3)} | change))  # type: ignore[arg-type]
 
 

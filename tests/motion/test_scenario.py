@@ -317,10 +317,10 @@ def test_why_a_run_ended_early_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     file = tmp_path / "case.toml"
     file.write_text(HEAD + "forces = { joint2 = 10.0 }\n[method]\nmax_steps = 3")
     assert main(["run", str(file), "-o", str(tmp_path / "out")]) == 1
-    told = capsys.readouterr().err
-    assert "phase[0]: the run ended at t = " in told
-    assert "more steps than allowed, 3" in told
-    assert "raise method.max_steps" in told
+    notes = capsys.readouterr().err
+    assert "phase[0]: the run ended at t = " in notes
+    assert "more steps than allowed, 3" in notes
+    assert "raise method.max_steps" in notes
     assert not (tmp_path / "out").exists()
 
 

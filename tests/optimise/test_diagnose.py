@@ -62,15 +62,15 @@ def test_a_value_on_its_bound_is_told() -> None:
 def test_a_prior_counts_as_one_more_reading() -> None:
     """Against the closed form: precisions add."""
     plain = LeastSquares().solve(line(4))
-    believed = Problem([Parameter("start", 0.0, "m", prior=(2.0, 0.05)), Parameter("slope", 0.0)], line(4).blocks)
-    found = LeastSquares().solve(believed)
+    assumed = Problem([Parameter("start", 0.0, "m", prior=(2.0, 0.05)), Parameter("slope", 0.0)], line(4).blocks)
+    found = LeastSquares().solve(assumed)
     assert plain.covariance is not None
     precision = np.linalg.inv(plain.covariance) + np.diag([1 / 0.05**2, 0.0])
     expected = np.linalg.solve(precision, np.linalg.inv(plain.covariance) @ plain.values + [2.0 / 0.05**2, 0.0])
     assert found.values == pytest.approx(expected, rel=1e-8)
     assert found.covariance == pytest.approx(np.linalg.inv(precision), rel=1e-6)
     with pytest.raises(InputError, match="unknown noise"):
-        Problem(believed.parameters, line(4, stated=None).blocks)
+        Problem(assumed.parameters, line(4, stated=None).blocks)
 
 
 def test_blocks_of_known_and_unknown_noise_do_not_mix() -> None:

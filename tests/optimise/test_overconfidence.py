@@ -70,7 +70,7 @@ def test_what_is_held_is_not_judged() -> None:
     whole[1:, 1:] = inner
     held = scatter(rest, COLUMNS, whole, 3)
     assert held.ratio == pytest.approx(scatter(rest, COLUMNS[:, 1:], inner, 2).ratio, rel=1e-9)
-    assert scatter(rest, COLUMNS[:, 1:], inner, 4, stretches=1).p_value == 1.0
+    assert scatter(rest, COLUMNS[:, 1:], inner, 4, intervals=1).p_value == 1.0
 
 
 def test_a_variance_that_is_an_estimate_is_counted() -> None:

@@ -12,10 +12,10 @@ def test_not_dominated_by_brute_force() -> None:
     kept = set(not_dominated(values).tolist())
     for i, row in enumerate(values):
         beaten = np.any(np.all(values <= row, axis=1) & np.any(values < row, axis=1))
-        twin = np.any(np.all(values[:i] == row, axis=1))
+        reference = np.any(np.all(values[:i] == row, axis=1))
         # Of equals just one is kept.
         assert (i in kept) <= (not beaten)
-        if not beaten and not twin and np.sum(np.all(values == row, axis=1)) == 1:
+        if not beaten and not reference and np.sum(np.all(values == row, axis=1)) == 1:
             assert i in kept
     spread = neighbour_distance(values[sorted(kept)])
     assert np.isinf(spread).sum() >= 2

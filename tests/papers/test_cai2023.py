@@ -79,9 +79,9 @@ def test_locked_joints_and_ejection_times(rows: dict[str, Row]) -> None:
     assert (times.value, times.verdict) == ([0.225, 0.359], Verdict.CONSISTENT)
     assert rows["claim.times"].verdict is Verdict.FITTED
     assert rows["claim.locked.variation"].value == 0.0
-    spin = rows["claim.locked.angular_velocity"]
-    assert abs(spin.value) < 1e-9
-    assert spin.verdict is rows["claim.locked.variation"].verdict is Verdict.NO_EVIDENCE
+    angular_rate = rows["claim.locked.angular_velocity"]
+    assert abs(angular_rate.value) < 1e-9
+    assert angular_rate.verdict is rows["claim.locked.variation"].verdict is Verdict.NO_EVIDENCE
 
 
 def test_the_proof_about_the_printed_tables(rows: dict[str, Row]) -> None:

@@ -97,8 +97,10 @@ def test_another_attitude_meets_all_of_table_three(rig: Rig, number: int) -> Non
 def test_turning_joint_six_alone_does_not_do_it(rig: Rig, number: int) -> None:
     joints = np.tile(rig.arm.configuration(f"attitude{number}"), (37, 1))
     joints[:, 2] = np.radians(np.linspace(-90.0, 90.0, 37))
-    spin = -np.degrees(eject_batch(rig, joints).angular_velocity[:, 1])
-    near = np.abs(spin / TABLE[number].angular_velocity - 1.0) <= CLAIMS["{name}.{kind}.angular_velocity"].relative
+    angular_rate = -np.degrees(eject_batch(rig, joints).angular_velocity[:, 1])
+    near = (
+        np.abs(angular_rate / TABLE[number].angular_velocity - 1.0) <= CLAIMS["{name}.{kind}.angular_velocity"].relative
+    )
     masses = equivalent_mass(rig, joints) / TABLE[number].plane
     assert not np.any(near & (np.abs(masses - 1.0) <= CLAIMS["{name}.mass.{key}"].relative))
 
@@ -132,9 +134,9 @@ def test_what_the_segmented_algorithm_leaves_out_in_attitude_two(rig: Rig, runs:
     begin = np.concatenate([[0.0], run.start[:2], np.zeros(3)])
     end = solve_ivp(motion, (0.0, 1.0), begin, rtol=1e-8, atol=1e-10, events=spent).y[:, -1]
     gaps = 1e3 * np.array([run.velocity - end[3], end[3] - parts.velocity])
-    told = CLAIMS["{name}.{kind}.velocity"].also["segmented2"]
-    assert f"{gaps.sum():.0f} mm/s below the full run: {gaps[0]:.0f} by the velocity terms" in told
-    assert f"{gaps[1]:.0f} by the cosine force" in told
+    notes = CLAIMS["{name}.{kind}.velocity"].also["segmented2"]
+    assert f"{gaps.sum():.0f} mm/s below the full run: {gaps[0]:.0f} by the velocity terms" in notes
+    assert f"{gaps[1]:.0f} by the cosine force" in notes
     assert parts.time < run.time
     # joint 4 turns further without velocity terms, less with the cosine force
     between = np.degrees(end[2] - run.start[1])
@@ -144,8 +146,8 @@ def test_what_the_segmented_algorithm_leaves_out_in_attitude_two(rig: Rig, runs:
     rates = np.array([0.0, 0.0, end[3], 0.0, 0.0, 0.0, end[4], end[5], 0.0])
     stopped = run.start + run.final_variation
     angular, _ = moment_of_momentum(mechanics.mass_matrix(np.append(end[1:3], 0.0)), rates)
-    spin = float(angular[1] / moment_of_momentum(mechanics.mass_matrix(stopped), rates)[1][1, 1])
-    lost, by_them = np.degrees([parts.angular_velocity[1], spin]) - np.degrees(run.angular_velocity[1])
+    angular_rate = float(angular[1] / moment_of_momentum(mechanics.mass_matrix(stopped), rates)[1][1, 1])
+    lost, by_them = np.degrees([parts.angular_velocity[1], angular_rate]) - np.degrees(run.angular_velocity[1])
     assert (
         f"{lost:.1f} deg/s less than the full run, {by_them:.1f} of it"
         in CLAIMS["{name}.{kind}.angular_velocity"].also["segmented2"]

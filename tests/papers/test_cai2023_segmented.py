@@ -120,9 +120,9 @@ def test_angular_velocity_follows_from_momentum_and_the_stopped_configuration(
         start = run.separation
         angular, _ = moment_of_momentum(mechanics.mass_matrix(start.joints), start.velocity)
         _, inertia = moment_of_momentum(mechanics.mass_matrix(run.start + run.final_variation), start.velocity)
-        spin = float(angular[1] / inertia[1, 1])
-        assert spin == pytest.approx(run.flight.end.base_angular_velocity[1], rel=1e-9)  # type: ignore[union-attr]
-        assert spin == pytest.approx(run.angular_velocity[1], rel=1e-9)
+        angular_rate = float(angular[1] / inertia[1, 1])
+        assert angular_rate == pytest.approx(run.flight.end.base_angular_velocity[1], rel=1e-9)  # type: ignore[union-attr]
+        assert angular_rate == pytest.approx(run.angular_velocity[1], rel=1e-9)
 
 
 def test_what_it_cannot_do_is_refused(rig: Rig) -> None:
@@ -188,24 +188,26 @@ def test_the_stable_velocity_is_nearly_that_of_the_mass_centre(rig: Rig, runs: d
 
 def chain(robot: Robot, joints: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inertia about the mass centre and angular momentum of the joints' motion about it, base axes: body by body."""
-    turn, place, spin, speed = ({robot.bodies[0].name: value} for value in (np.eye(3), *np.zeros((3, 3))))
+    turn, place, angular_rate, speed = ({robot.bodies[0].name: value} for value in (np.eye(3), *np.zeros((3, 3))))
     for joint, angle, rate in zip(robot.joints, joints, rates, strict=True):
         before, after = joint.parent, joint.child
         frame = turn[before] @ joint.placement.rotation
         arm = turn[before] @ joint.placement.translation
-        place[after], speed[after] = place[before] + arm, speed[before] + np.cross(spin[before], arm)
-        spin[after] = spin[before] + rate * frame @ joint.axis
+        place[after], speed[after] = place[before] + arm, speed[before] + np.cross(angular_rate[before], arm)
+        angular_rate[after] = angular_rate[before] + rate * frame @ joint.axis
         turn[after] = frame @ Rotation.from_rotvec(angle * joint.axis).as_matrix()
     names, mass = robot.body_names, np.array([body.inertia.mass for body in robot.bodies])
     levers = np.array([turn[body.name] @ body.inertia.com for body in robot.bodies])
     centres = np.array([place[name] for name in names]) + levers
-    speeds = np.array([speed[name] + np.cross(spin[name], lever) for name, lever in zip(names, levers, strict=True)])
+    speeds = np.array(
+        [speed[name] + np.cross(angular_rate[name], lever) for name, lever in zip(names, levers, strict=True)]
+    )
     centres, speeds = centres - mass @ centres / mass.sum(), speeds - mass @ speeds / mass.sum()
     inertia, moment = np.zeros((3, 3)), np.zeros(3)
     for body, m, r, v in zip(robot.bodies, mass, centres, speeds, strict=True):
         tensor = turn[body.name] @ body.inertia.tensor @ turn[body.name].T
         inertia += tensor + m * (r @ r * np.eye(3) - np.outer(r, r))
-        moment += tensor @ spin[body.name] + m * np.cross(r, v)
+        moment += tensor @ angular_rate[body.name] + m * np.cross(r, v)
     return inertia, moment
 
 
@@ -222,8 +224,8 @@ def test_in_space_the_angular_momentum_turns_with_the_base(space: Rig) -> None:
         def motion(t: float, y: np.ndarray, path: CubicHermiteSpline = path, kept: np.ndarray = kept) -> np.ndarray:
             turn = y.reshape(3, 3)
             inertia, moment = chain(space.arm, path(t), path(t, 1))
-            spin = np.linalg.solve(inertia, turn.T @ kept - moment)
-            return np.cross(turn, spin).ravel()  # turn @ [spin]x, row by row
+            angular_rate = np.linalg.solve(inertia, turn.T @ kept - moment)
+            return np.cross(turn, angular_rate).ravel()  # turn @ [spin]x, row by row
 
         end = solve_ivp(motion, times[[0, -1]], np.eye(3).ravel(), rtol=1e-6, atol=1e-8, max_step=0.05).y[:, -1]
         own = end.reshape(3, 3).T @ kept

@@ -117,8 +117,8 @@ def test_results_json_is_the_result_and_strict(tmp_path: Path) -> None:
     content = json.loads(text, parse_constant=refuse)
     there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert set(content.pop("files")) == there
-    said = [content.pop(name) for name in ("title", "headline", "made_from", "source")]
-    assert said == ["A demonstration", "A chain feels its whole mass.", "", ""]
+    remark = [content.pop(name) for name in ("title", "headline", "made_from", "source")]
+    assert remark == ["A demonstration", "A chain feels its whole mass.", "", ""]
     assert content == result().to_json()
     assert json.loads(text)["rows"][1]["value"] == "NaN"
 

@@ -83,9 +83,9 @@ def test_formats(tmp_path: Path, name: str, data: bytes) -> None:
         ("g.obj", b"v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "no triangles"),
     ],
 )
-def test_damage_is_told(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+def test_damage_is_told(tmp_path: Path, name: str, data: bytes, note: str) -> None:
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=note):
         read_mesh(str(tmp_path / name))
 
 

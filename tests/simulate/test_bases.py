@@ -203,10 +203,10 @@ def test_a_planar_capture_keeps_momentum_in_the_plane() -> None:
     total = sum(p[3] for p in parts)
     centre = sum(p[3] * p[0] for p in parts) / total
     velocity = sum(p[3] * p[1] for p in parts) / total
-    spin = sum(p[4] * p[2] + p[3] * across(p[0] - centre, p[1] - velocity) for p in parts)
+    angular_rate = sum(p[4] * p[2] + p[3] * across(p[0] - centre, p[1] - velocity) for p in parts)
     inertia = sum(p[4] + p[3] * (p[0] - centre) @ (p[0] - centre) for p in parts)
     after = State.from_vector(run.tracks[-1].states[0])
-    w = spin / inertia
+    w = angular_rate / inertia
     assert after.base_angular_velocity == pytest.approx([0.0, 0.0, w], abs=1e-13)
     arm = after.position[:2] - centre
     np.testing.assert_allclose(after.base_velocity[:2], velocity + w * np.array([-arm[1], arm[0]]), atol=1e-13)

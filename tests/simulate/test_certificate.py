@@ -44,10 +44,10 @@ def mixed_run(seed: int) -> Run:
     rng = np.random.default_rng(seed)
     robot = random_robot(seed, int(rng.integers(2, 7)), rotors=0.3, flexible=0.2, passive=True)
     coulomb = 10 ** rng.uniform(-1.5, 0.0)
-    rubbing = set(rng.choice(robot.joint_names, size=min(2, robot.n), replace=False))
+    frictional = set(rng.choice(robot.joint_names, size=min(2, robot.n), replace=False))
     robot = robot.replace(
         joints=tuple(
-            replace(joint, friction=Friction(1.4 * coulomb, coulomb)) if joint.name in rubbing else joint
+            replace(joint, friction=Friction(1.4 * coulomb, coulomb)) if joint.name in frictional else joint
             for joint in robot.joints
         )
     )
@@ -139,8 +139,8 @@ BALANCES = ("linear_momentum", "mass_centre", "angular_momentum", "energy")
 
 def turning(robot: Robot, **base: object) -> State:
     rng = np.random.default_rng(5)
-    spin = {"base_angular_velocity": [0.05, 0.1, -0.1], **base}
-    return State.from_velocities(robot, 0.3 * rng.normal(size=robot.n), 0.1 * rng.normal(size=robot.n), **spin)  # type: ignore[arg-type]
+    angular_rate = {"base_angular_velocity": [0.05, 0.1, -0.1], **base}
+    return State.from_velocities(robot, 0.3 * rng.normal(size=robot.n), 0.1 * rng.normal(size=robot.n), **angular_rate)  # type: ignore[arg-type]
 
 
 def rail(friction: float) -> Robot:
@@ -253,7 +253,7 @@ def test_hardly_any_motion_is_no_false_alarm(over: float, shape: object, locked:
 
 
 @pytest.mark.parametrize("spin", [0.0, 1e-17, 1e-9])
-def test_a_body_that_hardly_turns_in_flight_is_no_false_alarm(spin: float) -> None:
+def test_a_body_that_hardly_turns_in_flight_is_no_false_alarm(angular_rate: float) -> None:
     """Its angular momentum and its energy about the mass centre are rounding; there is nothing to drift."""
     robot = rail(0.0)
     start = State.from_velocities(
@@ -261,7 +261,7 @@ def test_a_body_that_hardly_turns_in_flight_is_no_false_alarm(spin: float) -> No
         [0.7],
         quaternion=[0.8, 0.0, 0.6, 0.0],
         base_velocity=[3.0, 2.0, 5.0],
-        base_angular_velocity=[spin, 0, spin],
+        base_angular_velocity=[angular_rate, 0, angular_rate],
     )
     for phase in (Phase(5.0, locked=["x"]), Phase(5.0), Phase(5.0, locked=["base_wy"])):
         run = simulate(robot, start, phase)

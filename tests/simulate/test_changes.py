@@ -51,17 +51,21 @@ def test_attach_of_two_rigid_bodies_is_the_plastic_impact_of_the_textbook() -> N
         turn = rotation_matrices(state.quaternion)
         centre = state.position + turn @ inner.com
         velocity = state.base_velocity + np.cross(state.base_angular_velocity, turn @ inner.com)
-        spin, tensor = state.base_angular_velocity, turn @ inner.tensor @ turn.T
-        total += np.concatenate([mass[name] * velocity, tensor @ spin + mass[name] * np.cross(centre, velocity)])
-        energy += 0.5 * mass[name] * velocity @ velocity + 0.5 * spin @ tensor @ spin
+        angular_rate, tensor = state.base_angular_velocity, turn @ inner.tensor @ turn.T
+        total += np.concatenate(
+            [mass[name] * velocity, tensor @ angular_rate + mass[name] * np.cross(centre, velocity)]
+        )
+        energy += 0.5 * mass[name] * velocity @ velocity + 0.5 * angular_rate @ tensor @ angular_rate
         where += mass[name] * centre / 5.0
         inertia += tensor + mass[name] * (centre @ centre * np.eye(3) - np.outer(centre, centre))
     inertia -= 5.0 * (where @ where * np.eye(3) - np.outer(where, where))
     linear = total[:3] / 5.0
-    spin = np.linalg.solve(inertia, total[3:] - np.cross(where, total[:3]))
-    np.testing.assert_allclose(after.base_angular_velocity, spin, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(after.base_velocity, linear + np.cross(spin, after.position - where), rtol=0, atol=1e-12)
-    kept = 0.5 * 5.0 * linear @ linear + 0.5 * spin @ inertia @ spin
+    angular_rate = np.linalg.solve(inertia, total[3:] - np.cross(where, total[:3]))
+    np.testing.assert_allclose(after.base_angular_velocity, angular_rate, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        after.base_velocity, linear + np.cross(angular_rate, after.position - where), rtol=0, atol=1e-12
+    )
+    kept = 0.5 * 5.0 * linear @ linear + 0.5 * angular_rate @ inertia @ angular_rate
     (entry,) = run.changes
     assert entry.time == pytest.approx(0.3, abs=1e-15)
     assert entry.lost == pytest.approx(energy - kept, rel=1e-12)
@@ -107,10 +111,10 @@ def test_separate_goes_on_as_mujoco_sees_both_parts() -> None:
     np.testing.assert_allclose(found[0][1] + found[1][1], whole[1], rtol=0, atol=1e-12)
     assert found[0][0] + found[1][0] == pytest.approx(whole[0], rel=1e-13)
     # The new base is where MuJoCo has the body, and moves as it does.
-    twin = MujocoModel(robot)
-    twin.set_state(before.position, before.quaternion, before.joints, before.velocity)
+    reference = MujocoModel(robot)
+    reference.set_state(before.position, before.quaternion, before.joints, before.velocity)
     child = robot.joint(cut).child
-    pose, twist = twin.frame_pose(child), twin.frame_jacobian(child) @ before.velocity
+    pose, twist = reference.frame_pose(child), reference.frame_jacobian(child) @ before.velocity
     away = parts["away"]
     np.testing.assert_allclose(away.position, pose.translation, rtol=0, atol=1e-13)
     np.testing.assert_allclose(rotation_matrices(away.quaternion), pose.rotation, rtol=0, atol=1e-13)
@@ -258,14 +262,14 @@ def test_a_wrong_change_fails_the_certificate(kind: str) -> None:
 def test_changes_that_cannot_be_made() -> None:
     world = World({"a": block("a", 3.0), "b": block("b", 2.0)})
     start = {name: State.at_rest(world.robot(name), position=[0.0, 0.0, k]) for k, name in enumerate("ab")}
-    for change, told in (
+    for change, notes in (
         (Attach("a", "a/grip"), "'a/grip' is a frame of 'a' itself"),
         (Attach("b", "a/grap"), "no frame 'a/grap'"),
         (Attach("b", "a/grip"), "already has a body or frame 'grip'"),
         (Release("a/base_vx"), "'a/base_vx' is not locked"),
         (Separate("x", "c"), "no joint 'x'"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=notes):
             simulate(world, start, [Phase(0.1), change, Phase(0.1)])
     held = World(world.systems, locked=["b/base_vx"])
     with pytest.raises(InputError, match="the base of 'b' is held externally"):

@@ -140,24 +140,24 @@ def on_slope(angle: float, friction: float, duration: float, **options: float) -
     run = simulate(world, start, duration, **options)  # type: ignore[arg-type]
     assert run.sound
     velocity = run.last_track("ball").data["base_velocity"].values @ turn[:, 0]
-    spin = run.last_track("ball").data["base_angular_velocity"].values @ turn[:, 1]
-    return run, velocity, spin
+    angular_rate = run.last_track("ball").data["base_angular_velocity"].values @ turn[:, 1]
+    return run, velocity, angular_rate
 
 
 @pytest.mark.parametrize("share", [0.9, 1.1])
 def test_a_ball_rolls_or_slides_at_the_angle_of_friction(share: float) -> None:
     angle = 0.5
     friction = np.tan(angle) / 3.5 / share  # a homogeneous ball needs 2/7 of the slope to roll
-    run, velocity, spin = on_slope(angle, friction, 1.0)
+    run, velocity, angular_rate = on_slope(angle, friction, 1.0)
     times = run.last_track("ball").times
     late = times > 0.5
     gained = np.polyfit(times[late], velocity[late], 1)[0]
     if share < 1.0:
         assert gained == pytest.approx(5.0 / 7.0 * G * np.sin(angle), rel=1e-6)
-        np.testing.assert_allclose(velocity[late], 0.1 * spin[late], rtol=1e-5)
+        np.testing.assert_allclose(velocity[late], 0.1 * angular_rate[late], rtol=1e-5)
     else:
         assert gained == pytest.approx(G * (np.sin(angle) - friction * np.cos(angle)), rel=1e-6)
-        turned = np.polyfit(times[late], spin[late], 1)[0]
+        turned = np.polyfit(times[late], angular_rate[late], 1)[0]
         assert turned == pytest.approx(2.5 * friction * G * np.cos(angle) / 0.1, rel=1e-6)
 
 
@@ -183,17 +183,17 @@ def test_a_block_sticks_below_the_angle_of_friction_and_slides_above() -> None:
 
 
 def test_a_ball_that_slides_with_back_spin_rolls_when_the_closed_form_says() -> None:
-    radius, mass, friction, speed, spin = 0.1, 1.0, 0.2, 0.3, -0.8
+    radius, mass, friction, speed, angular_rate = 0.1, 1.0, 0.2, 0.3, -0.8
     sides = ShapeOnFrame("ball/body", Sphere(radius)), ShapeOnFrame(Pose(), Plane())
     floor = Contact(*sides, 1e8, 0.3, friction, slowest=1e-3, name="floor")
     world = World({"ball": ball("ball", mass, radius)}, elements=(Gravity(), floor))
-    run = simulate(world, {"ball": moving((0, 0, radius), (speed, 0, 0), (0, spin, 0))}, 0.08)
+    run = simulate(world, {"ball": moving((0, 0, radius), (speed, 0, 0), (0, angular_rate, 0))}, 0.08)
     assert run.sound
-    slip = speed - spin * radius
+    slip = speed - angular_rate * radius
     ends = [event.time for event in run.events_of("stick") if event.name == "floor"]
     assert ends[0] == pytest.approx(slip / (3.5 * friction * G), rel=1e-6)
     final = run.last_track("ball").data["base_velocity"].values[-1, 0]
-    assert final == pytest.approx((5 * speed + 2 * spin * radius) / 7.0, rel=1e-5)
+    assert final == pytest.approx((5 * speed + 2 * angular_rate * radius) / 7.0, rel=1e-5)
 
 
 def test_a_dropped_ball_bounces_by_its_restitution_and_comes_to_rest() -> None:
@@ -359,9 +359,9 @@ def test_a_probe_is_latched_within_its_gate_and_what_is_kept_is_certified() -> N
     world = World({"arm": arm, "target": target}, elements=(probe, Orbit(1e-3)))
     caught = gate(world, "arm/hand", "target/body", 0.2, speed=0.03)
 
-    def mission(here: RunContext) -> Iterator[Phase | Attach]:
+    def mission(context: RunContext) -> Iterator[Phase | Attach]:
         yield Phase(8.0, event_function=caught)
-        assert here.events[-1].name == "gate of arm/hand and target/body"
+        assert context.events[-1].name == "gate of arm/hand and target/body"
         yield Attach("target", "hand")
         yield Phase(2.0)
 

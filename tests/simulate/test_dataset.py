@@ -28,6 +28,6 @@ def test_a_run_has_the_angles_of_its_quaternion() -> None:
     start = State.from_velocities(robot, base_angular_velocity=[0.3, 0.5, -0.4])
     data = simulate(robot, start, 4.0, sample=0.1).data
     seen = Rotation.from_quat(data["base_quaternion"].values, scalar_first=True)
-    told = Rotation.from_euler("ZYX", data["base_attitude"].sel(angle=["yaw", "pitch", "roll"]).values)
-    assert (told * seen.inv()).magnitude().max() < 1e-12
+    notes = Rotation.from_euler("ZYX", data["base_attitude"].sel(angle=["yaw", "pitch", "roll"]).values)
+    assert (notes * seen.inv()).magnitude().max() < 1e-12
     assert data["base_attitude"].attrs["units"] == "rad"

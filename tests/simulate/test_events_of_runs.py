@@ -234,9 +234,9 @@ def test_limits_are_looked_at_when_a_phase_begins() -> None:
         assert stopped.end_time == pytest.approx(end, abs=1e-10)
         assert run("report", "stop", end).end_time == pytest.approx(end, abs=1e-10)
         for first in ("ignore", "report"):
-            told = run(first, "report", end)
-            assert told.reason == EndReason.FINISHED
-            assert len(told.events_of("limit")) == 1
+            notes = run(first, "report", end)
+            assert notes.reason == EndReason.FINISHED
+            assert len(notes.events_of("limit")) == 1
     assert run("ignore", "report").events[0].time == pytest.approx(1.0, abs=1e-10)
 
 

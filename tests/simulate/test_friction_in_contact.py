@@ -47,10 +47,10 @@ def sticks(run: Run, name: str) -> list[float]:
 
 
 def test_a_spinning_puck_slides_and_turns_until_the_closed_forms_say() -> None:
-    speed, spin = 0.4, 3.0
-    slide, turn = speed / (MU * G), AXIAL * spin / (MU * MASS * G * PATCH)
+    speed, angular_rate = 0.4, 3.0
+    slide, turn = speed / (MU * G), AXIAL * angular_rate / (MU * MASS * G * PATCH)
     assert slide > turn
-    run = puck(1e8, np.array([0.24, 0.32, 0, 0, 0, spin]), 1.2 * slide, method=TIGHT)
+    run = puck(1e8, np.array([0.24, 0.32, 0, 0, 0, angular_rate]), 1.2 * slide, method=TIGHT)
     assert run.sound
     assert sticks(run, "floor torsion")[0] == pytest.approx(turn, rel=1e-6)
     assert sticks(run, "floor")[0] == pytest.approx(slide, rel=1e-6)
@@ -59,9 +59,9 @@ def test_a_spinning_puck_slides_and_turns_until_the_closed_forms_say() -> None:
     end = run.last_track("puck").states[-1]
     # While the puck sinks in by d it weighs less, and friction with it: it goes further by mu d.
     assert np.hypot(*end[:2]) == pytest.approx(0.5 * speed * slide + MU * MASS * G / 1e8, rel=1e-6)
-    assert 2.0 * np.arcsin(end[6]) == pytest.approx(0.5 * spin * turn, rel=1e-5)
+    assert 2.0 * np.arcsin(end[6]) == pytest.approx(0.5 * angular_rate * turn, rel=1e-5)
     lost = sum(touch.by_friction for touch in run.touches)
-    assert lost == pytest.approx(0.5 * MASS * speed**2 + 0.5 * AXIAL * spin**2, rel=1e-5)
+    assert lost == pytest.approx(0.5 * MASS * speed**2 + 0.5 * AXIAL * angular_rate**2, rel=1e-5)
 
 
 def test_a_twist_within_the_strength_of_a_patch_swings_as_on_a_spring() -> None:
@@ -78,8 +78,8 @@ def test_a_twist_within_the_strength_of_a_patch_swings_as_on_a_spring() -> None:
     assert run.sound
     swing = np.sqrt(2e5 * PATCH**2 / (0.5 * AXIAL))  # rad/s
     (touch,) = run.touches
-    spin = run.last_track("b").states[-1, 10] - run.last_track("a").states[-1, 10]
-    assert spin == pytest.approx(1e-3 * np.cos(swing * (touch.end - touch.start)), rel=1e-6)
+    angular_rate = run.last_track("b").states[-1, 10] - run.last_track("a").states[-1, 10]
+    assert angular_rate == pytest.approx(1e-3 * np.cos(swing * (touch.end - touch.start)), rel=1e-6)
 
 
 def test_a_block_slides_to_rest_on_its_corners() -> None:

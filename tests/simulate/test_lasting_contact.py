@@ -122,10 +122,10 @@ def test_a_contact_too_stiff_for_its_run_is_told_before() -> None:
     sides = ShapeOnFrame("block/body", Box(EDGE, EDGE, EDGE)), ShapeOnFrame(Pose(), Plane())
     world = World({"block": block}, elements=(Contact(*sides, 1e15, name="floor"),))
     start = State(np.array([0, 0, 1.0]), np.array([1.0, 0, 0, 0]), np.zeros(0), np.zeros(6))
-    told = (
+    notes = (
         r"contact 'floor 1' \(stiffness 1e\+15 N/m on 0.5 kg: period 1.4e-07 s\) needs steps of 7.5e-09 s in an impact"
     )
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(UserWarning, match=notes):
         simulate(world, {"block": start}, 1.0)
 
 

@@ -102,8 +102,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_refusal(case: str) -> None:
-    call, said = CASES[case]
-    with pytest.raises(InputError, match=said):
+    call, note = CASES[case]
+    with pytest.raises(InputError, match=note):
         call()
 
 

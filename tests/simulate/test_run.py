@@ -298,10 +298,10 @@ def test_a_run_that_breaks_down_gives_its_reason() -> None:
 
 def test_a_step_that_is_far_too_long_blows_up_with_a_reason() -> None:
     robot = slider(spring=Spring(1e12))
-    with pytest.warns((RunWarning, CertificateWarning)) as told:
+    with pytest.warns((RunWarning, CertificateWarning)) as notes:
         run = simulate(robot, State.at_rest(robot, [0.1]), Phase(50.0, locked=BASE_LOCKED), method=RK4(0.1))
     assert run.reason == EndReason.NOT_FINITE
-    assert {RunWarning, CertificateWarning} == {warning.category for warning in told}
+    assert {RunWarning, CertificateWarning} == {warning.category for warning in notes}
     assert run.end is not None  # the last state that was finite
 
 
@@ -317,16 +317,16 @@ def test_a_run_can_be_interrupted() -> None:
 
 
 def test_a_long_run_tells_how_far_it_is() -> None:
-    told: list[tuple[float, float]] = []
+    notes: list[tuple[float, float]] = []
     robot = arm(7)
     run = simulate(
-        robot, tumbling(robot), [Phase(3.0), Phase(1.0)], method=RK4(2e-5), progress=lambda *at: told.append(at)
+        robot, tumbling(robot), [Phase(3.0), Phase(1.0)], method=RK4(2e-5), progress=lambda *at: notes.append(at)
     )
     assert run.sound
-    assert len(told) > 1
-    assert told == sorted(told)
-    assert {total for _, total in told} == {4.0}
-    assert 0.0 < told[-1][0] <= 4.0
+    assert len(notes) > 1
+    assert notes == sorted(notes)
+    assert {total for _, total in notes} == {4.0}
+    assert 0.0 < notes[-1][0] <= 4.0
 
     def give_up(*_: float) -> None:
         raise RuntimeError("enough")
@@ -391,6 +391,6 @@ def test_samples_do_not_change_the_run() -> None:
 
 def test_loops_are_announced_only_when_they_are_compiled() -> None:
     warm_up()
-    said: list[str] = []
-    assert warm_up(said.append) < 1.0
-    assert said == []
+    note: list[str] = []
+    assert warm_up(note.append) < 1.0
+    assert note == []

@@ -37,10 +37,10 @@ def kept(body: str, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
     """Linear and angular momentum about the origin (T, 6), kinetic energy (T,), and world twist of one body."""
     turn = Rotation.from_quat(states[:, [4, 5, 6, 3]])
     v, w = turn.apply(states[:, 7:10]), turn.apply(states[:, 10:13])
-    spin = turn.apply(states[:, 10:13] @ TENSOR[body])
+    angular_rate = turn.apply(states[:, 10:13] @ TENSOR[body])
     linear = MASS[body] * v
-    angular = np.cross(states[:, :3], linear) + spin
-    energy = 0.5 * np.sum(linear * v, axis=1) + 0.5 * np.sum(spin * w, axis=1)
+    angular = np.cross(states[:, :3], linear) + angular_rate
+    energy = 0.5 * np.sum(linear * v, axis=1) + 0.5 * np.sum(angular_rate * w, axis=1)
     return np.hstack([linear, angular]), energy, np.hstack([v, w])
 
 
@@ -92,11 +92,11 @@ def test_momentum_and_energy_of_a_world_through_touch_latch_release_and_weld() -
     speeds = {name: parts[name][2][on][:, :3] + np.cross(parts[name][2][on][:, 3:], arms[name]) for name in alone}
     apart, back = places["b"] - places["a"], turns["a"].inv()
     drift = back.apply(speeds["b"] - speeds["a"] - np.cross(parts["a"][2][on][:, 3:], apart))
-    spin = back.apply(parts["b"][2][on][:, 3:] - parts["a"][2][on][:, 3:])
+    angular_rate = back.apply(parts["b"][2][on][:, 3:] - parts["a"][2][on][:, 3:])
     inside, relative = back.apply(apart), back * turns["b"]
-    stretch = np.append(inside[-1] - inside[0], (relative[-1] * relative[0].inv()).as_rotvec())
-    stored = 0.5 * STIFFNESS @ stretch**2
-    damped = simpson(np.hstack([drift, spin]) ** 2 @ DAMPING, x=times[on])
+    interval = np.append(inside[-1] - inside[0], (relative[-1] * relative[0].inv()).as_rotvec())
+    stored = 0.5 * STIFFNESS @ interval**2
+    damped = simpson(np.hstack([drift, angular_rate]) ** 2 @ DAMPING, x=times[on])
     lost = sum(touch.dissipated for touch in touches) + damped + stored
     energy = parts["a"][1] + parts["b"][1]
     assert energy[0] - energy[-1] == pytest.approx(lost, abs=1e-8 * energy[0])
@@ -180,9 +180,9 @@ def test_parting_is_refused_where_springs_were_switched_since() -> None:
     world, start = world.replace(systems={"a": robot, "b": world.systems["b"]}), {**start, "a": State.at_rest(robot)}
     stiffer = Switch(stiffness={"hinge": 5.0})
     joined = Attach("b", "a/body", prefix="b ").apply(world, start)
-    with pytest.raises(InputError, match="springs or friction of 'a' were switched since 'b' was attached") as told:
+    with pytest.raises(InputError, match="springs or friction of 'a' were switched since 'b' was attached") as notes:
         Detach("b").apply(stiffer.apply(joined.world, joined.states).world, joined.states)
-    assert told.value.hint == "switch them before Attach, or after Detach"
+    assert notes.value.hint == "switch them before Attach, or after Detach"
     # What the hint says works: the spring that was switched before is the one that is left.
     switched = stiffer.apply(world, start)
     joined = Attach("b", "a/body", prefix="b ").apply(switched.world, switched.states)

@@ -79,11 +79,11 @@ def test_random_trees_against_mujocos_mass_matrix(seed: int) -> None:
     robot = random_robot(seed, 5, rotors=0.3, passive=True)
     drawn = random_state(robot, np.random.default_rng(seed), speed=0.3)
     state = State(drawn.position, drawn.quaternion, drawn.joints, drawn.velocity)
-    twin = MujocoModel(robot)
-    twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
+    reference = MujocoModel(robot)
+    reference.set_state(state.position, state.quaternion, state.joints, state.velocity)
     own = robot_parameters(robot)
     assert not robot.couplings
-    mass = twin.mass_matrix()
+    mass = reference.mass_matrix()
     rates = scipy.linalg.eigh(np.diag(own["damping"]), mass, eigvals_only=True)
     squares = scipy.linalg.eigh(np.diag(np.concatenate([np.zeros(6), own["stiffness"]])), mass, eigvals_only=True)
     found = scales(robot, state)
@@ -93,9 +93,9 @@ def test_random_trees_against_mujocos_mass_matrix(seed: int) -> None:
 
 def test_a_stiff_damper_is_told_before_the_run_with_its_cause_and_remedy() -> None:
     robot = flywheel(damping=4e5 * REDUCED)
-    with pytest.warns(RunWarning) as told:
+    with pytest.warns(RunWarning) as notes:
         run = simulate(robot, State.from_velocities(robot, None, [1.0]), 1.0)
-    text = str(told[0].message)
+    text = str(notes[0].message)
     assert "phase[0]: the damper of joint 'spin' has a time constant of 2.5e-06 s" in text
     assert "may need 6.3e+04 steps for 1 s" in text
     assert "lock it, lower its damping, or add inertia" in text
@@ -108,10 +108,10 @@ def test_a_step_with_which_rk4_blows_up_is_told(kind: str, limit: float) -> None
     rate = 100.0  # 1/s
     robot = flywheel(damping=rate * REDUCED) if kind == "damper" else flywheel(stiffness=rate**2 * REDUCED)
     start = State.from_velocities(robot, None, [1.0])
-    with pytest.warns() as told, pytest.raises(SimulationError, match=r"joint 'spin' is at .*e\+09 rad"):
+    with pytest.warns() as notes, pytest.raises(SimulationError, match=r"joint 'spin' is at .*e\+09 rad"):
         simulate(robot, start, 200.0, method=RK4(1.02 * limit / rate))
-    assert f"the {kind} of joint 'spin'" in str(told[0].message)
-    assert "diverges, it needs less than 0.028 s" in str(told[0].message)
+    assert f"the {kind} of joint 'spin'" in str(notes[0].message)
+    assert "diverges, it needs less than 0.028 s" in str(notes[0].message)
     with warnings.catch_warnings(record=True) as quiet:
         warnings.simplefilter("always")
         run = simulate(robot, start, 200.0, method=RK4(0.97 * limit / rate))
@@ -210,11 +210,11 @@ def test_a_start_faster_than_light_is_an_error() -> None:
 def test_a_step_that_collapses_ends_the_run_soon() -> None:
     robot = flywheel()
     start = State.from_velocities(robot, base_velocity=[3e4, 0.0, 0.0], base_angular_velocity=[1e20, 1e19, 0.0])
-    told = (
+    notes = (
         r"the last 10000 advanced it by .* s, and 10 s are left: "
         r".* rotates at 1e\+20 rad/s; .* 'flywheel' at 3e\+04 m/s"
     )
-    with pytest.warns(RunWarning, match=told):
+    with pytest.warns(RunWarning, match=notes):
         run = simulate(robot, start, 10.0)
     assert run.reason == EndReason.TOO_MANY_STEPS
     assert run.stats.steps + run.stats.rejected <= 10_000

@@ -112,11 +112,11 @@ def test_a_function_chooses_phases_while_the_run_goes_on() -> None:
     """A damper that is on only while the block moves outwards: as a chain of runs by hand."""
     robot = sliding_block(Spring(30.0))
 
-    def chain(here: RunContext) -> Iterator[Phase | Change]:
-        while here.time < 2.0 - 1e-9:
-            yield Switch(damping={"x": 4.0 if here.state.joints[0] * here.state.rates[0] > 0.0 else 0.5})
+    def chain(context: RunContext) -> Iterator[Phase | Change]:
+        while context.time < 2.0 - 1e-9:
+            yield Switch(damping={"x": 4.0 if context.state.joints[0] * context.state.rates[0] > 0.0 else 0.5})
             until = [Event("x", 0.0), Event("x.rate", 0.0)]
-            yield Phase(2.0 - here.time, until=until, events=())
+            yield Phase(2.0 - context.time, until=until, events=())
 
     start = State.from_velocities(robot, [0.1], [0.2])
     run = sound(simulate(robot, start, chain, duration=2.0, method=TIGHT, sample=0.1))

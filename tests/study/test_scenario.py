@@ -68,10 +68,10 @@ def test_it_runs_from_the_command_line(tmp_path: Path) -> None:
         ('"mass-centre"', '"mass-center"', "there is no study 'mass-center' .did you mean 'mass-centre'"),
     ],
 )
-def test_its_errors_have_a_place(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_its_errors_have_a_place(old: str, new: str, note: str, tmp_path: Path) -> None:
     assert old in SCENARIO
     (tmp_path / "case.toml").write_text(SCENARIO.replace(old, new))
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=note) as caught:
         run_scenario(tmp_path / "case.toml")
     assert caught.value.file == tmp_path / "case.toml"
 

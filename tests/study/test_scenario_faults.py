@@ -126,7 +126,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "place", "value", "said"), CASES, ids=[f"{c[0]} {c[1]}" for c in CASES])
 def test_what_cannot_be_meant_is_refused_with_file_and_place(
-    name: str, place: str, value: object, said: str, tmp_path: Path
+    name: str, place: str, value: object, note: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "case.toml"
     file.write_bytes(changed(name, place, value))
@@ -134,7 +134,7 @@ def test_what_cannot_be_meant_is_refused_with_file_and_place(
         run_scenario(file)
     assert caught.value.file == file
     assert caught.value.place
-    assert said in str(caught.value)
+    assert note in str(caught.value)
 
 
 def test_an_absurd_blow_ends_within_the_budget_of_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,13 +175,13 @@ def test_a_search_among_stiff_joints_ends(tmp_path: Path, monkeypatch: pytest.Mo
 )
 @pytest.mark.filterwarnings("ignore")
 def test_an_absurd_device_ends_within_the_budget_of_steps(
-    name: str, place: str, value: float, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, place: str, value: float, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rail took ten million steps, and a flight that had broken off was followed by the next one."""
     monkeypatch.setattr(import_module("spacearm.ejection.run"), "MOST_STEPS", 5000, raising=False)
     file = tmp_path / "case.toml"
     file.write_bytes(changed(name, place, value))
-    with pytest.raises(SimulationError, match=f"configuration '.*': ejection: .*{said}"), time_limit(100.0):
+    with pytest.raises(SimulationError, match=f"configuration '.*': ejection: .*{note}"), time_limit(100.0):
         run_scenario(file)
 
 
@@ -275,11 +275,11 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError) as caught:
         run_scenario(file)
-    told = str(caught.value)
-    assert "3 problems" in told
-    assert "phase[0].durationn: unknown key 'durationn' (did you mean 'duration'?)" in told
-    assert "phase[0].duration: 'duration' is missing (s; with `until`, the longest duration)" in told
-    assert "phase[0].driven.joint1.kind: value is 'splin'" in told
+    notes = str(caught.value)
+    assert "3 problems" in notes
+    assert "phase[0].durationn: unknown key 'durationn' (did you mean 'duration'?)" in notes
+    assert "phase[0].duration: 'duration' is missing (s; with `until`, the longest duration)" in notes
+    assert "phase[0].driven.joint1.kind: value is 'splin'" in notes
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
         ("rae", "measurements.columns.rae: unknown key 'rae' (expected 'position', 'attitude'"),
     ],
 )
-def test_columns_of_no_channel(tmp_path: Path, channel: str, told: str) -> None:
+def test_columns_of_no_channel(tmp_path: Path, channel: str, notes: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(
         'study = "inertia-identification"\nrobot = "xu2017"\n'
         f'[measurements]\nfile = "orbit.csv"\ncolumns.{channel} = ["a"]\n'
     )
-    with pytest.raises(InputError, match=re.escape(told)):
+    with pytest.raises(InputError, match=re.escape(notes)):
         run_scenario(file)
 
 

@@ -83,20 +83,20 @@ def test_what_is_wrong_with_surroundings_is_told(tmp_path: Path) -> None:
     good = document()
     (contact,) = good["contact"]
 
-    def told(match: str, **changes: Any) -> None:
+    def notes(match: str, **changes: Any) -> None:
         with pytest.raises(InputError, match=match):
             run_document(document(**changes), folder=tmp_path)
 
-    told(r"there is no frame 'nose'", contact=[{**contact, "first": {**contact["first"], "frame": "nose"}}])
-    told(r"'radius' of a sphere is missing", contact=[{**contact, "first": {"frame": "hand", "kind": "sphere"}}])
-    told(r"'mouth' does not apply", contact=[{**contact, "first": {**contact["first"], "mouth": 1.0}}])
-    told(r"'hand' has no collision shapes", contact=[{**contact, "first": {"frame": "hand", "kind": "collision"}}])
-    told(r"'radius' does not apply", contact=[{**contact, "first": {**contact["first"], "kind": "collision"}}])
-    told(r"restitution", contact=[{**contact, "restitution": 2.0}])
-    told(r"a second system is called 'target'", system=[*good["system"], *good["system"]])
-    told(r"neither 'robot' nor 'body'", system=[{"name": "target"}])
-    told(r"there is no system 'debris'", latch={**good["latch"], "guest": "debris"})
-    told(r"latch.*stiffness", latch={**good["latch"], "stiffness": [1.0]})
-    told(r"contact: has 101 entries", contact=[contact] * 101)
-    told(r"penetration", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
-    told(r"has no limits|there is no joint", stops={"joints": ["elbow"], "stiffness": 1e4})
+    notes(r"there is no frame 'nose'", contact=[{**contact, "first": {**contact["first"], "frame": "nose"}}])
+    notes(r"'radius' of a sphere is missing", contact=[{**contact, "first": {"frame": "hand", "kind": "sphere"}}])
+    notes(r"'mouth' does not apply", contact=[{**contact, "first": {**contact["first"], "mouth": 1.0}}])
+    notes(r"'hand' has no collision shapes", contact=[{**contact, "first": {"frame": "hand", "kind": "collision"}}])
+    notes(r"'radius' does not apply", contact=[{**contact, "first": {**contact["first"], "kind": "collision"}}])
+    notes(r"restitution", contact=[{**contact, "restitution": 2.0}])
+    notes(r"a second system is called 'target'", system=[*good["system"], *good["system"]])
+    notes(r"neither 'robot' nor 'body'", system=[{"name": "target"}])
+    notes(r"there is no system 'debris'", latch={**good["latch"], "guest": "debris"})
+    notes(r"latch.*stiffness", latch={**good["latch"], "stiffness": [1.0]})
+    notes(r"contact: has 101 entries", contact=[contact] * 101)
+    notes(r"penetration", contact=[{**contact, "first": {**contact["first"], "radius": 0.5}}])
+    notes(r"has no limits|there is no joint", stops={"joints": ["elbow"], "stiffness": 1e4})

@@ -85,8 +85,8 @@ def stepped_jacobian(robot: Robot, joints: Array, body: int, point: npt.ArrayLik
         poses = body_poses(robot, joints + step[6:], np.eye(3) + _cross_matrix(step[3:6]), step[:3])
         rotation, origin = poses[body]
         jacobian[:3, k] = (origin + rotation @ np.asarray(point)).imag / STEP
-        spin = rotation.imag @ rotation.real.T / STEP
-        jacobian[3:, k] = spin[2, 1], spin[0, 2], spin[1, 0]
+        angular_rate = rotation.imag @ rotation.real.T / STEP
+        jacobian[3:, k] = angular_rate[2, 1], angular_rate[0, 2], angular_rate[1, 0]
     return jacobian
 
 

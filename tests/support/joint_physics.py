@@ -47,11 +47,11 @@ class Plant:
     def robot(self, **guess: float) -> Robot:
         """The same for spacearm, with other numbers of the joint where given."""
         joint = replace(self, **guess)
-        spin = [np.diag([0.6 * value, 0.6 * value, value]) for value in self.inertia]
+        angular_rate = [np.diag([0.6 * value, 0.6 * value, value]) for value in self.inertia]
         bodies = (
-            Body("base", Inertia(self.mass[0], np.zeros(3), spin[0])),
-            Body("link1", Inertia(self.mass[1], np.array([self.centre[0], 0.0, 0.0]), spin[1])),
-            Body("link2", Inertia(self.mass[2], np.array([self.centre[1], 0.0, 0.0]), spin[2])),
+            Body("base", Inertia(self.mass[0], np.zeros(3), angular_rate[0])),
+            Body("link1", Inertia(self.mass[1], np.array([self.centre[0], 0.0, 0.0]), angular_rate[1])),
+            Body("link2", Inertia(self.mass[2], np.array([self.centre[1], 0.0, 0.0]), angular_rate[2])),
         )
         axis = np.array([0.0, 0.0, 1.0])
         joints = (
@@ -83,9 +83,9 @@ class Plant:
                 for rate in which[along]:
                     jacobian[:, rate] += length * units[along][1]
                 drift -= length * units[along][0] * turn[along] ** 2
-            spin = np.zeros(6)
-            spin[which[body]] = 1.0
-            mass += self.mass[body] * jacobian.T @ jacobian + self.inertia[body] * np.outer(spin, spin)
+            angular_rate = np.zeros(6)
+            angular_rate[which[body]] = 1.0
+            mass += self.mass[body] * jacobian.T @ jacobian + self.inertia[body] * np.outer(angular_rate, angular_rate)
             bias += self.mass[body] * jacobian.T @ drift
         rotor = np.array([0.0, 0.0, 1.0, 0.0, 0.0, self.ratio])
         mass += self.motor_inertia / self.ratio**2 * np.outer(rotor, rotor)

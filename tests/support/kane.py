@@ -84,11 +84,11 @@ class KaneChain:
         omega = [np.zeros(3)]
         for k in range(count):
             omega.append(omega[k] + absolute[k] @ relative[k])
-        spin = np.zeros((count, 3, 6 * count))
-        spin_rate = np.zeros_like(spin)
+        angular_rate = np.zeros((count, 3, 6 * count))
+        spin_rate = np.zeros_like(angular_rate)
         for k in range(count):
             for i in range(k + 1):
-                spin[k, :, 3 * i : 3 * i + 3] = absolute[i]
+                angular_rate[k, :, 3 * i : 3 * i + 3] = absolute[i]
                 spin_rate[k, :, 3 * i : 3 * i + 3] = skew(omega[i]) @ absolute[i]
         # Eqs. 10 to 13: spans between joints, partial velocities of centroids, and their rates.
         span = [absolute[i + 1] @ (self.end[i] + s[i + 1]) for i in range(count - 1)]
@@ -99,10 +99,10 @@ class KaneChain:
             reach = absolute[k + 1] @ self.centroid[k]
             reach_rate = skew(omega[k + 1]) @ reach
             for i in range(k):
-                line[k] -= skew(span[i]) @ spin[i]
-                line_rate[k] -= skew(span_rate[i]) @ spin[i] + skew(span[i]) @ spin_rate[i]
-            line[k] -= skew(reach) @ spin[k]
-            line_rate[k] -= skew(reach_rate) @ spin[k] + skew(reach) @ spin_rate[k]
+                line[k] -= skew(span[i]) @ angular_rate[i]
+                line_rate[k] -= skew(span_rate[i]) @ angular_rate[i] + skew(span[i]) @ spin_rate[i]
+            line[k] -= skew(reach) @ angular_rate[k]
+            line_rate[k] -= skew(reach_rate) @ angular_rate[k] + skew(reach) @ spin_rate[k]
             for i in range(k + 1):
                 at = slice(3 * count + 3 * i, 3 * count + 3 * i + 3)
                 line[k, :, at] += absolute[i]
@@ -129,10 +129,10 @@ class KaneChain:
         matrix, right = np.zeros((6 * count, 6 * count)), np.zeros(6 * count)
         for k in range(count):
             tensor = absolute[k + 1] @ self.inertia[k] @ absolute[k + 1].T
-            matrix += self.mass[k] * line[k].T @ line[k] + spin[k].T @ tensor @ spin[k]
+            matrix += self.mass[k] * line[k].T @ line[k] + angular_rate[k].T @ tensor @ angular_rate[k]
             right += line[k].T @ (push[k] - self.mass[k] * line_rate[k] @ speeds)
             gyroscopic = np.cross(omega[k + 1], tensor @ omega[k + 1])
-            right += spin[k].T @ (torque[k] - tensor @ spin_rate[k] @ speeds - gyroscopic)
+            right += angular_rate[k].T @ (torque[k] - tensor @ spin_rate[k] @ speeds - gyroscopic)
         keep = np.concatenate([free[:, 1].ravel(), free[:, 0].ravel()])
         change = np.zeros(6 * count)
         change[keep] = np.linalg.solve(matrix[np.ix_(keep, keep)], right[keep])

@@ -9,6 +9,6 @@ from support.random_robots import RandomState
 
 def mujoco_at(robot: Robot, state: RandomState) -> MujocoModel:
     """A twin of ``robot``, set to ``state``."""
-    twin = MujocoModel(robot)
-    twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
-    return twin
+    reference = MujocoModel(robot)
+    reference.set_state(state.position, state.quaternion, state.joints, state.velocity)
+    return reference

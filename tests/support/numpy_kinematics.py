@@ -69,27 +69,27 @@ def mass_properties(robot, q):
 def mass_matrix(robot, q):
     """The (6 + n) mass matrix, rotors included; base velocity of the base's origin, base axes."""
     poses, n = body_poses(robot, q), len(robot.joints)
-    spin = {robot.bodies[0].name: np.hstack([np.zeros((3, 3)), np.eye(3), np.zeros((3, n))])}
+    angular_rate = {robot.bodies[0].name: np.hstack([np.zeros((3, 3)), np.eye(3), np.zeros((3, n))])}
     speed = {robot.bodies[0].name: np.hstack([np.eye(3), np.zeros((3, 3 + n))])}
 
     def at(body, point):
         arm = point - poses[body][:3, 3]
-        return speed[body] + np.cross(spin[body].T, arm).T
+        return speed[body] + np.cross(angular_rate[body].T, arm).T
 
     total = np.zeros((6 + n, 6 + n))
     for i, joint in enumerate(robot.joints):
         axis = poses[joint.child][:3, :3] @ joint.axis
         speed[joint.child] = at(joint.parent, poses[joint.child][:3, 3])
-        spin[joint.child] = spin[joint.parent].copy()
-        (spin if joint.kind == "revolute" else speed)[joint.child][:, 6 + i] += axis
+        angular_rate[joint.child] = angular_rate[joint.parent].copy()
+        (angular_rate if joint.kind == "revolute" else speed)[joint.child][:, 6 + i] += axis
         if joint.rotor is not None:
-            rate = poses[joint.parent][:3, :3] @ joint.placement.rotation @ joint.axis @ spin[joint.parent]
+            rate = poses[joint.parent][:3, :3] @ joint.placement.rotation @ joint.axis @ angular_rate[joint.parent]
             rate[6 + i] += joint.rotor.ratio
             total += joint.rotor.inertia * np.outer(rate, rate)
     for body in robot.bodies:
         pose = poses[body.name]
         linear = at(body.name, pose[:3, :3] @ body.inertia.com + pose[:3, 3])
-        angular = pose[:3, :3].T @ spin[body.name]
+        angular = pose[:3, :3].T @ angular_rate[body.name]
         total += body.inertia.mass * linear.T @ linear + angular.T @ body.inertia.tensor @ angular
     return total
 

@@ -55,8 +55,8 @@ class PinocchioReference:
                     parent, pin.JointModelRevoluteUnaligned(joint.axis), place, f"{joint.name}:rotor"
                 )
                 axial = joint.rotor.inertia * np.outer(joint.axis, joint.axis)
-                spin = pin.Inertia(0.0, np.zeros(3), axial)
-                self.model.appendBodyToJoint(index, spin, pin.SE3.Identity())
+                angular_rate = pin.Inertia(0.0, np.zeros(3), axial)
+                self.model.appendBodyToJoint(index, angular_rate, pin.SE3.Identity())
                 self._joint_ids[f"{joint.name}:rotor"] = index
             kind = pin.JointModelRevoluteUnaligned if joint.kind == "revolute" else pin.JointModelPrismaticUnaligned
             index = self.model.addJoint(parent, kind(joint.axis), place, joint.name)

@@ -153,7 +153,7 @@ def with_accelerations(record: MotionRecord, mount: Array) -> MotionRecord:
     return replace(record, readings=readings, mount=mount, sigma=sigma)
 
 
-def drawing(factor: float) -> Robot:
+def nominal(factor: float) -> Robot:
     """The held body wrong by this factor, its mass centre at the wrist."""
     return replace_inertias(ROBOT, {"held": Inertia(factor * TARGET.mass, np.zeros(3), factor * TARGET.tensor)})
 

@@ -29,12 +29,15 @@ def satellite(factor: float = 1.0) -> Robot:
 
 
 def tumbling(
-    duration: float, step: float, seed: int, spin: tuple[float, float, float] = (0.25, 0.3, -0.2)
+    duration: float, step: float, seed: int, angular_rate: tuple[float, float, float] = (0.25, 0.3, -0.2)
 ) -> MotionRecord:
     """Readings of position, attitude, velocity and rate with :data:`NOISE`."""
     times, pulses = np.arange(round(duration / step) + 1) * step, [p for p in PULSES if p[0] + p[1] < duration]
     edges = sorted({0.0, duration, *(s for s, *_ in pulses), *(s + d for s, d, *_ in pulses)})
-    y, states = np.array([0, 0, 0, 0, 0, 0, 1, 0.01, -0.02, 0.01, *spin], dtype=float), np.empty((times.size, 13))
+    y, states = (
+        np.array([0, 0, 0, 0, 0, 0, 1, 0.01, -0.02, 0.01, *angular_rate], dtype=float),
+        np.empty((times.size, 13)),
+    )
     for low, high in pairwise(edges):
         on = [(force, np.cross(point - CENTRE, force)) for s, d, force, point in pulses if s <= low < s + d]
         force, moment = (np.sum([pair[i] for pair in on], axis=0) if on else np.zeros(3) for i in (0, 1))

@@ -14,7 +14,7 @@ from spacearm.model import Inertia, Robot, Thruster
 from spacearm.model.edit import replace_inertias
 from spacearm.model.mjcf_write import mjcf_text
 from spacearm.typing import Array
-from support.servicer import COUNT, FINE, FIRINGS, ROBOT, STEP, drawing, measured
+from support.servicer import COUNT, FINE, FIRINGS, ROBOT, STEP, measured, nominal
 
 #: Fault to what identification must name first.
 FAULTS = {
@@ -48,7 +48,7 @@ def faulty(fault: str, seed: int) -> tuple[MotionRecord, Robot]:
             name: np.stack([np.interp(then, times, column) for column in rows.T], axis=1) for name, rows in late.items()
         }
         record = replace(record, readings={**record.readings, **readings})
-    robot = drawing(1.3).replace(thrusters=JETS)
+    robot = nominal(1.3).replace(thrusters=JETS)
     if fault == "panel":
         robot = replace_inertias(robot, {"bus": _bus_with(PANEL, [0.5 + 0.5 * LENGTH, 0.0, 0.0], _plate())})
     if fault == "slosh":
@@ -111,8 +111,8 @@ def _motion(fault: str) -> tuple[Array, Array, Array]:
             wanted, speed = begin + sizes * (1.0 - np.cos(speeds * t)), sizes * speeds * np.sin(speeds * t)
             data.qfrc_applied[rates] = 2e3 * (wanted - data.qpos[arm]) + 4e2 * (speed - data.qvel[rates])
             data.qfrc_applied[3:6] = TORQUE if fault == "torque" else 0.0
-            told = np.array([float(s <= t + 1e-9 < s + d) for s, d, _, _ in FIRINGS])
-            thrust = thrust + (1.0 - np.exp(-step / LAG)) * (told - thrust) if fault == "lag" else told
+            notes = np.array([float(s <= t + 1e-9 < s + d) for s, d, _, _ in FIRINGS])
+            thrust = thrust + (1.0 - np.exp(-step / LAG)) * (notes - thrust) if fault == "lag" else notes
             data.ctrl[-len(FIRINGS) :] = thrust
             mujoco.mj_step(model, data)
     return np.arange(COUNT) * STEP, q, v

@@ -47,9 +47,9 @@ def two(seed: int = 1) -> tuple[World, dict[str, State]]:
 
 def momentum(robot: Robot, state: State) -> tuple[float, Array]:
     """Kinetic energy and momentum (6,) about the world's origin, by MuJoCo."""
-    twin = MujocoModel(robot)
-    twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
-    return twin.kinetic_energy(), twin.momentum()
+    reference = MujocoModel(robot)
+    reference.set_state(state.position, state.quaternion, state.joints, state.velocity)
+    return reference.kinetic_energy(), reference.momentum()
 
 
 def sound(run: Run) -> Run:

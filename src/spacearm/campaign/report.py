@@ -80,15 +80,15 @@ def _headline(plan: CampaignPlan, cells: list[CellSummary]) -> str:
 
 def _summary(columns: dict[str, Any], driven: dict[str, list[Sensitivity]]) -> str:
     unsound = sum(status != SOUND for status in columns["status"])
-    told = [f"{sum(columns['success'])} of {len(columns['success'])} runs succeed."]
-    told += [f"{unsound} runs are not sound or failed."] if unsound else []
+    notes = [f"{sum(columns['success'])} of {len(columns['success'])} runs succeed."]
+    notes += [f"{unsound} runs are not sound or failed."] if unsound else []
     for name, (first, *_) in driven.items():
         low, high = (100 * end for end in first.index_interval)
-        told.append(
+        notes.append(
             f"What drives the {name} most is {first.key}: {100 * first.index:.0f} % of the variance within cells "
             f"({low:.0f} to {high:.0f} %)."
         )
-    return " ".join(told)
+    return " ".join(notes)
 
 
 @dataclass(frozen=True)

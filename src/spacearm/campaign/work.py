@@ -123,7 +123,7 @@ def _evaluate_run(
     """The outcome of a run from what its study finds."""
     values: dict[str, float] = {}
     units: dict[str, str] = {}
-    status, reason, said = SOUND, "", ""
+    status, reason, note = SOUND, "", ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they tell is in the certificate
@@ -133,21 +133,21 @@ def _evaluate_run(
                 own = dict(flat_rows({row.quantity: row.value}))
                 values |= own
                 units |= dict.fromkeys(own, row.unit)
-                said = str(row.value) if row.quantity == "binding" else said
+                note = str(row.value) if row.quantity == "binding" else note
         if not certificate.sound:
             status, reason = NOT_SOUND, "; ".join(certificate.faults)
     except SpacearmError as error:
         status, reason = FAILED, str(error)
     # A row that is missing has a margin of minus infinity: what was not found is not a success.
     margins = {require.row: require.margin(values.get(require.row)) for require in plan.file.require}
-    if said and "margin" in values:  # the scenario's own verdict
-        margins[said] = values["margin"]
+    if note and "margin" in values:  # the scenario's own verdict
+        margins[note] = values["margin"]
     binding = min(margins, key=lambda row: margins[row]) if margins and status != FAILED else ""
     margin = margins[binding] if binding else None
     missed = margin is not None and margin < 0.0
     if status == SOUND and missed:
         reason = (
-            f"{binding}: margin {margin:.4g}" if binding == said else f"{binding} is {values.get(binding, nan):.6g}"
+            f"{binding}: margin {margin:.4g}" if binding == note else f"{binding} is {values.get(binding, nan):.6g}"
         )
     success, whole = status == SOUND and not missed, status == SOUND and values.get("success", 1.0) > 0.0
     return RunOutcome(cell, number, drawn, status, reason, success, margin, binding, values, units, whole)

@@ -115,28 +115,30 @@ def simulate_capture(
     law = damping if isinstance(damping, OnOff) else None
     axes = find_cushioning_axes(robot)
     numbers = _overrides(robot, axes, None if isinstance(damping, OnOff) else damping, stiffness)
-    course = _CaptureSchedule(
+    schedule = _CaptureSchedule(
         robot, start, tuple(Phase(duration, loads=loads).loads), duration, clutch_modes(modes), law, free
     )
-    world, states = course.build_start(numbers)
+    world, states = schedule.build_start(numbers)
     switched = {name: max(law.damping_when_on(name), law.off) for name in axes} if law is not None else {}
     # Under load the certificate follows every step, which costs memory: the check counts these steps separately.
-    loaded = sum(max(0.0, min(end, duration) - max(0.0, begin)) for begin, end in (load.span for load in course.loads))
+    loaded = sum(
+        max(0.0, min(end, duration) - max(0.0, begin)) for begin, end in (load.span for load in schedule.loads)
+    )
     # Refused before the run: an explicit method on a stiff design would only be slow, not wrong, and nobody could see
     # why.
-    check_stiffness(robot, course.configuration, course.held, numbers, switched, duration, loaded)
+    check_stiffness(robot, schedule.configuration, schedule.held, numbers, switched, duration, loaded)
     with warnings.catch_warnings():
         # Travel, certificate and a failed run are handled below.
         warnings.simplefilter("ignore", RunWarning)
         warnings.simplefilter("ignore", CertificateWarning)
-        run = simulate(world, states, course, duration=duration, method=method or METHOD, sample=sample)
+        run = simulate(world, states, schedule, duration=duration, method=method or METHOD, sample=sample)
     if run.ends is None or run.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT):
         raise SimulationError(
             f"the run failed at t = {run.end_time:.6g} s: {run.reason.text}",
             place=f"robot {robot.name!r}",
             hint="try a weaker load, a softer contact, less damping, or a shorter run",
         )
-    outcome = CaptureRun(run, tuple(course.switches), start if isinstance(start, CaughtTarget) else course.caught)
+    outcome = CaptureRun(run, tuple(schedule.switches), start if isinstance(start, CaughtTarget) else schedule.caught)
     _report(outcome, travel)
     return outcome
 
@@ -232,25 +234,25 @@ class _CaptureSchedule:
             return impact.world.replace(**options), dict(impact.states)
         return World({ROBOT: self.robot}, **options), {ROBOT: state}  # type: ignore[arg-type]
 
-    def __call__(self, here: RunContext) -> Iterator[Phase | Change]:
+    def __call__(self, context: RunContext) -> Iterator[Phase | Change]:
         """All phases and changes until the end of the run."""
-        yield from self._contact(here)
+        yield from self._contact(context)
         for number, mode in enumerate(self.modes, 1):
-            if self.duration - here.time <= SHORTEST:
+            if self.duration - context.time <= SHORTEST:
                 break
-            if isinstance(mode.until, SwitchAtTime) and mode.until.time <= here.time + SHORTEST:
+            if isinstance(mode.until, SwitchAtTime) and mode.until.time <= context.time + SHORTEST:
                 raise SimulationError(
                     f"mode {number} ({mode.kind}) ends at {mode.until.time:g} s, but mode {number - 1} lasts until "
-                    f"{here.time:.6g} s",
+                    f"{context.time:.6g} s",
                     place="clutch",
                     hint="times count from the start of the run: give a later one, or another condition",
                 )
-            self.switches.append((here.time, mode.kind))
-            yield from self._clutch(here, mode.kind)
+            self.switches.append((context.time, mode.kind))
+            yield from self._clutch(context, mode.kind)
             end = mode.until.time if isinstance(mode.until, SwitchAtTime) else self.duration
-            yield from (self._rigid if mode.kind == "rigid" else self._soft)(here, min(end, self.duration), mode)
+            yield from (self._rigid if mode.kind == "rigid" else self._soft)(context, min(end, self.duration), mode)
 
-    def _contact(self, here: RunContext) -> Iterator[Phase | Change]:
+    def _contact(self, context: RunContext) -> Iterator[Phase | Change]:
         """The events before the soft motion: an immediate impact, or an approach that ends with a capture."""
         start = self.start
         impact = start.impact if isinstance(start, CaughtTarget) else start
@@ -260,26 +262,28 @@ class _CaptureSchedule:
             return
         # Until contact the clutch is closed: soft axes are locked too, whatever the first mode.
         locked = [name for name in self.robot.joint_names if name not in start.driven]
-        yield from self._phases(here, start.duration, None, locked=locked, driven=start.driven)
+        yield from self._phases(context, start.duration, None, locked=locked, driven=start.driven)
         rigid = self.axes if self.modes[0].kind == "rigid" else ()
-        impact = PlasticImpact(here.world, here.states, Attach(start.target.name, start.hand, (*self.held, *rigid)))
+        impact = PlasticImpact(
+            context.world, context.states, Attach(start.target.name, start.hand, (*self.held, *rigid))
+        )
         yield impact.change
         before, target = impact.states[ROBOT], start.target
         relative = relative_twist(self.robot, before, target, start.hand)
-        self.caught = CaughtTarget(impact.robot, here.state, start.hand, target, impact, relative, target.inertia)
+        self.caught = CaughtTarget(impact.robot, context.state, start.hand, target, impact, relative, target.inertia)
         if start.compliant:
-            joined, soft = here.world.robot(ROBOT), start.compliant.items()
+            joined, soft = context.world.robot(ROBOT), start.compliant.items()
             yield Switch(
                 stiffness={name: axis.stiffness for name, axis in soft},
                 # A drive yields where it happens to be: the spring's rest position is set there, so that no force
                 # jumps.
-                rest={name: here.state.joints[joined.joint_index(name)] + axis.rest for name, axis in soft},
+                rest={name: context.state.joints[joined.joint_index(name)] + axis.rest for name, axis in soft},
                 damping={name: axis.damping for name, axis in soft},
             )
 
-    def _clutch(self, here: RunContext, kind: str) -> Iterator[Change]:
+    def _clutch(self, context: RunContext, kind: str) -> Iterator[Change]:
         """Lock the soft axes (stopping those that move by an impact), or release them."""
-        closed = [name for name in self.axes if name in here.world.locked]
+        closed = [name for name in self.axes if name in context.world.locked]
         if kind == "rigid" and len(closed) < len(self.axes):
             yield Lock(self.axes, self.held)
         elif kind == "soft" and closed:
@@ -287,7 +291,7 @@ class _CaptureSchedule:
 
     def _phases(
         self,
-        here: RunContext,
+        context: RunContext,
         end: float,
         function: EventFunction | None,
         *,
@@ -295,12 +299,12 @@ class _CaptureSchedule:
         driven: Mapping[str, object] | None = None,
     ) -> Steps:
         """Phases until this time, or until the event function ends one."""
-        while end - here.time > SHORTEST:
-            cut = min(end, self._next_edge(here.time))
-            yield self._phase(here.time, cut, event_function=function, locked=locked, driven=driven)
-            if _has_event_ended(here):
+        while end - context.time > SHORTEST:
+            cut = min(end, self._next_edge(context.time))
+            yield self._phase(context.time, cut, event_function=function, locked=locked, driven=driven)
+            if _has_event_ended(context):
                 return True
-            if end - here.time > SHORTEST:
+            if end - context.time > SHORTEST:
                 yield _Boundary()
         return False
 
@@ -325,49 +329,49 @@ class _CaptureSchedule:
         edges = [edge for load in self.loads for edge in load.span if edge > time + SHORTEST]
         return min(edges, default=np.inf)
 
-    def _rigid(self, here: RunContext, end: float, mode: ClutchMode) -> Iterator[Phase | Change]:
+    def _rigid(self, context: RunContext, end: float, mode: ClutchMode) -> Iterator[Phase | Change]:
         """Rigid mode: all soft axes locked in their positions."""
         until = mode.until
         function = None
         if isinstance(until, SwitchAtOverload):
-            function = overload_event(here.world, self.axes, until, self.loads)
-        if (yield from self._phases(here, end, function)) and isinstance(until, SwitchAtOverload):
-            yield from self._phases(here, min(self.duration, here.time + until.delay), None)
+            function = overload_event(context.world, self.axes, until, self.loads)
+        if (yield from self._phases(context, end, function)) and isinstance(until, SwitchAtOverload):
+            yield from self._phases(context, min(self.duration, context.time + until.delay), None)
 
-    def _soft(self, here: RunContext, end: float, mode: ClutchMode) -> Iterator[Phase | Change]:
+    def _soft(self, context: RunContext, end: float, mode: ClutchMode) -> Iterator[Phase | Change]:
         """Soft mode: all soft axes free; with an on-off law dampers switch whenever a spring or a rate crosses zero."""
-        held = (*self.held, *here.world.locked)
+        held = (*self.held, *context.world.locked)
         function = None
         if isinstance(mode.until, SwitchAtRest):
-            function = rest_event(here.world, self.axes, held, mode.until, here.state.joints)
+            function = rest_event(context.world, self.axes, held, mode.until, context.state.joints)
         if self.law is None:
-            yield from self._phases(here, end, function)
+            yield from self._phases(context, end, function)
             return
-        robot, count, most = here.world.robot(ROBOT), 0, SPARE_SWITCHES + SWITCHES_PER_SECOND * (end - here.time)
-        while end - here.time > SHORTEST:
+        robot, count, most = context.world.robot(ROBOT), 0, SPARE_SWITCHES + SWITCHES_PER_SECOND * (end - context.time)
+        while end - context.time > SHORTEST:
             count += 1
             if count > most:
                 raise SimulationError(
-                    f"dampers have switched {count} times until t = {here.time:.3g} s of {self.duration:g} s: a spring "
-                    "oscillates too fast for an on-off law",
+                    f"dampers have switched {count} times until t = {context.time:.3g} s of {self.duration:g} s: "
+                    "a spring oscillates too fast for an on-off law",
                     place=f"robot {robot.name!r}",
                     hint="a softer contact or softer axes, constant damping, or a shorter run",
                 )
-            state = here.state
+            state = context.state
             # For an axis at rest, rounding would cross all switching surfaces at once: it would switch forever.
             moving = [name for name in self.axes if self.law.moves(robot, name, state)]
-            cut = min(end, self._next_edge(here.time))
+            cut = min(end, self._next_edge(context.time))
             if len(moving) < len(self.axes):
-                cut = min(cut, here.time + LOOK_AGAIN)  # an axis at rest is not monitored, but checked again soon
+                cut = min(cut, context.time + LOOK_AGAIN)  # an axis at rest is not monitored, but checked again soon
             yield Switch(damping=self.law.damping(robot, self.axes, state))
-            yield self._phase(here.time, cut, until=self.law.events(robot, moving), event_function=function)
-            if _has_event_ended(here):
+            yield self._phase(context.time, cut, until=self.law.events(robot, moving), event_function=function)
+            if _has_event_ended(context):
                 break
 
 
-def _has_event_ended(here: RunContext) -> bool:
+def _has_event_ended(context: RunContext) -> bool:
     """Whether an event function has ended the last phase."""
-    return any(event.kind == "function" for event in here.events)
+    return any(event.kind == "function" for event in context.events)
 
 
 __all__ = ["simulate_capture"]

@@ -148,15 +148,15 @@ class UntilTable(ScenarioTable):
     )
 
     def make(self) -> SwitchAtTime | SwitchAtOverload | SwitchAtRest:
-        felt, settled = self.options("force", "moment"), self.options("slide", "rotation")
-        if (self.time is not None) + bool(felt) + bool(settled) != 1:
+        sensed, settled = self.options("force", "moment"), self.options("slide", "rotation")
+        if (self.time is not None) + bool(sensed) + bool(settled) != 1:
             raise InputError(
                 "'until' needs exactly one condition", hint="time; force, moment, delay; or slide, rotation"
             )
-        if self.delay is not None and not felt:
+        if self.delay is not None and not sensed:
             raise InputError("'delay' applies to a sensed contact only", hint="with force or moment")
-        if felt:
-            return SwitchAtOverload(**felt, delay=self.delay or 0.0)
+        if sensed:
+            return SwitchAtOverload(**sensed, delay=self.delay or 0.0)
         if self.time is not None:
             return SwitchAtTime(self.time)
         either = next(iter(settled.values()))  # one number applies to both, m/s and rad/s
@@ -318,8 +318,8 @@ class CaptureFile(StudyFile):
         options = entry.options()
         options |= {"stiffness": tuple(entry.stiffness), "damping": tuple(entry.damping)}
         del options["case"]
-        tell = session.partial_progress(0.5, 0.9, "designing")
-        return design(robot, cases, free=self.free, progress=lambda part: tell(part, 1.0), **options)
+        report = session.partial_progress(0.5, 0.9, "designing")
+        return design(robot, cases, free=self.free, progress=lambda part: report(part, 1.0), **options)
 
 
 def _peak(values: Any) -> float:

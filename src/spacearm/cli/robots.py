@@ -30,13 +30,13 @@ def check_robot(name: str, *, reading: Reading, out: Path | None, json: bool) ->
 
     if out is not None and not reading.repair:
         raise InputError("there is nothing to write without --repair", file=out, hint="convert writes other formats")
-    robot, told = _read(name, reading)
+    robot, notes = _read(name, reading)
     if out is not None:
-        told.losses += _write(robot, name, out, strict=reading.strict, comments=told.changes())
+        notes.losses += _write(robot, name, out, strict=reading.strict, comments=notes.changes())
     weightless = massless_dofs(robot)
-    told.print_all()
+    notes.print_all()
     if json:
-        show_json({**description(robot), "weightless_dofs": weightless, **told.as_json()})
+        show_json({**description(robot), "weightless_dofs": weightless, **notes.as_json()})
     else:
         show(robot_tree(robot), *part_tables(robot), _totals(robot))
     if weightless:
@@ -69,7 +69,7 @@ class _RobotNotices:
 
     def changes(self) -> list[str]:
         """Every single repair, for the file that is written."""
-        lines = [f"{each.place}: {each.change} ({each.kind})" for told in self.repairs for each in told.repairs]
+        lines = [f"{each.place}: {each.change} ({each.kind})" for notes in self.repairs for each in notes.repairs]
         return ["Repaired:", *lines] if lines else []
 
     def as_json(self) -> dict[str, Any]:
@@ -77,8 +77,8 @@ class _RobotNotices:
             "lost": self.losses,
             "repairs": [
                 {"kind": each.kind, "place": each.place, "change": each.change}
-                for told in self.repairs
-                for each in told.repairs
+                for notes in self.repairs
+                for each in notes.repairs
             ],
         }
 
@@ -92,23 +92,23 @@ def _read(name: str, reading: Reading) -> tuple[Robot, _RobotNotices]:
     """The robot, and the messages about it."""
     from spacearm.model.document import find_robot
 
-    told = _RobotNotices([], [], [])
+    notes = _RobotNotices([], [], [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
             robot = find_robot(name, reading=reading)
         except InputError:
-            told.collect_warnings(caught)  # unread parts may explain the error
-            told.print_all()
+            notes.collect_warnings(caught)  # unread parts may explain the error
+            notes.print_all()
             raise
-    told.collect_warnings(caught)
-    return robot, told
+    notes.collect_warnings(caught)
+    return robot, notes
 
 
 def read_robot(name: str, reading: Reading) -> Robot:
     """The robot; messages about it are printed."""
-    robot, told = _read(name, reading)
-    told.print_all()
+    robot, notes = _read(name, reading)
+    notes.print_all()
     return robot
 
 
@@ -293,15 +293,15 @@ def convert_robot(source: str, target: Path, *, reading: Reading, json: bool) ->
     from spacearm.model.files import file_format
 
     file_format(target)  # before anything is read
-    robot, told = _read(source, reading)
-    if reading.strict and told.warning_messages:
-        raise InputError("; ".join(told.warning_messages), file=target, hint="without --strict this is a warning")
-    told.losses += _write(robot, source, target, strict=reading.strict, comments=told.changes())
+    robot, notes = _read(source, reading)
+    if reading.strict and notes.warning_messages:
+        raise InputError("; ".join(notes.warning_messages), file=target, hint="without --strict this is a warning")
+    notes.losses += _write(robot, source, target, strict=reading.strict, comments=notes.changes())
     if json:
-        told.losses += told.warning_messages
-        show_json({"source": source, "target": target, "robot": robot.name, **told.as_json()})
+        notes.losses += notes.warning_messages
+        show_json({"source": source, "target": target, "robot": robot.name, **notes.as_json()})
         return 0
-    told.print_all()
+    notes.print_all()
     show(f"{target}: {robot.name}, {len(robot.bodies)} bodies, {robot.n} joints, {robot.mass:g} kg")
     return 0
 
@@ -335,9 +335,9 @@ def mount_robot(
     from spacearm.model.rotations import rotation_from_rpy
 
     file_format(target)
-    host, told = _read(carrier, reading)
+    host, notes = _read(carrier, reading)
     guest, more = _read(arm, replace(reading, base=base, depth=1))
-    for mine, theirs in zip(told.lists(), more.lists(), strict=True):
+    for mine, theirs in zip(notes.lists(), more.lists(), strict=True):
         mine.extend(theirs)
     kept = base_inertia and guest.bodies[0].inertia is not PLACEHOLDER
     placement = Pose(rotation_from_rpy(np.deg2rad(pose[1])), np.array(pose[0]))
@@ -349,11 +349,11 @@ def mount_robot(
             robot = robot.replace(name=name)
     if target.exists() and Path(arm).exists() and target.samefile(arm):
         raise InputError("source and target are the same file", file=target)
-    told.losses += _write(robot, carrier, target, strict=reading.strict, comments=told.changes())
+    notes.losses += _write(robot, carrier, target, strict=reading.strict, comments=notes.changes())
     if json:
-        show_json({"target": target, **description(robot), **told.as_json()})
+        show_json({"target": target, **description(robot), **notes.as_json()})
         return 0
-    told.print_all()
+    notes.print_all()
     show(f"{target}: {robot.name}, {len(robot.bodies)} bodies, {robot.n} joints, {robot.mass:g} kg")
     return 0
 

@@ -211,8 +211,8 @@ def report_results(done: Sequence[tuple[Result, Path]], *, rows: int | None, jso
             show(*_summary(result, page))
         if not result.sound:
             first, more = result.certificate.faults[:MOST_FAULTS], len(result.certificate.faults) - MOST_FAULTS
-            told = [*first, *([f"{more} more"] if more > 0 else [])]
-            print_message(f"{result.study}: the run is not sound: {'; '.join(told)}; see {page}")
+            notes = [*first, *([f"{more} more"] if more > 0 else [])]
+            print_message(f"{result.study}: the run is not sound: {'; '.join(notes)}; see {page}")
     if not all(result.sound for result, _ in done):
         return 1
     return LIMITS_BROKEN if any(result.limits_broken for result, _ in done) else 0

@@ -72,8 +72,8 @@ def write_mcap(run: Run, path: str | Path) -> Path:
         messages += _track_messages(track, several)
     for event in run.events:
         at = round(event.time * 1e9)
-        told = {"timestamp": _stamp(at), "level": _INFO, "message": f"{event.kind}: {event.name}", "name": "run"}
-        messages.append((at, "/log", "foxglove.Log", told))
+        notes = {"timestamp": _stamp(at), "level": _INFO, "message": f"{event.kind}: {event.name}", "name": "run"}
+        messages.append((at, "/log", "foxglove.Log", notes))
     channels: dict[str, int] = {}
     for number, (at, topic, schema, content) in enumerate(sorted(messages, key=lambda each: each[0])):
         if topic not in channels:

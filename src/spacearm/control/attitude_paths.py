@@ -82,7 +82,7 @@ class AttitudeSpline:
 
     @classmethod
     def interpolate(
-        cls, times: npt.ArrayLike, attitudes: npt.ArrayLike, spin: npt.ArrayLike = (0.0, 0.0, 0.0)
+        cls, times: npt.ArrayLike, attitudes: npt.ArrayLike, angular_rate: npt.ArrayLike = (0.0, 0.0, 0.0)
     ) -> AttitudeSpline:
         """A spline through quaternions (K, 4) at these times (s) as :func:`rest_spline`, with this initial angular
         velocity (world).
@@ -99,7 +99,7 @@ class AttitudeSpline:
                         f"attitudes {k - 1} and {k} are {np.degrees(angle):.3g} deg apart",
                         hint=f"expected at most {np.degrees(LARGEST_ROTATION):g}: give one between them",
                     )
-            wx, wy, wz = array(spin, "spin", (3,))
+            wx, wy, wz = array(angular_rate, "spin", (3,))
             # q' = 1/2 (0, w) q with the angular velocity in world axes.
             w, x, y, z = 0.5 * way[0]
             rate = (
@@ -134,8 +134,8 @@ class AttitudeSpline:
     def __call__(self, time: float) -> tuple[Array, Array]:
         """Rotation matrix (frame to world) and angular velocity (world axes) at a time."""
         value, rate, bend = (np.array([each(time) for each in order]) for order in self._orders)
-        spin, _ = _numeric()(value, rate, bend)
-        return rotation_from_quaternion(value / np.linalg.norm(value)), np.array(spin).ravel()
+        angular_rate, _ = _numeric()(value, rate, bend)
+        return rotation_from_quaternion(value / np.linalg.norm(value)), np.array(angular_rate).ravel()
 
     @cached_property
     def _orders(self) -> list[list[Signal]]:
@@ -156,8 +156,8 @@ def _angular_motion(value: SX, rate: SX, bend: SX) -> tuple[SX, SX]:
     The part of q' along q only changes the length, and drops out of the vector part.
     """
     square = ca.dot(value, value)
-    spin = 2 * _vector(rate, value) / square
-    return spin, 2 * _vector(bend, value) / square - 2 * ca.dot(value, rate) / square * spin
+    angular_rate = 2 * _vector(rate, value) / square
+    return angular_rate, 2 * _vector(bend, value) / square - 2 * ca.dot(value, rate) / square * angular_rate
 
 
 def _vector(p: SX, q: SX) -> SX:

@@ -56,9 +56,9 @@ def _angular_velocity_kernel(robot: Robot) -> Kernel:
     mixed = matrix[:3, 3:6]
     # Schur complement: eliminating the linear velocity moves moments from the base's origin to the mass centre.
     inertia = matrix[3:6, 3:6] - mixed.T @ solve_symmetric(matrix[:3, :3], mixed)
-    spin = solve_symmetric(inertia, momentum - plant.reaction_map() @ plant.rates)
+    angular_rate = solve_symmetric(inertia, momentum - plant.reaction_map() @ plant.rates)
     places = {"joints": plant.joints, "rates": plant.rates, "momentum": momentum}
-    outputs = {"spin": spin} | {name: ca.densify(ca.jacobian(spin, by)) for name, by in places.items()}
+    outputs = {"spin": angular_rate} | {name: ca.densify(ca.jacobian(angular_rate, by)) for name, by in places.items()}
     return Kernel(Program("base_spin", {"state": plant.state, "momentum": momentum}, outputs, frozenset(places)))
 
 
@@ -112,13 +112,13 @@ class BaseAttitude:
         turned = np.stack([each[:, :, joints] * self.values[:, None, columns] for each in axes], -1) if axes else None
 
         def slope(node: int, p: Array, dp: Array) -> tuple[Array, Array, Array, Array]:
-            spin, moved = still["spin"][node], by[node]
+            angular_rate, moved = still["spin"][node], by[node]
             if turned is not None:
                 inward, change = _world_to_base(p, self.momentum)
-                spin = spin + still["momentum"][node] @ inward
+                angular_rate = angular_rate + still["momentum"][node] @ inward
                 moved = moved + turned[node] @ inward + still["momentum"][node] @ (change @ dp)
             xi = _xi(p)
-            return 0.5 * xi @ spin, 0.5 * (_omega(spin) @ dp + xi @ moved), spin, moved
+            return 0.5 * xi @ angular_rate, 0.5 * (_omega(angular_rate) @ dp + xi @ moved), angular_rate, moved
 
         steps = (len(self.values) - 1) // 2
         h, m = self.duration / steps, len(joints)
@@ -127,8 +127,8 @@ class BaseAttitude:
             np.zeros((steps + 1, 4)), np.zeros((steps + 1, 3)), np.zeros((steps + 1, 4, m)), np.zeros((steps + 1, 3, m))
         )
         for k in range(steps + 1):
-            a, da, spin, moved = slope(2 * k, p, dp)
-            for part, value in zip(found, (p, spin, dp, moved), strict=True):
+            a, da, angular_rate, moved = slope(2 * k, p, dp)
+            for part, value in zip(found, (p, angular_rate, dp, moved), strict=True):
                 part[k] = value
             if k == steps:
                 break
@@ -148,9 +148,9 @@ def _xi(p: Array) -> Array:
     return np.array([[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]])
 
 
-def _omega(spin: Array) -> Array:
+def _omega(angular_rate: Array) -> Array:
     """(4, 4): the same rate as a linear map of the quaternion."""
-    x, y, z = spin
+    x, y, z = angular_rate
     return np.array([[0, -x, -y, -z], [x, 0, z, -y], [y, -z, 0, x], [z, y, -x, 0]])
 
 

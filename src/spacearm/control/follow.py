@@ -182,9 +182,9 @@ def follow_line(
         wanted: Array = np.array([each(t) for each in speeds]) + FEEDBACK_GAIN * error
         if path.attitude is None:
             return wanted
-        target, spin = path.attitude(t)
+        target, angular_rate = path.attitude(t)
         apart = 0.5 * np.cross(seen["rotation"].T, target.T).sum(axis=0)
-        return np.concatenate([wanted, spin + FEEDBACK_GAIN * apart])
+        return np.concatenate([wanted, angular_rate + FEEDBACK_GAIN * apart])
 
     def rates(t: float, seen: dict[str, Any]) -> Array:
         matrix, right = seen["hand"][:rows], command_twist(t, seen) - seen["hand_drift"][:rows]

@@ -386,7 +386,7 @@ def impedance(
             force/torque sensor there. Without it the arm's own inertia acts on the environment in place of ``mass``.
     """
 
-    felt, measured = force is not None, isinstance(force, str)
+    sensed, measured = force is not None, isinstance(force, str)
     if measured:
         one_of(force, ("measured",), "force", place="impedance")
 
@@ -394,7 +394,7 @@ def impedance(
         plant = hand.plant
         m, d, k = (plant.constant(each, hand.rows) for each in ("mass", "damping", "stiffness"))
         pull = d * (hand.reference_motion(1) - hand.twist()) + k * hand.error()
-        if not felt:
+        if not sensed:
             asked = hand.reference_motion(2) + pull / m - hand.drift(chosen, "generalized")
             return _track_accelerations(
                 plant, chosen, hand.accelerations(chosen, "generalized", asked, singular, self_motion)

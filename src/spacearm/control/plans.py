@@ -155,16 +155,18 @@ def hand_line(
     """
     with error_context("hand_line"):
         target = array(goal, "goal", (3,))
-        origin, rotation, velocity, spin = _frame_motion(robot, start, frame)
-        if profile != "quintic" and np.any([velocity, spin]):
+        origin, rotation, velocity, angular_rate = _frame_motion(robot, start, frame)
+        if profile != "quintic" and np.any([velocity, angular_rate]):
             raise InputError("the frame moves at the start", hint="expected profile='quintic'")
         position, _ = point_to_point(origin, target, duration, profile=profile, start=velocity)
         first = quaternion_from_rotation(rotation)
         if attitude is None and not hold_attitude:
             return HandPath(frame, tuple(position), None, duration)
-        if np.any(spin):
+        if np.any(angular_rate):
             ends = [first, first if attitude is None else array(attitude, "attitude", (4,))]
-            return HandPath(frame, tuple(position), AttitudeSpline.interpolate([0.0, duration], ends, spin), duration)
+            return HandPath(
+                frame, tuple(position), AttitudeSpline.interpolate([0.0, duration], ends, angular_rate), duration
+            )
         if attitude is None:
             return HandPath(frame, tuple(position), AttitudeRotation(first), duration)
         turn = rotation_from_quaternion(unit_vector(attitude, "attitude", (4,))) @ rotation.T
@@ -217,16 +219,16 @@ def hand_spline(
     with error_context("hand_spline"):
         when = np.append(0.0, array(times, "times", ("K",)))
         through = array(positions, "positions", (when.size - 1, 3))
-        origin, rotation, velocity, spin = _frame_motion(robot, start, frame)
+        origin, rotation, velocity, angular_rate = _frame_motion(robot, start, frame)
         columns = zip(np.vstack([origin, through]).T, velocity, strict=True)
         way = tuple(rest_spline(when, *column) for column in columns)
         first = quaternion_from_rotation(rotation)
         turning: Attitude | None = AttitudeRotation(first) if hold_attitude else None
-        if attitudes is None and hold_attitude and np.any(spin):
+        if attitudes is None and hold_attitude and np.any(angular_rate):
             attitudes = np.tile(first, (len(through), 1))
         if attitudes is not None:
             turns = np.vstack([first, array(attitudes, "attitudes", (len(through), 4))])
-            turning = AttitudeSpline.interpolate(when, turns, spin)
+            turning = AttitudeSpline.interpolate(when, turns, angular_rate)
         return HandPath(frame, way, turning, float(when[-1]))
 
 

@@ -127,8 +127,8 @@ def eject_batch(
     configurations = np.atleast_2d(np.ascontiguousarray(joints, dtype=np.float64))
     given = {name: np.asarray(value, dtype=np.float64) for name, value in (overrides or {}).items()}
     moving = release or ReleaseState()
-    rates, spin = moving.check_rates(rig)
-    started = {name: len(part) for name, part in (("rates", rates), ("spin", spin)) if part.ndim == 2}
+    rates, angular_rate = moving.check_rates(rig)
+    started = {name: len(part) for name, part in (("rates", rates), ("spin", angular_rate)) if part.ndim == 2}
     count = count_samples(rig, configurations, given, started)
     rig.check_configurations(configurations)
     configurations = np.ascontiguousarray(np.broadcast_to(configurations, (count, rig.arm.n)))
@@ -150,12 +150,12 @@ def eject_batch(
     stop = np.zeros(1, dtype=np.uint8)
     ensure_loops("solver", "samples", "lanes")
     # Compiled and laid out once; threads share them and write to separate rows.
-    legs = _build_phases(rig, solver, flight, tuple(locked), parameters, moving.is_rotating)
+    intervals = _build_phases(rig, solver, flight, tuple(locked), parameters, moving.is_rotating)
     bones = skeleton(rig.arm, radii) if near else None
 
     def work(first: int) -> int:
         chosen = slice(first, min(first + CHUNK, count))
-        leaving, end, passed = _fly(rig, legs, begin[chosen], chosen, instants, found, stop)
+        leaving, end, passed = _fly(rig, intervals, begin[chosen], chosen, instants, found, stop)
         found.angular_velocity[chosen] = _mean_angular_velocity(rig, end, parameters.bodies(chosen))
         if bones is not None:
             found.clearance[chosen] = _nearest(rig, configurations[chosen], leaving, passed, instants, keep_out, bones)
@@ -210,14 +210,14 @@ def _build_phases(
 
 
 def _fly(
-    rig: Rig, legs: Sequence[PhaseBatch], begin: Array, chosen: slice, instants: Array, found: Ejections, stop: Any
+    rig: Rig, intervals: Sequence[PhaseBatch], begin: Array, chosen: slice, instants: Array, found: Ejections, stop: Any
 ) -> tuple[Array, Array, Array]:
     """Samples through all phases: states as they leave the rail, at the end of the flight, and at instants of it."""
     states, running = begin, np.ones(len(begin), dtype=np.bool_)
     time = np.zeros(len(begin))
-    for leg in legs[:-1]:
-        ends = leg.run(states, chosen, running, np.zeros(0), stop)
-        _record_events(rig, leg, ends, chosen, time, found, 1)
+    for interval in intervals[:-1]:
+        ends = interval.run(states, chosen, running, np.zeros(0), stop)
+        _record_events(rig, interval, ends, chosen, time, found, 1)
         found.reason[chosen, 0] = np.where(running, ends.reason, found.reason[chosen, 0])
         time, states = time + ends.time, ends.state
         # A sample that did not reach the end of a segment is not continued; its reason remains that of the segment.
@@ -227,8 +227,8 @@ def _fly(
     found.time[chosen], found.velocity[chosen] = time, leaving[:, rail.speed(6)]
     found.variation[chosen] = leaving[:, rail.joints][:, 1:] - found.joints[chosen]
     found.recoil[chosen] = leaving[:, rail.base_velocity]
-    ends = legs[-1].run(rig.split(leaving)[0], chosen, running, instants, stop)
-    _record_events(rig, legs[-1], ends, chosen, time, found, 0)
+    ends = intervals[-1].run(rig.split(leaving)[0], chosen, running, instants, stop)
+    _record_events(rig, intervals[-1], ends, chosen, time, found, 0)
     found.reason[chosen, 1] = np.where(running, ends.reason, -1)
     found.final_variation[chosen] = ends.state[:, at.joints] - found.joints[chosen]
     found.stop_times[chosen][ends.state[:, at.rates] != 0.0] = np.inf
@@ -241,15 +241,15 @@ def _fly(
 
 
 def _record_events(
-    rig: Rig, leg: PhaseBatch, ends: SampleEnds, chosen: slice, time: Array, found: Ejections, shift: int
+    rig: Rig, interval: PhaseBatch, ends: SampleEnds, chosen: slice, time: Array, found: Ejections, shift: int
 ) -> None:
     """Stops, limits and evaluations of a phase; the arm's joints are ``shift`` later in its robot."""
-    for k, dof in enumerate(leg.rubbing):
+    for k, dof in enumerate(interval.frictional):
         joint = int(dof) - 6 - shift
         if joint >= 0:
             stopped = ~np.isnan(ends.stick[:, k])
             found.stop_times[chosen, joint][stopped] = (time + ends.stick[:, k])[stopped]
-    for k, (kind, name, _) in enumerate(leg.prepared.labels):
+    for k, (kind, name, _) in enumerate(interval.prepared.labels):
         if kind == "limit" and name in rig.arm.joint_names:
             found.hits[chosen, rig.arm.joint_index(name)] |= ends.crossed[:, k]
     found.evaluations[chosen] += ends.evaluations
@@ -295,10 +295,10 @@ def coast_satellite(rig: Rig, states: Array, times: Array) -> Array:
     held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
     mode = np.array([float(name in held) for name in BASE_DOFS])
     loop, width = _coast_loop(rig.satellite), host().lanes
-    course = loop.make_schedule(width, steps / counts, counts)
+    schedule = loop.make_schedule(width, steps / counts, counts)
     common = {"inertia": rig.satellite.inertia_parameters.ravel(), "mode": mode}
     samples = loop.samples(width, times.size, common=common, each={"state": np.ascontiguousarray(states)})
-    roll_samples(loop.code(width), course, samples, 0, len(states))
+    roll_samples(loop.code(width), schedule, samples, 0, len(states))
     return samples.result
 
 
@@ -313,13 +313,15 @@ def _coast_loop(satellite: Robot) -> FixedStep:
 def _mean_angular_velocity(rig: Rig, ends: Array, inertia: Array | None) -> Array:
     """Mean angular velocity (B, 3) from the last states (B, nx), world axes; NaN for a run that failed."""
     n = rig.arm.n
-    spin = np.full((len(ends), 3), np.nan)
+    angular_rate = np.full((len(ends), 3), np.nan)
     good = np.isfinite(ends).all(axis=1)
     if not good.any():
-        return spin
+        return angular_rate
     ends = ends[good]
     own = inertia if inertia is None or len(inertia) == 1 else inertia[good]
     matrix = mechanics_of(rig.arm).mass_matrix(ends[:, Layout(n).joints], inertia=own)
     angular, tensor = moment_of_momentum(matrix, ends[:, Layout(n).velocity])
-    spin[good] = np.einsum("bij,bj->bi", rotation_matrices(ends[:, QUATERNION]), mean_spin(rig, angular, tensor))
-    return spin
+    angular_rate[good] = np.einsum(
+        "bij,bj->bi", rotation_matrices(ends[:, QUATERNION]), mean_spin(rig, angular, tensor)
+    )
+    return angular_rate

@@ -59,8 +59,8 @@ class EjectionGoal:
 
     def score(self, rig: Rig, runs: Ejections) -> Array:
         whole = float(np.sqrt(2.0 * rig.device.energy / rig.arm.mass))
-        spin = runs.tumble_rate / np.radians(10.0)
-        score: Array = self.velocity * runs.velocity / whole - self.tumbling * spin**2
+        angular_rate = runs.tumble_rate / np.radians(10.0)
+        score: Array = self.velocity * runs.velocity / whole - self.tumbling * angular_rate**2
         return score
 
 
@@ -276,7 +276,7 @@ class _ConfigurationSearch:
         self.judged += len(unit)
         return self.run(self.from_unit_box(unit))[0]
 
-    def run(self, configurations: Array, told: Progress | None = None) -> tuple[Array, Ejections]:
+    def run(self, configurations: Array, notes: Progress | None = None) -> tuple[Array, Ejections]:
         """Scores, minus infinity where a constraint is violated, and the ejections."""
         runs = eject_batch(
             self.rig,
@@ -286,7 +286,7 @@ class _ConfigurationSearch:
             keep_out=self.constraints.keep_out,
             radii=self.constraints.radii,
             threads=self.threads,
-            progress=told,
+            progress=notes,
         )
         return np.where(self.constraints.find_admissible(runs), self.goal.score(self.rig, runs), -np.inf), runs
 

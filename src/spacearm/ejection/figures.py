@@ -158,8 +158,8 @@ def _forbidden(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row:
             symbol, colour = _SYMBOLS[name]
             line = {"width": 1, "color": colour}
             marker = {"symbol": symbol, "size": size, "color": colour, "line": line}
-            told = f"{text} ({across.size} of {x.size * y.size})"
-            label = {"name": told, "showlegend": col == 1, "legendgroup": name}
+            notes = f"{text} ({across.size} of {x.size * y.size})"
+            label = {"name": notes, "showlegend": col == 1, "legendgroup": name}
             spot = {"mode": "markers", "hoverinfo": "skip", "marker": marker}
             figure.add_scatter(x=x[across], y=y[up], **label, **spot, row=row, col=col)
 

@@ -56,7 +56,7 @@ def build_phases(
 ) -> Callable[[RunContext], Iterator[Phase | Change]]:
     """Phases from the release to the end of the flight; they end early if the arm does not leave the rail."""
 
-    def items(here: RunContext) -> Iterator[Phase | Change]:
+    def items(context: RunContext) -> Iterator[Phase | Change]:
         quarter, (_, kept) = rig.device.quarter_period(rig.arm.mass), base_on_rail(rig, turning)
         # One phase for each linear segment: the solver never integrates across a kink of the force, which would reduce
         # its order there and delay the event at the end of the segment.
@@ -77,7 +77,7 @@ def build_phases(
                 sample=quarter / 400.0,
             )
             # The phase ended by its time limit or a joint limit and not by the rail's event: the arm has not left.
-            if not any(event.kind == "event" and event.name == rig.rail for event in here.events):
+            if not any(event.kind == "event" and event.name == rig.rail for event in context.events):
                 return
         yield Separate(rig.rail, ARM)
         yield Phase(

@@ -371,7 +371,9 @@ def curves(ejection: Ejection) -> xr.Dataset:
     at = Layout(rig.arm.n)
     arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
     turn = rotation_matrices(arm[:, QUATERNION])
-    velocity, spin = (np.einsum("tij,tj->ti", turn, arm[:, part]) for part in (at.linear_velocity, at.angular_velocity))
+    velocity, angular_rate = (
+        np.einsum("tij,tj->ti", turn, arm[:, part]) for part in (at.linear_velocity, at.angular_velocity)
+    )
     variation = arm[:, at.joints] - ejection.start
     force, moment = (np.concatenate([part, np.zeros((len(flight.times) - 1, 3))]) for part in rail_loads(rig, rail))
     across = "force of the rail on the arm across the rail, axes of the arm's base"
@@ -390,7 +392,7 @@ def curves(ejection: Ejection) -> xr.Dataset:
         {
             "velocity": ("time", velocity @ rig.device.direction, "m/s", "velocity of the arm's base along the rail"),
             "base_velocity": ("time axis", velocity, "m/s", "velocity of the arm's base, world axes"),
-            "angular_velocity": ("time axis", spin, "rad/s", "angular velocity of the arm's base, world axes"),
+            "angular_velocity": ("time axis", angular_rate, "rad/s", "angular velocity of the arm's base, world axes"),
             "position": ("time axis", arm[:, :3], "m", "origin of the arm's base in the world"),
             "variation": ("time joint", variation, "rad or m", "joint variation"),
             "rate": ("time joint", arm[:, at.rates], "rad/s or m/s", "joint rate"),

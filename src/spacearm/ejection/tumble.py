@@ -42,9 +42,9 @@ def mean_spin(rig: Rig, angular: Array, inertia: Array) -> Array:
     """
     if rig.table is not None:
         k = "xyz".index(rig.table)
-        spin = np.zeros_like(angular)
-        spin[..., k] = angular[..., k] / inertia[..., k, k]
-        return spin
+        angular_rate = np.zeros_like(angular)
+        angular_rate[..., k] = angular[..., k] / inertia[..., k, k]
+        return angular_rate
     turning = np.einsum("...i,...i->...", angular, np.linalg.solve(inertia, angular[..., None])[..., 0])
     square = np.einsum("...i,...i->...", angular, angular)
     share = np.divide(turning, square, out=np.zeros_like(square), where=square > 0.0)

@@ -70,9 +70,9 @@ class Rollouts:
     def run(self, starts: Array, count: int) -> Array:
         """Last states (B, nx) after ``count`` steps from ``starts``, on one thread; a single state without lanes."""
         width = 1 if len(starts) == 1 else host().lanes
-        course = self._loop.make_schedule(width, STEP, [count], every=count)
+        schedule = self._loop.make_schedule(width, STEP, [count], every=count)
         samples = self._loop.samples(width, 1, common=self._robot, each={"state": starts})
-        roll_samples(self._loop.code(width), course, samples, 0, len(starts))
+        roll_samples(self._loop.code(width), schedule, samples, 0, len(starts))
         return samples.result[:, 0]
 
 

@@ -102,8 +102,8 @@ class RolloutSource:
         #: What a thread keeps for itself: what any piece of the step writes, what a law follows, channels.
         self.local = tuple(dict.fromkeys([*written, *drawn, *shape.channels, *shape.recorded, *shape.kept]))
         #: Numbers of each sample, those that are the same for all, and what a thread's own begin with.
-        drawing = ("seed",) if "noise" in self.local else ()
-        self.each = tuple(name for name in shape.each if name in used or name in self.local or name in drawing)
+        nominal = ("seed",) if "noise" in self.local else ()
+        self.each = tuple(name for name in shape.each if name in used or name in self.local or name in nominal)
         apart = {*self.each, *CLOCK, *self.local, shape.held, *RANDOM_INPUTS}
         self.uniform = tuple(name for name in used if name not in apart)
         apart, sums = {*self.each, *drawn, *shape.channels}, ("slope_", "total_")
@@ -204,10 +204,10 @@ class RolloutSource:
             follow = polynomials("reference", size, "reference", size if self.shape.followed else None)
         if "noise" in self.local:
             mine = "seed" in self.each
-            course = (f"(long long){self._own('seed', 0)}", "0") if mine else ("seed", "before + sample")
+            schedule = (f"(long long){self._own('seed', 0)}", "0") if mine else ("seed", "before + sample")
             drawn = "\n".join(
                 DRAW.format(
-                    entry=i, course=", ".join(course), at="-1" if once else "moments[tick]", channel=key % 2**64
+                    entry=i, schedule=", ".join(schedule), at="-1" if once else "moments[tick]", channel=key % 2**64
                 )
                 for i, (key, once) in enumerate(self.shape.random_channels)
             )
@@ -302,13 +302,13 @@ class GpuRollout:
         self.spilled = int(self.kernel.local_size_bytes)
         self.dtype = np.float64 if source.real == "double" else np.float32
         self.given: bytes | None = None
-        self.course: tuple[Any, tuple[Any, ...]] = None, ()
+        self.schedule: tuple[Any, tuple[Any, ...]] = None, ()
 
     def run(
         self,
         each: Mapping[str, Any],
         common: Mapping[str, Array],
-        course: GpuSchedule,
+        schedule: GpuSchedule,
         every: int,
         *,
         force: Any = None,
@@ -324,12 +324,12 @@ class GpuRollout:
             case: (B,) which table of channels each sample takes; the first by default.
         """
         cp, source, xp = self.cp, self.source, self.cp if there else np
-        samples, total = len(each["state"]), int(np.sum(course.counts))
+        samples, total = len(each["state"]), int(np.sum(schedule.counts))
         shape = source.shape
         sizes = ((total // every, source.input_size(shape.recorded)), (source.input_size(shape.kept),))
         self._set_uniform(common)
         found = [allocate_array(xp, (samples, *size), self.dtype) for size in sizes]
-        bad, shared = cp.zeros(1, dtype=np.int32), self._schedule_arguments(course, total // every)
+        bad, shared = cp.zeros(1, dtype=np.int32), self._schedule_arguments(schedule, total // every)
         own_force = force is not None and len(force) > 1
         numbers = source.input_size(source.each) + sum(map(np.prod, sizes)) + (force[0].size if own_force else 0)
 
@@ -342,8 +342,8 @@ class GpuRollout:
             ]
             chosen = cp.asarray(case[rows], dtype=np.int64) if case is not None else np.int64(0)
             pushes = self._force_arguments(force[rows] if own_force else force)
-            counted = map(np.int64, (count, course.draw + rows.start, course.seed))
-            spaced = map(np.int32, (every, course.hold))
+            counted = map(np.int64, (count, schedule.draw + rows.start, schedule.seed))
+            spaced = map(np.int32, (every, schedule.hold))
             # States row by row, all else [entry][sample]; the order is that of ``RolloutSource._own``.
             start, rest = cp.ascontiguousarray(own.pop("state")), [value.T for value in own.values()]
             mine = cp.ascontiguousarray(cp.concatenate(rest)) if rest else bad
@@ -357,25 +357,27 @@ class GpuRollout:
         run_portions(cp, samples, int(numbers), np.dtype(self.dtype).itemsize, portion)
         return RolloutResult(found[0], found[1], bool(int(bad[0])))
 
-    def _schedule_arguments(self, course: GpuSchedule, records: int) -> tuple[Any, ...]:
+    def _schedule_arguments(self, schedule: GpuSchedule, records: int) -> tuple[Any, ...]:
         """The course as the kernel's last arguments; the same one as before is there already."""
         cp, key = (
             self.cp,
-            (records, course.hold, *(value.tobytes() for value in course if isinstance(value, np.ndarray))),
+            (records, schedule.hold, *(value.tobytes() for value in schedule if isinstance(value, np.ndarray))),
         )
         # Repeated calls, as in a search, differ in their samples only: spare the transfers.
-        if key == self.course[0]:
-            return self.course[1]
-        tables = [cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (course.references, course.channels)]
-        times = [cp.asarray(t, dtype=self.dtype) for t in (course.steps, course.begins)]
-        powers = [np.int32(course.references.shape[-3]), np.int32(course.channels.shape[1])]
-        ask = first_law_steps(course.counts, course.hold) if course.ask is None else course.ask
-        whole = [cp.asarray(counted, dtype=np.int32) for counted in (course.counts, ask)]
+        if key == self.schedule[0]:
+            return self.schedule[1]
+        tables = [
+            cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (schedule.references, schedule.channels)
+        ]
+        times = [cp.asarray(t, dtype=self.dtype) for t in (schedule.steps, schedule.begins)]
+        powers = [np.int32(schedule.references.shape[-3]), np.int32(schedule.channels.shape[1])]
+        ask = first_law_steps(schedule.counts, schedule.hold) if schedule.ask is None else schedule.ask
+        whole = [cp.asarray(counted, dtype=np.int32) for counted in (schedule.counts, ask)]
         there = (
-            np.int32(len(course.counts)), *whole, cp.asarray(course.moments), *times,
+            np.int32(len(schedule.counts)), *whole, cp.asarray(schedule.moments), *times,
             tables[0], powers[0], tables[1], powers[1], np.int64(records),
         )  # fmt: skip
-        self.course = key, there
+        self.schedule = key, there
         return there
 
     def _set_uniform(self, common: Mapping[str, Array]) -> None:
@@ -412,7 +414,7 @@ def compile_rollout(loop: FixedStep, shape: RolloutVariant) -> GpuRollout:
 
 
 def roll_on_gpu(
-    loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], course: GpuSchedule,
+    loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], schedule: GpuSchedule,
     every: int, **given: Any,
 ) -> RolloutResult:  # fmt: skip
     """Samples through the course, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
@@ -420,4 +422,4 @@ def roll_on_gpu(
     found = loop.stage.derive({**common, **own})
     common = {**common, **{name: value for name, value in found.items() if value.ndim == 1}}
     own |= {name: value for name, value in found.items() if value.ndim > 1}
-    return compile_rollout(loop, shape._replace(each=tuple(own))).run(own, common, course, every, **given)
+    return compile_rollout(loop, shape._replace(each=tuple(own))).run(own, common, schedule, every, **given)

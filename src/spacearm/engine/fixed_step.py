@@ -190,14 +190,14 @@ def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, wid
 
 
 @compile_inner
-def _stages(code: StepCode, course: StepSchedule, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
+def _stages(code: StepCode, schedule: StepSchedule, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
     """The stages of a step; the first alone is for the observer, and adds nothing to the sums."""
-    step, moving = course.step[piece], course.coefficient.shape[1] > 1
+    step, moving = schedule.step[piece], schedule.coefficient.shape[1] > 1
     for stage in range(count):
         part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
         # Stages 1 and 2 are both at the middle of the step: inputs stay as they are for the second.
         if moving and stage != 2:
-            _write(course.coefficient, course.target, piece, t + part, cases, code.width, room)
+            _write(schedule.coefficient, schedule.target, piece, t + part, cases, code.width, room)
         room[code.part] = part
         # 1, 2, 2, 1; the step / 6 is applied once, in ``finish``.
         room[code.weight] = 0.0 if count == 1 else 2.0 if 0 < stage < 3 else 1.0
@@ -208,7 +208,7 @@ def _stages(code: StepCode, course: StepSchedule, piece: int, t: float, count: i
 
 
 @compile_lean
-def roll(code: StepCode, course: StepSchedule, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
+def roll(code: StepCode, schedule: StepSchedule, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
     """One group of lanes through the whole course.
 
     Args:
@@ -217,45 +217,45 @@ def roll(code: StepCode, course: StepSchedule, cases: Any, room: Array, recorded
         rows: (records, all lengths).
     """
     done, row, tick = 0, 0, 0
-    moving = course.coefficient.shape[1] > 1
-    for piece in range(course.counts.size):
-        count = course.counts[piece]
-        step = course.step[piece]
+    moving = schedule.coefficient.shape[1] > 1
+    for piece in range(schedule.counts.size):
+        count = schedule.counts[piece]
+        step = schedule.step[piece]
         room[code.step] = step
         # Constant on the piece: once is enough.
-        if course.target.size > 0 and not moving:
-            _write(course.coefficient, course.target, piece, 0.0, cases, code.width, room)
+        if schedule.target.size > 0 and not moving:
+            _write(schedule.coefficient, schedule.target, piece, 0.0, cases, code.width, room)
         # The observer also looks at the end of a piece, before inputs jump there.
         for number in range(count + (1 if code.observe != 0 else 0)):
             # A product, not a running sum, which would collect rounding.
             t = number * step
-            room[code.time] = course.begin[piece] + t
+            room[code.time] = schedule.begin[piece] + t
             looking = number == count
-            if code.law != 0 and not looking and number % course.hold == course.ask[piece]:
-                _write(course.reference, course.read, piece, t, cases, code.width, room)
+            if code.law != 0 and not looking and number % schedule.hold == schedule.ask[piece]:
+                _write(schedule.reference, schedule.read, piece, t, cases, code.width, room)
                 # The law may read inputs, and those in the array are of the end of the step before.
                 if moving:
-                    _write(course.coefficient, course.target, piece, t, cases, code.width, room)
-                if course.random_channels.shape[0] > 0:
+                    _write(schedule.coefficient, schedule.target, piece, t, cases, code.width, room)
+                if schedule.random_channels.shape[0] > 0:
                     for lane in range(code.width):
                         # A function of seed, sample, time and channel, not of a generator's state: the numbers of a
                         # sample depend neither on its lane nor on the others of its group.
-                        sample = int(room[course.noise[2] + lane])
-                        own = course.noise[3]
-                        seed = course.noise[0] if own < 0 else int(room[own + lane])
-                        at = course.moments[tick]
-                        draw(course.random_channels, seed, sample, at, code.width, room, course.noise[1] + lane)
+                        sample = int(room[schedule.noise[2] + lane])
+                        own = schedule.noise[3]
+                        seed = schedule.noise[0] if own < 0 else int(room[own + lane])
+                        at = schedule.moments[tick]
+                        draw(schedule.random_channels, seed, sample, at, code.width, room, schedule.noise[1] + lane)
                 tick += 1
                 call_kernel(code.law, room, room)
-            _stages(code, course, piece, t, 1 if looking else 4, cases, room)
+            _stages(code, schedule, piece, t, 1 if looking else 4, cases, room)
             if looking:
                 break
             call_kernel(code.finish, room, room)
             done += 1
-            if course.every > 0 and done % course.every == 0 and row < rows.shape[0]:
+            if schedule.every > 0 and done % schedule.every == 0 and row < rows.shape[0]:
                 _keep(room, recorded, rows[row])
                 row += 1
-        if course.every == 0 and row < rows.shape[0]:
+        if schedule.every == 0 and row < rows.shape[0]:
             _keep(room, recorded, rows[row])
             row += 1
 
@@ -283,7 +283,7 @@ class Samples(NamedTuple):
 
 
 @compile_loop
-def roll_samples(code: StepCode, course: StepSchedule, samples: Samples, first: int, last: int) -> None:
+def roll_samples(code: StepCode, schedule: StepSchedule, samples: Samples, first: int, last: int) -> None:
     """Samples ``first`` to ``last`` in groups of lanes."""
     width = code.width
     records, nx = samples.result.shape[1], samples.result.shape[2]
@@ -302,7 +302,7 @@ def roll_samples(code: StepCode, course: StepSchedule, samples: Samples, first: 
             cases[lane] = samples.case[b]
             for i in range(samples.places.size):
                 room[samples.places[i] + lane] = samples.values[b, i]
-        roll(code, course, cases, room, recorded, rows)
+        roll(code, schedule, cases, room, recorded, rows)
         for lane in range(min(width, last - group)):
             for row in range(records):
                 for i in range(nx):

@@ -136,7 +136,7 @@ class TangentRollout:
         width += (1 << (rest - 1).bit_length()) - rest if rest else 0
         # Padding lanes have zero directions and are cut off below.
         loop, code, records = self.loop, self.loop.code(width), count // every
-        course = loop.make_schedule(width, float(step), [count], every=int(every))
+        schedule = loop.make_schedule(width, float(step), [count], every=int(every))
         recorded = np.array([[loop.place("state", width), nx], [loop.place("d_state", width), nx * width]])
         one = np.zeros(width, dtype=np.int64)
         states, found = np.empty((records, nx)), []
@@ -151,7 +151,7 @@ class TangentRollout:
                 start += size
             rows = np.empty((records, nx + nx * width))
             if records:
-                roll(code, course, one, room, recorded, rows)
+                roll(code, schedule, one, room, recorded, rows)
             # Every pass computes the same states, bit for bit: those of the last are kept.
             states = rows[:, :nx].copy()
             found.append(rows[:, nx:].reshape(records, nx, width)[:, :, : len(varying)])
@@ -179,9 +179,9 @@ class TangentRollout:
                 each[name] = xp.repeat(xp.broadcast_to(value, (size, value.shape[-1])), many, axis=0)
             else:
                 common[name] = cp.asnumpy(value)
-        course = GpuSchedule(np.array([count]), np.array([step]), np.zeros(1))
+        schedule = GpuSchedule(np.array([count]), np.array([step]), np.zeros(1))
         shape = RolloutVariant(held="", recorded=("state", "d_state"))
-        rows = roll_on_gpu(self.loop, shape, each, common, course, every, there=there).rows
+        rows = roll_on_gpu(self.loop, shape, each, common, schedule, every, there=there).rows
         rows = rows.reshape(size, many, -1, 2 * nx)
         # The states are the same in all directions of a sample: take the first.
         return rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]

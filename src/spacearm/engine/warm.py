@@ -82,13 +82,13 @@ def _compile_loops(names: list[str], announce: Callable[[str], None] | None) -> 
     from numba.core import event
 
     class Listener(event.Listener):
-        told: str | None = None
+        notes: str | None = None
 
         def on_start(self, event: Any) -> None:
             del event
-            if self.told is None and announce is not None:
+            if self.notes is None and announce is not None:
                 announce(f"compiling {LOOPS[name]} (once on this machine) ...")
-            self.told = name
+            self.notes = name
 
         def on_end(self, event: Any) -> None:
             pass
@@ -102,7 +102,7 @@ def _compile_loops(names: list[str], announce: Callable[[str], None] | None) -> 
                         function.compile(block_type(*arguments))
                     else:
                         function.compile(tuple(typeof(argument) for argument in arguments))
-            if listener.told and announce is not None:
+            if listener.notes and announce is not None:
                 announce(f"compiling {LOOPS[name]}: done in {time.perf_counter() - began:.1f} s")
             _ready.add(name)
 

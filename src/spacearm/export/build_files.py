@@ -103,11 +103,11 @@ def _cost(motion: MotionCode) -> str:
     for k, law in enumerate(motion.laws.values()):
         when = "at its ticks" if law.law.period is not None else "in every evaluation"
         lines.append(f"Law {k}, {when}: {_operations(law.kernel.trace)}.")
-    watched, rubbing = motion.event_count, motion.rubbing
+    watched, frictional = motion.event_count, motion.frictional
     if not watched:
         lines.append("A step takes 4 evaluations: the same instructions in every step, whatever the numbers are.")
     else:
-        settle = 20 * rubbing**2 + 23 * rubbing + 27
+        settle = 20 * frictional**2 + 23 * frictional + 27
         most = 6 + _NODES * (1 + watched * _DIP) + 2 * (watched + 2) * _LOCATE * _TRIAL + 2 * settle
         lines.append("A step in which nothing happens takes 5 to 7 evaluations, or 15 while something is near.")
         lines.append(f"One with an event, which is located to rounding, takes some 60, and never more than {most}.")

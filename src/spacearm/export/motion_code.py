@@ -137,7 +137,7 @@ class MotionCode:
         return bool(self.laws) or any(forces.start <= at < forces.stop for at in targets)
 
     @property
-    def rubbing(self) -> int:
+    def frictional(self) -> int:
         """How many degrees of freedom have dry friction at most in a phase."""
         return max(len(self.friction_dofs(each)) for each in self.phases)
 
@@ -145,7 +145,7 @@ class MotionCode:
     def rate_outputs(self) -> int:
         """How many outputs of the motion are needed: reactions cost much, and only dry friction reads them."""
         code = self.model.code
-        return int(code.reaction + len(self.model.dof_names) if self.rubbing else code.nx)
+        return int(code.reaction + len(self.model.dof_names) if self.frictional else code.nx)
 
     @cached_property
     def start_vector(self) -> Array:
@@ -156,7 +156,7 @@ class MotionCode:
     def _sizes(self) -> dict[str, str]:
         """Sizes and places, by their names in C."""
         code, inputs, laws = self.model.code, self.kernel.inputs, [*self.laws.values()]
-        rubbing = self.rubbing
+        frictional = self.frictional
         sizes = {
             "NX": code.nx,
             "NY": self.start_vector.size,
@@ -170,7 +170,7 @@ class MotionCode:
             "REACTION": code.reaction,
             "QUATERNIONS": code.quaternion.size,
             "PHASES": len(self.phases),
-            "RUBBING": rubbing,
+            "RUBBING": frictional,
             "WATCHED": self.event_count,
             "LAWS": len(laws),
             "LAW_INPUTS": max((law.kernel.n_in for law in laws), default=0),

@@ -90,7 +90,7 @@ def phase_code(motion: MotionCode) -> list[str]:
 
 def _counts(motion: MotionCode, prepared: PreparedPhase) -> dict[str, object]:
     signals, law, reference = prepared.signals, prepared.law, _reference(prepared)
-    rubbing, levels, margins = (
+    frictional, levels, margins = (
         len(motion.friction_dofs(prepared)),
         len(prepared.levels),
         len(motion.margins(prepared)),
@@ -105,10 +105,10 @@ def _counts(motion: MotionCode, prepared: PreparedPhase) -> dict[str, object]:
         "references": reference.target.size,
         "follow_powers": reference.coefficient.shape[0],
         "feels": 0 if law is None else law.wrench_places.size,
-        "rubbing": rubbing,
+        "rubbing": frictional,
         "levels": levels,
         "margins": margins,
-        "watched": rubbing + levels + margins,
+        "watched": frictional + levels + margins,
         "bounded": 0 if law is None else law.bounds.size,
         "period": literal(0.0 if law is None else float(law.law.period or 0.0)),
     }

@@ -131,15 +131,15 @@ class Collision:
         """The largest residual of each kind over a batch, relative."""
         energy = np.maximum(self.energy_before, self.energy_after)
         added = _ratio(self.energy_added, energy)
-        said = ""
+        remark = ""
         if np.any(added > CONSERVED):
-            said = f": {np.max(self.energy_added):.3g} J, which no resistance can; lock joints, or use another mu"
+            remark = f": {np.max(self.energy_added):.3g} J, which no resistance can; lock joints, or use another mu"
         found = {
             "momentum": (self.momentum_residual, CONSERVED, "change in a collision, relative"),
             "energy_account": (
                 self.energy_residual, CONSERVED, "energy that neither contact nor joints account for, relative"
             ),
-            "resistance_energy": (added, CONSERVED, f"energy that resisting joints add by Eq. 10, relative{said}"),
+            "resistance_energy": (added, CONSERVED, f"energy that resisting joints add by Eq. 10, relative{remark}"),
             "restitution": (
                 self.contact_residual, RESTITUTION, "contact twist after against -e times that before, relative"
             ),
@@ -197,8 +197,10 @@ def collide(
     one_of(apart, ("error", "ignore"), "apart")
     _check_together(first, second)
     if (friction is None) == (kind == "friction"):
-        said = "is missing" if friction is None else f"does not apply to kind {kind!r}"
-        raise InputError(said, place="friction", hint="kind = 'friction' takes Coulomb's coefficient, the others none")
+        remark = "is missing" if friction is None else f"does not apply to kind {kind!r}"
+        raise InputError(
+            remark, place="friction", hint="kind = 'friction' takes Coulomb's coefficient, the others none"
+        )
     one_of(hypothesis, HYPOTHESES, "hypothesis")
     rows = selection(kind, normal)
     relative = second.twist - first.twist

@@ -26,9 +26,9 @@ def tensor_by_mujoco(
     """G* (6, 6), world axes, of one state; arguments as for :meth:`spacearm.impact.ImpactPoint.tensor`."""
     modes = JointModes.from_options(robot, locked, resistance)
     pose = np.asarray(base, dtype=np.float64)
-    twin = MujocoModel(robot)
-    twin.set_state(pose[:3], pose[3:], np.asarray(joints, dtype=np.float64), np.zeros(robot.dofs))
-    matrix, jacobian = twin.mass_matrix(), twin.frame_jacobian(frame)
+    reference = MujocoModel(robot)
+    reference.set_state(pose[:3], pose[3:], np.asarray(joints, dtype=np.float64), np.zeros(robot.dofs))
+    matrix, jacobian = reference.mass_matrix(), reference.frame_jacobian(frame)
     push = jacobian.T.copy()
     # Eq. 10: the torque that would hold every joint still is the joint part left by a rigid motion of the whole.
     rigid = np.linalg.solve(matrix[:6, :6], push[:6])

@@ -134,9 +134,9 @@ def frictional_hit(
     speed, ease = float(np.linalg.norm(velocity)), float(normal @ compliance @ normal)
     axes = np.vstack([np.linalg.svd(normal[None])[2][1:], normal])
     c, w = axes @ compliance @ axes.T / ease, axes @ velocity / speed
-    course = _HitIntegration(c, w, restitution, friction, hypothesis)
-    impulse, after = course.end.impulse @ axes, course.end.velocity @ axes
-    return FrictionalHit(impulse * speed / ease, after * speed, course.stopped)
+    schedule = _HitIntegration(c, w, restitution, friction, hypothesis)
+    impulse, after = schedule.end.impulse @ axes, schedule.end.velocity @ axes
+    return FrictionalHit(impulse * speed / ease, after * speed, schedule.stopped)
 
 
 class _HitIntegration:

@@ -200,7 +200,7 @@ class ContactTorsion:
 
 
 def contact_torsion(
-    law: ContactLaw, touch: Touch, closing: SX, size: SX, chi: SX, spin: SX, memory: SX
+    law: ContactLaw, touch: Touch, closing: SX, size: SX, chi: SX, angular_rate: SX, memory: SX
 ) -> ContactTorsion:
     """Where the second body turns at ``spin`` about the normal against the first; ``size`` is the normal force."""
     assert law.friction is not None
@@ -209,7 +209,7 @@ def contact_torsion(
     state, s = memory[0], memory[1]
     closed, slipping = state > 0.5, state > 1.5
     stiff, bound = law.tangential * law.patch**2, law.friction * size * law.patch
-    full = stiff * (s + law.lag(-touch.gap, chi) * spin)
+    full = stiff * (s + law.lag(-touch.gap, chi) * angular_rate)
     pull, radius = ca.fmax(-bound, ca.fmin(bound, full)), bound / stiff
     fresh = law.chi(closing)
     growth = (
@@ -217,12 +217,12 @@ def contact_torsion(
         if law.hertz
         else law.friction * law.stiffness * closing * (1 + ca.fmax(fresh, 0) * closing) * law.patch / stiff
     )
-    fast = ca.logic_and(ca.fabs(spin) > growth, fresh >= 0)
-    sense = ca.if_else(spin >= 0, 1, -1)
+    fast = ca.logic_and(ca.fabs(angular_rate) > growth, fresh >= 0)
+    sense = ca.if_else(angular_rate >= 0, 1, -1)
     spring = ca.if_else(slipping, 0.5 * bound * radius, 0.5 * stiff * s * s)
     return ContactTorsion(
         -ca.if_else(closed, ca.if_else(slipping, bound * s, pull), 0),
-        ca.vertcat(0, ca.if_else(ca.logic_and(closed, ca.logic_not(slipping)), spin, 0)),
+        ca.vertcat(0, ca.if_else(ca.logic_and(closed, ca.logic_not(slipping)), angular_rate, 0)),
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), ca.if_else(fast, sense, 0)),
         ca.vertcat(SLIPPING, ca.if_else(full >= 0, 1, -1)),
         ca.vertcat(STUCK, radius * s),

@@ -542,20 +542,20 @@ def apply_sensors(
     checks.unique([sensor.name for sensor in sensors], "sensor")
     # The law is written over symbols of a separate state, for which readings are substituted at the end: the law itself
     # does not know of sensors.
-    believed = plant.with_estimated_state([sensor.frame for sensor in sensors if isinstance(sensor, ForceTorque)])
-    given = build(believed)
+    assumed = plant.with_estimated_state([sensor.frame for sensor in sensors if isinstance(sensor, ForceTorque)])
+    given = build(assumed)
     commands = given if isinstance(given, Commands) else Commands(given)
     state = ca.SX(plant.state)
     memory: dict[str, SX] = {}
     readings: dict[tuple[str, str], SX] = {}
-    old, new = [believed.state], [state]
+    old, new = [assumed.state], [state]
     for sensor in sensors:
         with error_context(sensor.place):
             reader = _SensorReader(plant, sensor)
             reading = reader.read()
             sensor.update_estimate(reader, reading, state)
             if isinstance(sensor, ForceTorque):
-                old.append(believed.wrenches[sensor.frame])
+                old.append(assumed.wrenches[sensor.frame])
                 new.append(reading)
             entries = sensor.entries(plant.robot)
             readings |= {(f"{sensor.name}.{name}", unit): reading[k] for k, (name, unit) in enumerate(entries.items())}

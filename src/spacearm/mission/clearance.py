@@ -25,7 +25,7 @@ SOLIDS = ("sphere", "capsule", "cylinder", "box")
 
 
 def compute_gaps(
-    crew: Actuators, table: MissionTargetTable, bus_radius: float, states: Array, target: Array
+    actuators: Actuators, table: MissionTargetTable, bus_radius: float, states: Array, target: Array
 ) -> tuple[Array, list[str]]:
     """Gaps (T, P), m, between the target and parts of the servicer, with the names of those parts.
 
@@ -38,10 +38,10 @@ def compute_gaps(
     given = tuple(each for each in body.collisions if each.shape in SOLIDS)
     # a box or a ball lies about the mass centre, wherever that is: the same code serves any target of this size
     place, shapes = (target[:, :3], given) if given else (centre, (_hull(table),))
-    world, pairs = _pairs(Keyed((crew.robot.structure, _solids(crew), shapes), (crew, shapes)))
+    world, pairs = _pairs(Keyed((actuators.robot.structure, _solids(actuators), shapes), (actuators, shapes)))
     if not pairs:
         between = np.linalg.norm(centre - states[:, :3], axis=1)
-        return np.asarray(between - table.ball - bus_radius)[:, None], [crew.robot.bodies[0].name]
+        return np.asarray(between - table.ball - bus_radius)[:, None], [actuators.robot.bodies[0].name]
     # Flat states of both systems; the target's velocity does not matter for distances.
     rows = np.concatenate([states, place, target[:, 3:7], np.zeros((len(states), 6))], axis=1)
     return gaps(world, pairs, rows), [str(first.frame).partition("/")[2] for first, _ in pairs]
@@ -54,18 +54,18 @@ def _hull(table: MissionTargetTable) -> CollisionShape:
     return CollisionShape("sphere", np.array([table.radius]))
 
 
-def target_poses(crew: Actuators, caught: Pose, states: Array) -> Array:
+def target_poses(actuators: Actuators, caught: Pose, states: Array) -> Array:
     """Positions and quaternions (T, 7) of the frame of a target that the hand holds so."""
     from scipy.spatial.transform import Rotation
 
-    rotation, origin = frame_pose(crew.robot, evaluate_bodies(crew.robot, states), crew.hand)
+    rotation, origin = frame_pose(actuators.robot, evaluate_bodies(actuators.robot, states), actuators.hand)
     quaternion = Rotation.from_matrix(rotation @ caught.rotation).as_quat(scalar_first=True)
     return np.concatenate([origin + rotation @ caught.translation, quaternion], axis=1)
 
 
-def _solids(crew: Actuators) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
+def _solids(actuators: Actuators) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
     """Bodies and their collision shapes, but for the gripper and the body that carries it, which have to come near."""
-    robot, near = crew.robot, crew.robot.body_index(crew.gripper)
+    robot, near = actuators.robot, actuators.robot.body_index(actuators.gripper)
     close = {near}
     # Up the chain past massless bodies, which are only frames, to the first real body that carries the gripper.
     while near > 0 and (near := robot.parents[near - 1]) > 0:
@@ -78,11 +78,11 @@ def _solids(crew: Actuators) -> tuple[tuple[str, tuple[CollisionShape, ...]], ..
 @lru_cache(maxsize=32)
 def _pairs(made: Keyed[tuple[Actuators, tuple[CollisionShape, ...]]]) -> tuple[World, tuple[Pair, ...]]:
     """Shapes of the servicer, each with each of the target's."""
-    crew, shapes = made.value
+    actuators, shapes = made.value
     # Unit inertia: the key holds shapes only, so that targets of any mass share the compiled distances.
     guest = Robot(TARGET, (Body(BODY, Inertia(1.0, tensor=np.eye(3)), collisions=shapes),), ())
-    world = World({crew.robot.name: crew.robot, TARGET: guest})
-    own = [side for body, _ in _solids(crew) for side in _sides(world, f"{crew.robot.name}/{body}")]
+    world = World({actuators.robot.name: actuators.robot, TARGET: guest})
+    own = [side for body, _ in _solids(actuators) for side in _sides(world, f"{actuators.robot.name}/{body}")]
     return world, tuple(product(own, _sides(world, f"{TARGET}/{BODY}")))
 
 

@@ -29,15 +29,17 @@ if TYPE_CHECKING:
 
 def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutcome]) -> xr.Dataset:
     """The servicer and the target from start to end, whether the hand holds it or not."""
-    crew, tracks = flight.actuators, [track for track in run.tracks if track.name == flight.name]
+    actuators, tracks = flight.actuators, [track for track in run.tracks if track.name == flight.name]
     # The servicer changes its structure at the catch (a new track), but keeps its own joints and their order.
     times, states = (np.concatenate([getattr(track, what) for track in tracks]) for what in ("times", "states"))
     drives = np.concatenate([_drives(track) for track in tracks])
-    at, turn = Layout(crew.robot.n), rotation_matrices(states[:, QUATERNION])
-    velocity, spin = (np.einsum("tij,tj->ti", turn, states[:, p]) for p in (at.linear_velocity, at.angular_velocity))
-    stored = np.einsum("tij,tj->ti", turn, crew.wheel_momentum(states[:, at.rates]))
+    at, turn = Layout(actuators.robot.n), rotation_matrices(states[:, QUATERNION])
+    velocity, angular_rate = (
+        np.einsum("tij,tj->ti", turn, states[:, p]) for p in (at.linear_velocity, at.angular_velocity)
+    )
+    stored = np.einsum("tij,tj->ti", turn, actuators.wheel_momentum(states[:, at.rates]))
     target = _target_motion(run, flight, tracks)
-    gaps, parts = compute_gaps(crew, flight.table, flight.file.bus_radius, states, target[:, :BASE_POSE])
+    gaps, parts = compute_gaps(actuators, flight.table, flight.file.bus_radius, states, target[:, :BASE_POSE])
     pulses, world = [*_pulses(run, flight)], "world axes"
     thrusters = [name for name, *_ in pulses]
     begins, ends, levels = (np.array([pulse[k] for pulse in pulses], dtype=np.float64) for k in (1, 2, 3))
@@ -46,7 +48,7 @@ def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutc
             "time": ("time", times, "s", "since the start"),
             "axis": [*"xyz"],
             "component": [*"wxyz"],
-            "joint": [*crew.robot.joint_names],
+            "joint": [*actuators.robot.joint_names],
             "part": parts,
             "stage": [outcome.stage for outcome in outcomes],
             "pulse": np.arange(len(pulses)),
@@ -55,7 +57,7 @@ def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutc
             "base_position": ("time axis", states[:, :3], "m", "of the bus"),
             "base_quaternion": ("time component", states[:, QUATERNION], "1", "bus to world, w x y z"),
             "base_velocity": ("time axis", velocity, "m/s", f"of the bus, {world}"),
-            "base_angular_velocity": ("time axis", spin, "rad/s", f"of the bus, {world}"),
+            "base_angular_velocity": ("time axis", angular_rate, "rad/s", f"of the bus, {world}"),
             "wheel_momentum": ("time axis", stored, "N m s", f"of the wheels relative to the bus, {world}"),
             "joint_position": ("time joint", states[:, at.joints], "rad or m", "of the servicer's joints"),
             "joint_velocity": ("time joint", states[:, at.rates], "rad/s or m/s", "of the servicer's joints"),
@@ -91,8 +93,8 @@ def _target_motion(run: Run, flight: MissionFlight, tracks: Sequence[Track]) -> 
         rows = np.full((track.times.size, BASE_POSE + 3), np.nan)
         if own is not None:
             rows[:, :BASE_POSE] = own.states[:, :BASE_POSE]
-            spin = own.states[:, Layout.from_size(own.states.shape[1]).angular_velocity]
-            rows[:, BASE_POSE:] = np.einsum("tij,tj->ti", rotation_matrices(own.states[:, QUATERNION]), spin)
+            angular_rate = own.states[:, Layout.from_size(own.states.shape[1]).angular_velocity]
+            rows[:, BASE_POSE:] = np.einsum("tij,tj->ti", rotation_matrices(own.states[:, QUATERNION]), angular_rate)
         elif flight.held is not None:
             robot = flight.actuators.robot
             rows[:, :BASE_POSE] = target_poses(flight.actuators, flight.held, track.states)

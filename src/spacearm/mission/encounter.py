@@ -124,7 +124,7 @@ class Encounter:
 
 def simulate_encounter(
     table: MissionTargetTable,
-    crew: Actuators,
+    actuators: Actuators,
     servicer: State,
     meeting: float,
     wait: float,
@@ -137,19 +137,21 @@ def simulate_encounter(
     rate, where there is one).
     """
     robot = table.reference_robot
-    there = coast(crew.robot, servicer, meeting, orbit)
-    origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=there.pose)
+    there = coast(actuators.robot, servicer, meeting, orbit)
+    origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, servicer.joints, base=there.pose)
     grasp, turn = table.grasp.pose(), table.si_value("rpy")
     attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
     # The grasp lies at the given place, so the target's origin lies back by the grasp's arm.
     place = (
         origin + reach * hand[:, 2] if table.contact_point is None else np.array(table.contact_point)
     ) - attitude @ grasp.translation
-    spin = np.zeros(3) if table.si_value("tumble") is None else np.asarray(table.si_value("tumble"), dtype=np.float64)
+    angular_rate = (
+        np.zeros(3) if table.si_value("tumble") is None else np.asarray(table.si_value("tumble"), dtype=np.float64)
+    )
     centre = attitude @ robot.bodies[0].inertia.com
     # Drift and closing speed are those of the mass centre, the state wants the frame's origin.
     along = rotation_matrices(there.quaternion) @ there.velocity[:3]
-    velocity = along + np.array(table.drift) - table.closing_speed * hand[:, 2] - np.cross(spin, centre)
+    velocity = along + np.array(table.drift) - table.closing_speed * hand[:, 2] - np.cross(angular_rate, centre)
 
     def simulate_target(sign: float, duration: float) -> tuple[Array, Array]:
         state = State.from_velocities(
@@ -157,7 +159,7 @@ def simulate_encounter(
             position=place,
             quaternion=quaternion_from_rotation(attitude),
             base_velocity=sign * velocity,
-            base_angular_velocity=sign * spin,
+            base_angular_velocity=sign * angular_rate,
         )
         field = () if orbit is None else ((Orbit if sign > 0 else _Reversed)(orbit),)
         # Samples on the grid of the path, on which both parts meet at the touch.
@@ -247,11 +249,11 @@ class HandPlan:
         return offset
 
 
-def plan_hand_path(met: Encounter, crew: Actuators, servicer: State, plan: HandPlan) -> HandPoseSignals:
+def plan_hand_path(met: Encounter, actuators: Actuators, servicer: State, plan: HandPlan) -> HandPoseSignals:
     """Path of the hand to the grasp at the touch, where it waits or moves with the grasp."""
     from scipy.spatial.transform import Rotation
 
-    origin, hand = mechanics_of(crew.robot).frame_pose(crew.hand, servicer.joints, base=servicer.pose)
+    origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, servicer.joints, base=servicer.pose)
     # The grid contains the planned touch.
     at = int(np.argmin(np.abs(met.times - met.meeting)))
     ready, match = met.meeting - plan.lead, plan.match
@@ -283,8 +285,8 @@ def _path_through(times: Array, position: Array, quaternion: Array) -> HandPoseS
     w, v = quaternion[:, :1], quaternion[:, 1:]
     # Vector part of 2 dq/dt q*: angular velocity in world axes, from the spline that the law's quaternion is close to,
     # so that both references agree.
-    spin = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
-    made = [[spline(times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, spin)]
+    angular_rate = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
+    made = [[spline(times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, angular_rate)]
     return HandPoseSignals(*made)
 
 

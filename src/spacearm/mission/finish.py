@@ -97,15 +97,20 @@ class StowTable(GainKeys):
     end_wheel_speed: Positive | None = key(None, "largest speed of a wheel then, rad/s")
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        crew, name = flight.actuators, flight.name
-        index = crew.index(crew.arm)
-        goal = np.asarray(crew.robot.configuration(self.configuration))[index]
+        actuators, name = flight.actuators, flight.name
+        index = actuators.index(actuators.arm)
+        goal = np.asarray(actuators.robot.configuration(self.configuration))[index]
         yield from flight.brake()
-        yield Release([flight.here.world.label(name, joint) for joint in crew.arm])
+        yield Release([flight.context.world.label(name, joint) for joint in actuators.arm])
         # With the load as identified: a law with the assumed load would track worse.
         paths, _ = point_to_point(flight.state.joints[index], goal, self.duration)
         law = laws.track_joints(
-            crew, paths, load=flight.load, gains=self.gains, wheels=WheelReference(rate=self.steady), period=self.period
+            actuators,
+            paths,
+            load=flight.load,
+            gains=self.gains,
+            wheels=WheelReference(rate=self.steady),
+            period=self.period,
         )
         phase = Phase(self.duration + self.settle_time, laws=law, name=self.called, sample=flight.sample_times())
         yield from flight.phase(usage, phase)
@@ -114,13 +119,13 @@ class StowTable(GainKeys):
         # Judged at the end of the settling time.
         off = np.abs(flight.state.joints[index] - goal)
         k = int(np.argmax(off))
-        limits = [Limit(UNSETTLED, float(off[k]), most, "rad", crew.arm[k]), *self.end_limits(flight)]
+        limits = [Limit(UNSETTLED, float(off[k]), most, "rad", actuators.arm[k]), *self.end_limits(flight)]
         return limits, {"error": NotedValue(float(off[k]), "largest of a joint at the end", "rad")}
 
     def end_limits(self, flight: MissionFlight) -> Iterator[Limit]:
         """Limits of the final state that the file sets."""
-        crew, state = flight.actuators, flight.state
-        speeds = np.abs(state.rates[crew.index(crew.wheels)])
+        actuators, state = flight.actuators, flight.state
+        speeds = np.abs(state.rates[actuators.index(actuators.wheels)])
         rate = float(np.linalg.norm(state.base_angular_velocity))
         for name, value, most, unit in (
             ("end rate", rate, self.si_value("end_rate"), "rad/s"),
@@ -142,16 +147,21 @@ class RetreatTable(GainKeys):
     distance: Positive = key(0.1, "least distance of hand and grasp at the end, m")
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        crew, state = flight.actuators, flight.state
-        index = crew.index(crew.arm)
-        goal = flight.start.joints if self.configuration is None else crew.robot.configuration(self.configuration)
+        actuators, state = flight.actuators, flight.state
+        index = actuators.index(actuators.arm)
+        goal = flight.start.joints if self.configuration is None else actuators.robot.configuration(self.configuration)
         goal = np.asarray(goal)[index]
         paths = [
             _plan_return(*each, self.duration)
             for each in zip(state.joints[index], state.rates[index], goal, strict=True)
         ]
         law = laws.track_joints(
-            crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(before_touch=True), period=self.period
+            actuators,
+            paths,
+            load=flight.load,
+            gains=self.gains,
+            wheels=flight.wheels(before_touch=True),
+            period=self.period,
         )
         yield from flight.phase(usage, Phase(self.duration, laws=law, name=self.called))
         far, _, speed = flight.gap()
@@ -199,7 +209,7 @@ class EjectTable(StageTable):
         near, _, _ = flight.gap()
         hand, grasp = f"{flight.name}/{flight.actuators.hand}", f"{TARGET}/{GRASP}"
         # The springs end where the grasp has moved by the stroke, whatever both rotate.
-        apart = distance(flight.here.world, hand, grasp, near + self.stroke, "rising")
+        apart = distance(flight.context.world, hand, grasp, near + self.stroke, "rising")
         # The target is watched to its end, whatever it comes near to: nothing could be done about it.
         yield Phase(30.0, event_function=apart, limits="ignore", name="springs", sample=flight.sample_times())
         closest = flight.clearance()
@@ -210,14 +220,14 @@ class EjectTable(StageTable):
         gap, parts = flight.apart()
         k = int(np.argmin(gap[-1]))
         away = Limit("clearance lost", float(gap[-1, k]), self.clearance, "m", f"{TARGET} and {parts[k]}", least=True)
-        spin = float(np.linalg.norm(flight.here.states[TARGET].base_angular_velocity))
+        angular_rate = float(np.linalg.norm(flight.context.states[TARGET].base_angular_velocity))
         limits = [
             Limit("too slow", speed, self.speed, "m/s", TARGET, least=True),
             min(away, *closest, key=lambda limit: limit.margin) if closest else away,
         ]
         return limits, {
             "speed": NotedValue(speed, "of the grasp from the hand, as the springs end", "m/s"),
-            "spin": NotedValue(spin, "of the target", "rad/s"),
+            "spin": NotedValue(angular_rate, "of the target", "rad/s"),
             "clearance": NotedValue(away.used, "at the end", "m"),
         }
 

@@ -68,7 +68,7 @@ class MissionFlight:
     def __init__(
         self,
         file: MissionFile,
-        crew: Actuators,
+        actuators: Actuators,
         servicer: State,
         met: Encounter,
         breaks: Sequence[Break] = (),
@@ -76,7 +76,7 @@ class MissionFlight:
         self.breaks = {each.phase: each for each in breaks}
         self.found_break: Break | None = None  # one that is not among them
         self._starts: list[float] = []  # of the phases, s
-        self.file, self.actuators, self.met = file, crew, met
+        self.file, self.actuators, self.met = file, actuators, met
         self.strategy, self.table = file.strategy, file.target
         #: The target's motion before the catch, as it is known: the truth without a camera.
         self.seen = met
@@ -89,7 +89,7 @@ class MissionFlight:
             )
             self.seen = self.navigation.predict(0.0)
         self.sensors = file.navigation.sensors()
-        self.failures = PartFailures(file.failure, crew)
+        self.failures = PartFailures(file.failure, actuators)
         self.start = servicer
         self.outcomes: list[StageOutcome] = []
         self.budget: list[BudgetEntry] = []  # at the end of each stage
@@ -101,7 +101,7 @@ class MissionFlight:
         self.firings: list[tuple[str, float, float, float]] = []  # of the identification: thruster, s, s, level
         self._assumed_robot: tuple[Pose, Robot] | None = None
         self.verdict = ""
-        self.here: RunContext
+        self.context: RunContext
 
     @property
     def name(self) -> str:
@@ -110,11 +110,11 @@ class MissionFlight:
     @property
     def state(self) -> State:
         """The servicer's."""
-        return self.here.states[self.name]
+        return self.context.states[self.name]
 
-    def fly(self, here: RunContext) -> Iterator[Item]:
+    def fly(self, context: RunContext) -> Iterator[Item]:
         """Stage after stage; after one that fails, and at the end, it is decided what is done."""
-        self.here = here
+        self.context = context
         try:
             yield from self._fly()
         except LimitBroken:
@@ -140,7 +140,7 @@ class MissionFlight:
         if self.file.decide is None or self.caught is None:
             return
         failed = next((each for each in self.outcomes if not each.success), None)
-        begin = self.here.time
+        begin = self.context.time
         # A failed stage decides by itself; the decision's own limits are looked at only where all stages held theirs.
         limits, numbers = self.file.decide.judge(self) if failed is None else ([failed.binding_limit], {})
         decided = StageOutcome("decide", begin, begin, limits, numbers)
@@ -163,7 +163,7 @@ class MissionFlight:
     @property
     def is_aborted(self) -> bool:
         """Whether the approach has been given up; after the catch it is too late."""
-        return self.caught is None and self.here.time > self.abort_time - SHORTEST
+        return self.caught is None and self.context.time > self.abort_time - SHORTEST
 
     def _verdict(self, failed: StageOutcome | None, waited: bool) -> str:
         decide = self.file.decide
@@ -171,19 +171,19 @@ class MissionFlight:
 
     def _stage(self, stage: StageTable) -> Generator[Item, None, StageOutcome | None]:
         """Fly a stage; its outcome where it failed."""
-        begin, usage = self.here.time, LimitUsage(self.actuators, self.file.limits, self.spent)
+        begin, usage = self.context.time, LimitUsage(self.actuators, self.file.limits, self.spent)
         numbers: dict[str, Any] = {}
         try:
             own, numbers = yield from stage.fly(self, usage)
-            usage.keep(limit if limit.time is not None else replace(limit, time=self.here.time) for limit in own)
+            usage.keep(limit if limit.time is not None else replace(limit, time=self.context.time) for limit in own)
         except LimitBroken:
             if self.found_break is not None:
                 raise
         self.spent += usage.propellant
-        self.outcomes.append(StageOutcome(stage.called, begin, self.here.time, usage.limits, numbers))
+        self.outcomes.append(StageOutcome(stage.called, begin, self.context.time, usage.limits, numbers))
         total = float(np.linalg.norm(self.momentum()))
         stored = float(np.linalg.norm(self.actuators.wheel_momentum(self.state.rates)))
-        self.budget.append(BudgetEntry(stage.called, self.here.time, total, stored, self.spent))
+        self.budget.append(BudgetEntry(stage.called, self.context.time, total, stored, self.spent))
         return None if self.outcomes[-1].success else self.outcomes[-1]
 
     def sample_times(self) -> Array:
@@ -205,20 +205,20 @@ class MissionFlight:
         is open, unless its loop ``is_checked``.
         """
         # Phases are numbered in the order of flight: the same numbers when the mission is flown again.
-        number, begin, goes_on = len(self._starts), self.here.time, self.file.continue_after_limit
+        number, begin, goes_on = len(self._starts), self.context.time, self.file.continue_after_limit
         self._starts.append(begin)
-        rate, alone = self.file.limits.si_value("base_rate"), TARGET in self.here.world.systems
+        rate, alone = self.file.limits.si_value("base_rate"), TARGET in self.context.world.systems
         events = limit_events(self.actuators, None if rate is None else float(rate), alone, until, goes_on)
         # Before it is flown: an unstable loop is then reported as the cause, not as a list of broken limits.
         phase, unstable = self._with_sensors(phase), list[Limit]()
         if not is_checked:
-            phase, unstable = check_loop(self.actuators, self.here.world, self.here.states, phase, begin)
+            phase, unstable = check_loop(self.actuators, self.context.world, self.context.states, phase, begin)
         # After the check: a part that fails is no fault of the loop.
         phase = self.failures.fail_laws(phase, begin)
         end = self.breaks.get(number)
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")
-        broken = usage.add(self.here, self.momentum(), [*known, *unstable, *self.clearance()])
+        broken = usage.add(self.context, self.momentum(), [*known, *unstable, *self.clearance()])
         if end is not None:
             usage.found |= {limit.name: limit for limit in end.limits}
             raise LimitBroken
@@ -237,7 +237,7 @@ class MissionFlight:
     def look(self) -> None:
         """What is known of the target's motion, from all readings so far."""
         if self.navigation is not None:
-            self.seen, self._path = self.navigation.predict(self.here.time), None
+            self.seen, self._path = self.navigation.predict(self.context.time), None
 
     def plan_path(self, plan: HandPlan) -> HandPoseSignals:
         """The path of the hand to the grasp, from time zero on, as the target is known to move."""
@@ -290,12 +290,12 @@ class MissionFlight:
 
     def momentum_limits(self) -> list[Limit]:
         """Limit of the remaining momentum, of bodies and wheels together, by what the wheels can hold."""
-        crew = self.actuators
+        actuators = self.actuators
         # If all of it went into the wheels: what each would have to hold.
-        shares = np.abs(crew.wheel_speeds(self.momentum())) * crew.rotors
+        shares = np.abs(actuators.wheel_speeds(self.momentum())) * actuators.rotors
         left = [
             Limit("momentum left", float(share), float(most), "N m s", name)
-            for name, share, most in zip(crew.wheels, shares, crew.wheel_capacities, strict=True)
+            for name, share, most in zip(actuators.wheels, shares, actuators.wheel_capacities, strict=True)
             if 0.0 < most < np.inf
         ]
         return sorted(left, key=lambda limit: limit.margin)[:1]
@@ -322,7 +322,7 @@ class MissionFlight:
             # Taken up before the touch on a smooth path: the base then rotates against the wheels slowly, and the arm's
             # law sees no step.
             rise = smooth_step((met.times - met.meeting + pick.preload) / pick.preload)
-            paths = [spline(met.times, size * rise).shift(-self.here.time) for size in self.preload]
+            paths = [spline(met.times, size * rise).shift(-self.context.time) for size in self.preload]
             return WheelReference(carry=pick.momentum_gain, momentum=paths)
         if self.strategy == "biased":
             return WheelReference(carry=pick.momentum_gain, momentum=self.preload)
@@ -341,12 +341,12 @@ class MissionFlight:
     @property
     def is_clutch_open(self) -> bool:
         """Whether the soft joints' clutch is open."""
-        world = self.here.world
+        world = self.context.world
         return any(world.label(self.name, name) not in world.locked for name in self.actuators.soft)
 
     def brake(self, joints: Sequence[str] | None = None) -> Iterator[Item]:
         """Lock these joints, or all but the wheels, as far as they are not locked yet."""
-        world, names = self.here.world, joints or [*self.actuators.arm, *self.actuators.soft]
+        world, names = self.context.world, joints or [*self.actuators.arm, *self.actuators.soft]
         # A change without effect would still add an entry to the ledger.
         loose = [name for name in names if world.label(self.name, name) not in world.locked]
         if loose:
@@ -356,14 +356,14 @@ class MissionFlight:
         """The target in the hand, as a body of its own."""
         assert self.caught is not None
         # By sums over the bodies: programs of the joined robot would be compiled for each pose of the catch.
-        origin, turn, velocity, spin = _frame_motion(self.here.world.own_robot(self.name), self.state, BODY)
+        origin, turn, velocity, angular_rate = _frame_motion(self.context.world.own_robot(self.name), self.state, BODY)
         return State(
-            origin, quaternion_from_rotation(turn), np.zeros(0), np.concatenate([velocity @ turn, spin @ turn])
+            origin, quaternion_from_rotation(turn), np.zeros(0), np.concatenate([velocity @ turn, angular_rate @ turn])
         )
 
     def hand(self) -> tuple[Array, Array, Array]:
         """Position and quaternion of the hand, and velocity of the mass centre of all: world."""
-        robot, state = self.here.world.own_robot(self.name), self.state
+        robot, state = self.context.world.own_robot(self.name), self.state
         numbers = robot_parameters(robot)
         rotation, origin = frame_pose(robot, evaluate_bodies(robot, state.vector[None]), self.actuators.hand)
         seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
@@ -373,7 +373,7 @@ class MissionFlight:
 
     def momentum(self) -> Array:
         """Angular momentum (3,) of the servicer, and what it holds, about its mass centre, base axes, N m s."""
-        robot, state = self.here.world.own_robot(self.name), self.state
+        robot, state = self.context.world.own_robot(self.name), self.state
         numbers = robot_parameters(robot)
         seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
         return np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
@@ -394,7 +394,7 @@ class MissionFlight:
 
     def gap(self) -> tuple[float, float, float]:
         """Distance (m), angle of the axes (rad) and relative speed (m/s) of hand and grasp, now."""
-        world, states = self.here.world, self.here.states
+        world, states = self.context.world, self.context.states
         (p, r, v, _), (q, s, w, _) = (
             _frame_motion(world.robot(system), states[system], frame)
             for system, frame in ((self.name, self.actuators.hand), (TARGET, GRASP))
@@ -410,7 +410,7 @@ class MissionFlight:
             return []
         far, parts = self.apart()
         _, k = np.unravel_index(int(np.argmin(far)), far.shape)
-        least, (times, _) = far.min(axis=1), self.here.samples
+        least, (times, _) = far.min(axis=1), self.context.samples
         near = np.flatnonzero(least < wanted * (1.0 - LIMIT_SLACK))
         time = float(times[near[0] if near.size else int(np.argmin(least))])
         whose = f"{TARGET} and {parts[k]}"
@@ -418,7 +418,7 @@ class MissionFlight:
 
     def apart(self) -> tuple[Array, list[str]]:
         """Gaps (T, P) of the target and parts of the servicer in the phase before, m, and these parts' names."""
-        _, states = self.here.samples
+        _, states = self.context.samples
         rows = states[self.name]
         if TARGET in states:
             # Free: its own track; caught: from the hand that holds it.
@@ -430,7 +430,7 @@ class MissionFlight:
 
     def catch_pose(self) -> Pose:
         """The target's frame in the hand's, now."""
-        world, states = self.here.world, self.here.states
+        world, states = self.context.world, self.context.states
         robot, target = world.robot(self.name), states[TARGET]
         rotation, origin = frame_pose(
             robot, evaluate_bodies(robot, states[self.name].vector[None]), self.actuators.hand
@@ -444,9 +444,9 @@ def _frame_motion(robot: Robot, state: State, frame: str) -> tuple[Array, Array,
     bodies = evaluate_bodies(robot, state.vector[None])
     rotation, origin = frame_pose(robot, bodies, frame)
     k = robot.body_index(robot.frame(frame).body)
-    spin = bodies.angular_velocity[0, k]
-    velocity = bodies.velocity[0, k] + np.cross(spin, origin[0] - bodies.origin[0, k])
-    return origin[0], rotation[0], velocity, spin
+    angular_rate = bodies.angular_velocity[0, k]
+    velocity = bodies.velocity[0, k] + np.cross(angular_rate, origin[0] - bodies.origin[0, k])
+    return origin[0], rotation[0], velocity, angular_rate
 
 
 def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
@@ -463,8 +463,8 @@ def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: 
     return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
 
 
-def worlds(crew: Actuators, target: Robot) -> World:
+def worlds(actuators: Actuators, target: Robot) -> World:
     """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked."""
-    name, used = crew.robot.name, (*crew.arm, *crew.wheels)
-    still = tuple(f"{name}/{joint}" for joint in crew.robot.joint_names if joint not in used)
-    return World({name: crew.robot, TARGET: target}, still)
+    name, used = actuators.robot.name, (*actuators.arm, *actuators.wheels)
+    still = tuple(f"{name}/{joint}" for joint in actuators.robot.joint_names if joint not in used)
+    return World({name: actuators.robot, TARGET: target}, still)

@@ -124,25 +124,25 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
     def experiment(self, flight: MissionFlight) -> Experiment:
         for joint in self.excursions:
             check_name(joint, flight.actuators.arm, "joint", of="arm", place="excursions")
-        paths = self.paths(flight.here.world.own_robot(flight.name))
+        paths = self.paths(flight.context.world.own_robot(flight.name))
         # Encoders tell that a joint does not move: it is no part of the experiment.
-        paths = {joint: nodes for joint, nodes in paths.items() if flight.failures.works(joint, flight.here.time)}
+        paths = {joint: nodes for joint, nodes in paths.items() if flight.failures.works(joint, flight.context.time)}
         for joint, nodes in paths.items():
             array(nodes.positions, f"excursion of {joint}", least=-LARGEST, most=LARGEST, place="excursions")
         return Experiment("identify", self.duration, flight.state.joints, paths, self.firings(self.duration))
 
     def phase(self, flight: MissionFlight, experiment: Experiment, times: Array) -> Phase:
         """Joints on their paths, wheels at their speed, thrusters firing; sampled as the sensors do."""
-        robot, crew, start = flight.here.world.own_robot(flight.name), flight.actuators, flight.state.joints
+        robot, actuators, start = flight.context.world.own_robot(flight.name), flight.actuators, flight.state.joints
         return Phase(
             self.duration,
-            locked=[name for name in crew.arm if name not in experiment.paths],
+            locked=[name for name in actuators.arm if name not in experiment.paths],
             driven={
                 name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
                 for name, nodes in experiment.paths.items()
             },
             # Wheels keep their speed: their momentum is then known exactly.
-            accelerations=dict.fromkeys(crew.wheels, constant(0.0)),
+            accelerations=dict.fromkeys(actuators.wheels, constant(0.0)),
             loads=[
                 thruster_load(robot, f.thruster, pulse(f.level, f.start, f.end - f.start))
                 for f in self.fired(flight, experiment)
@@ -152,30 +152,30 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         )
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        crew, name = flight.actuators, flight.name
+        actuators, name = flight.actuators, flight.name
         with error_context(self.called):
             experiment, sensors = self.experiment(flight), self.sensors.sensors(self.sensor)
         times = np.arange(0.0, self.duration * (1.0 + 1e-12), shared_period(sensors))
         # Joints that are not excited are held by their brakes, so that no law disturbs the record.
         yield from flight.brake()
         if experiment.paths:
-            yield Release([flight.here.world.label(name, joint) for joint in experiment.paths])
-        begin = flight.here.time
+            yield Release([flight.context.world.label(name, joint) for joint in experiment.paths])
+        begin = flight.context.time
         with error_context(self.called):
             phase = self.phase(flight, experiment, times)
         firings = self.fired(flight, experiment)
         flight.firings += [(f.thruster, begin + f.start, begin + f.end, f.level) for f in firings]
         fired = usage.spend(*self.propellant_use(flight, firings))
         yield from flight.phase(usage, phase, known=fired)
-        seen, rows = flight.here.samples
+        seen, rows = flight.context.samples
         # The run also samples at events: the sensors' instants are picked out.
         states = rows[name][np.searchsorted(seen - begin, times - 1e-9)]
         yield from flight.brake()
         record = self.record(flight, experiment, sensors, times, states)
         assert flight.caught is not None
-        place = crew.robot.frame(crew.hand).placement @ flight.caught
-        own = crew.robot.inertia_parameters[crew.robot.body_index(crew.gripper)]
-        flight.identification = LoadIdentification(flight.assumed_robot(), crew.gripper, own, place, record)
+        place = actuators.robot.frame(actuators.hand).placement @ flight.caught
+        own = actuators.robot.inertia_parameters[actuators.robot.body_index(actuators.gripper)]
+        flight.identification = LoadIdentification(flight.assumed_robot(), actuators.gripper, own, place, record)
         try:
             found = flight.identified = flight.identification.repeat(self.sensors.seed)
         except (np.linalg.LinAlgError, InputError) as error:
@@ -197,16 +197,16 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
 
     def fired(self, flight: MissionFlight, experiment: Experiment) -> list[ThrusterFiring]:
         """Firings that happen in a phase that begins now; that a thruster has failed is not known to the estimate."""
-        now = flight.here.time
+        now = flight.context.time
         return [each for each in experiment.firings if flight.failures.works(each.thruster, now + each.start)]
 
     def propellant_use(self, flight: MissionFlight, firings: Sequence[ThrusterFiring]) -> tuple[float, Array, Array]:
         """Propellant of all firings, kg, and how much of it has gone at the ends of the firings, s since the start."""
-        ends, masses = [flight.here.time], [0.0]
+        ends, masses = [flight.context.time], [0.0]
         for fire in sorted(firings, key=lambda fire: fire.end):
             part = flight.actuators.robot.thruster(fire.thruster)
             impulse = fire.level * part.force * (fire.end - fire.start)
-            ends.append(flight.here.time + fire.end)
+            ends.append(flight.context.time + fire.end)
             # Propellant = impulse / (specific impulse times standard gravity).
             masses.append(impulse / (part.specific_impulse * STANDARD_GRAVITY))
         return sum(masses), np.array(ends), np.cumsum(masses)
@@ -215,7 +215,7 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         self, flight: MissionFlight, experiment: Experiment, sensors: Sequence[Sensor], times: Array, states: Array
     ) -> MotionRecord:
         """Readings of the sensors, without noise."""
-        robot = flight.here.world.own_robot(flight.name)
+        robot = flight.context.world.own_robot(flight.name)
         rows = read_moments(robot, sensors, Moments(states))
         readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
         made = experiment.record(robot, sensors, times, readings)

@@ -128,115 +128,126 @@ class WheelReference:
         return {"wheels": gains, "momentum": list(self.momentum)}
 
 
-def _wheel_torques(plant: Plant, crew: Actuators) -> dict[str, SX]:
+def _wheel_torques(plant: Plant, actuators: Actuators) -> dict[str, SX]:
     """Torques on the wheels, as :class:`WheelReference` asks for, whatever their motors can give."""
-    if not crew.wheels:
+    if not actuators.wheels:
         return {}
     gains, turn = plant.reference("wheels").value, plant.base.rotation
     target = rotation_matrix(gains[3:7])
     # 0.5 sum r_k x t_k is sin(angle) times the axis from the attitude to its aim: no quaternion sign to choose.
     apart = turn.T @ sum((ca.cross(turn[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
     on_base = 0.5 * gains[0] * apart - gains[1] * plant.angular_velocity
-    axes, rates = ca.SX(ca.DM(crew.axes)), plant.rates[crew.index(crew.wheels)]
-    carried = axes @ (ca.SX(ca.DM(crew.rotors)) * rates)
+    axes, rates = ca.SX(ca.DM(actuators.axes)), plant.rates[actuators.index(actuators.wheels)]
+    carried = axes @ (ca.SX(ca.DM(actuators.rotors)) * rates)
     short = turn.T @ plant.reference("momentum").value - carried
     # What acts on the base acts on the wheels with the opposite sign; least-norm distribution for more than three
     # wheels.
-    torque = ca.SX(ca.DM(np.linalg.pinv(crew.axes))) @ (gains[2] * short - on_base)
-    return plant.values_by_name(torque, crew.wheels)
+    torque = ca.SX(ca.DM(np.linalg.pinv(actuators.axes))) @ (gains[2] * short - on_base)
+    return plant.values_by_name(torque, actuators.wheels)
 
 
-def _limit_speeds(plant: Plant, crew: Actuators, torques: Mapping[str, SX]) -> dict[str, SX]:
+def _limit_speeds(plant: Plant, actuators: Actuators, torques: Mapping[str, SX]) -> dict[str, SX]:
     """The same torques, but none that would make a wheel faster that has the share of its speed that may be used."""
     held = {}
     for name, torque in torques.items():
-        rate, most = plant.rates[crew.robot.joint_index(name)], WHEEL_SHARE * crew.robot.joint(name).limits.velocity
+        rate, most = (
+            plant.rates[actuators.robot.joint_index(name)],
+            WHEEL_SHARE * actuators.robot.joint(name).limits.velocity,
+        )
         # Only torques that speed the wheel up are cut: it may always be slowed down.
         full = ca.logic_and(ca.fabs(rate) > most, rate * torque > 0.0)
         held[name] = ca.if_else(full, 0.0, torque) if np.isfinite(most) else torque
     return held
 
 
-def _wheel_forces(crew: Actuators, wheels: Mapping[str, SX]) -> SX:
+def _wheel_forces(actuators: Actuators, wheels: Mapping[str, SX]) -> SX:
     """Torques on the wheels, within their motors' limits, among the forces (6 + n) on all degrees of freedom."""
-    found = ca.SX.zeros(crew.robot.dofs)
+    found = ca.SX.zeros(actuators.robot.dofs)
     for name, torque in wheels.items():
-        most = crew.robot.joint(name).limits.effort
-        found[crew.robot.dof_index(name)] = ca.fmax(ca.fmin(torque, most), -most)
+        most = actuators.robot.joint(name).limits.effort
+        found[actuators.robot.dof_index(name)] = ca.fmax(ca.fmin(torque, most), -most)
     return found
 
 
-def _commands(plant: Plant, crew: Actuators, accelerations: SX, wheels: Mapping[str, SX]) -> Commands:
+def _commands(plant: Plant, actuators: Actuators, accelerations: SX, wheels: Mapping[str, SX]) -> Commands:
     """Torques that accelerate the arm so while the base floats, the wheels are driven and other joints are free."""
-    torques = plant.respond(plant.values_by_name(accelerations, crew.arm), _wheel_forces(crew, wheels)).reaction[6:]
-    return Commands(plant.values_by_name(torques[crew.index(crew.arm)], crew.arm) | dict(wheels))
+    torques = plant.respond(
+        plant.values_by_name(accelerations, actuators.arm), _wheel_forces(actuators, wheels)
+    ).reaction[6:]
+    return Commands(plant.values_by_name(torques[actuators.index(actuators.arm)], actuators.arm) | dict(wheels))
 
 
 @lru_cache(maxsize=16)
-def _build_tracking(crew: Actuators) -> Callable[[Plant], Commands]:
+def _build_tracking(actuators: Actuators) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
         # The model in the law has the assumed load; the world has the true one.
-        plant = plant.with_inertia(crew.gripper, plant.reference("load").value)
+        plant = plant.with_inertia(actuators.gripper, plant.reference("load").value)
         # The arm cannot accelerate what lies behind free soft joints along their axes: it moves the body before them,
         # as if the hand were fixed to it.
-        is_soft = any(name not in plant.known_accelerations for name in crew.soft)
-        body, hand = crew.wrist if is_soft else (crew.hand, Pose())
-        plant.pose(crew.hand)  # whose placement the program depends on in either case
-        pose, arm = plant.pose(body), crew.index(crew.arm)
-        place, spin, gains = plant.reference("position"), plant.reference("spin"), plant.reference("gains").value
+        is_soft = any(name not in plant.known_accelerations for name in actuators.soft)
+        body, hand = actuators.wrist if is_soft else (actuators.hand, Pose())
+        plant.pose(actuators.hand)  # whose placement the program depends on in either case
+        pose, arm = plant.pose(body), actuators.index(actuators.arm)
+        place, angular_rate, gains = (
+            plant.reference("position"),
+            plant.reference("spin"),
+            plant.reference("gains").value,
+        )
         target = rotation_matrix(plant.reference("quaternion").value) @ ca.DM(hand.rotation.T)
         # The reference is the hand's; the controlled body is in front of the soft joints, offset by this lever.
         lever = -(target @ ca.DM(hand.translation))
-        velocity = place.rate + ca.cross(spin.value, lever)
+        velocity = place.rate + ca.cross(angular_rate.value, lever)
         acceleration = (
-            place.acceleration + ca.cross(spin.rate, lever) + ca.cross(spin.value, ca.cross(spin.value, lever))
+            place.acceleration
+            + ca.cross(angular_rate.rate, lever)
+            + ca.cross(angular_rate.value, ca.cross(angular_rate.value, lever))
         )
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
         error = ca.vertcat(place.value + lever - pose.origin, 0.5 * apart)
-        slip = ca.vertcat(velocity, spin.value) - plant.twist(body)
+        slip = ca.vertcat(velocity, angular_rate.value) - plant.twist(body)
         # Computed before the arm's demand, in which they are a known disturbance.
-        wheels = _wheel_torques(plant, crew)
+        wheels = _wheel_torques(plant, actuators)
         # Acceleration of the body with arm accelerations of zero: velocity products and wheel torques through the base.
-        drift = plant.drift(body, crew.arm, _wheel_forces(crew, wheels))
-        asked = ca.vertcat(acceleration, spin.rate) + gains[1] * slip + gains[0] * error - drift
-        matrix, rates = plant.generalized_jacobian(body, crew.arm), plant.rates[arm]
+        drift = plant.drift(body, actuators.arm, _wheel_forces(actuators, wheels))
+        asked = ca.vertcat(acceleration, angular_rate.rate) + gains[1] * slip + gains[0] * error - drift
+        matrix, rates = plant.generalized_jacobian(body, actuators.arm), plant.rates[arm]
         # Damping in the null space only: joint rates are damped by -c qd, and what that would do to the hand, c J* qd,
         # is added to its demand beforehand.
         asked += SELF_MOTION * (matrix @ rates)
         accelerations = damped_inverse(matrix, asked, *SINGULAR) - SELF_MOTION * rates
-        return _commands(plant, crew, accelerations, wheels)
+        return _commands(plant, actuators, accelerations, wheels)
 
     return build
 
 
 @lru_cache(maxsize=16)
-def _build_holding(crew: Actuators) -> Callable[[Plant], Commands]:
+def _build_holding(actuators: Actuators) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
-        plant = plant.with_inertia(crew.gripper, plant.reference("load").value)
-        arm = crew.index(crew.arm)
+        plant = plant.with_inertia(actuators.gripper, plant.reference("load").value)
+        arm = actuators.index(actuators.arm)
         wanted, gains = plant.reference("joints"), plant.reference("gains").value
         error, slip = wanted.value - plant.joints[arm], wanted.rate - plant.rates[arm]
         asked = wanted.acceleration + gains[1] * slip + gains[0] * error
-        return _commands(plant, crew, asked, _wheel_torques(plant, crew))
+        return _commands(plant, actuators, asked, _wheel_torques(plant, actuators))
 
     return build
 
 
 @lru_cache(maxsize=16)
-def _build_stopping(crew: Actuators, thrusters: bool, momentum: bool) -> Callable[[Plant], Commands]:
-    names, table = thruster_pulses(crew.robot) if thrusters else ((), np.zeros((6, 0)))
-    warn_of_partial_levels(crew.robot, names, table, "stop")
+def _build_stopping(actuators: Actuators, thrusters: bool, momentum: bool) -> Callable[[Plant], Commands]:
+    names, table = thruster_pulses(actuators.robot) if thrusters else ((), np.zeros((6, 0)))
+    warn_of_partial_levels(actuators.robot, names, table, "stop")
 
     def build(plant: Plant) -> Commands:
-        wheels = _wheel_torques(plant, crew)
+        wheels = _wheel_torques(plant, actuators)
         if not thrusters:
             return Commands(wheels)
         # Thrusters act against the base's rate, or with a load against the whole angular momentum.
         line = -plant.angular_velocity
         if momentum:
-            loaded = plant.with_inertia(crew.gripper, plant.reference("load").value)
+            loaded = plant.with_inertia(actuators.gripper, plant.reference("load").value)
             line = -(plant.base.rotation.T @ loaded.momentum[3:6])
-            wheels = _limit_speeds(plant, crew, wheels)
+            wheels = _limit_speeds(plant, actuators, wheels)
         fired = fire_thrusters(plant.robot, names, table, line, plant.reference("band").value)
         return Commands(wheels, thrusters=fired)
 
@@ -255,21 +266,21 @@ class OpenPeriodLaw(Law):
 def _law(
     build: Callable[[Plant], Commands],
     name: str,
-    crew: Actuators,
+    actuators: Actuators,
     period: float | None,
     references: Mapping[str, Any],
     longest: float = LONGEST_PERIOD,
 ) -> Law:
     # closed: build depends on the crew and the plant only, so that laws with other numbers share one program.
-    kind, robot = Law if period else OpenPeriodLaw, crew.robot
+    kind, robot = Law if period else OpenPeriodLaw, actuators.robot
     return kind(build, period or longest, references=references, model=robot, system=robot.name, name=name, closed=True)
 
 
 def track_hand_pose(
-    crew: Actuators,
+    actuators: Actuators,
     position: Sequence[Signal],
     quaternion: Sequence[Signal],
-    spin: Sequence[Signal],
+    angular_rate: Sequence[Signal],
     *,
     load: Array,
     gains: tuple[float, float],
@@ -284,12 +295,12 @@ def track_hand_pose(
         gains: 1/s2 and 1/s, of the pose's error and its rate.
         period: s between ticks; None: chosen from the loop.
     """
-    references = {"position": position, "quaternion": quaternion, "spin": spin, **_numbers(load, gains, wheels)}
-    return _law(_build_tracking(crew), "track", crew, period, references)
+    references = {"position": position, "quaternion": quaternion, "spin": angular_rate, **_numbers(load, gains, wheels)}
+    return _law(_build_tracking(actuators), "track", actuators, period, references)
 
 
 def track_joints(
-    crew: Actuators,
+    actuators: Actuators,
     joints: Sequence[Signal],
     *,
     load: Array,
@@ -299,11 +310,11 @@ def track_joints(
 ) -> Law:
     """The arm's joints follow paths by computed torques."""
     references = {"joints": joints, **_numbers(load, gains, wheels)}
-    return _law(_build_holding(crew), "hold", crew, period, references)
+    return _law(_build_holding(actuators), "hold", actuators, period, references)
 
 
 def stop_base(
-    crew: Actuators, *, wheels: WheelReference, period: float | None, band: float | None, load: Array | None = None
+    actuators: Actuators, *, wheels: WheelReference, period: float | None, band: float | None, load: Array | None = None
 ) -> Law:
     """Wheels take the base's rate away, and thrusters fire about each axis on which a quantity is beyond ``band``.
 
@@ -312,5 +323,5 @@ def stop_base(
     """
     references = wheels.references() | ({} if band is None else {"band": [constant(band)]})
     references |= {} if load is None else {"load": [*map(constant, load)]}
-    build = _build_stopping(crew, band is not None, load is not None)
-    return _law(build, "stop", crew, period, references, LONGEST_BASE_PERIOD)
+    build = _build_stopping(actuators, band is not None, load is not None)
+    return _law(build, "stop", actuators, period, references, LONGEST_BASE_PERIOD)

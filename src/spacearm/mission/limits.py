@@ -121,38 +121,38 @@ class LimitUsage:
             broken += [limit] if limit.is_broken else []
         return sorted(broken, key=order_limits)
 
-    def add(self, here: RunContext, momentum: Array, near: Sequence[Limit] = ()) -> list[Limit]:
+    def add(self, context: RunContext, momentum: Array, near: Sequence[Limit] = ()) -> list[Limit]:
         """The phase before; the limits that it broke, the first one first.
 
         Args:
             momentum: angular momentum (3,) of all about the mass centre at the end, base axes, N m s.
             near: how near the target came.
         """
-        times, states = here.samples
+        times, states = context.samples
         name, at = self.actuators.robot.name, Layout(self.actuators.robot.n)
         rows = states[name]
         # Reversed, so that the first crossing of each name remains.
-        crossed = {event.name: event.time for event in reversed(here.events) if event.kind == "function"}
+        crossed = {event.name: event.time for event in reversed(context.events) if event.kind == "function"}
         rate = np.linalg.norm(rows[:, at.angular_velocity], axis=1)
         self.base_rate = max(self.base_rate, float(rate.max()))
-        drives = here.drives[name][:, 6:]
+        drives = context.drives[name][:, 6:]
         found = [
-            *judge_uses("torque limit", self._torques(times, drives, here.commands)),
-            *judge_uses("rate limit", self._rates(times, np.abs(rows[:, at.rates]), here.commands, crossed)),
+            *judge_uses("torque limit", self._torques(times, drives, context.commands)),
+            *judge_uses("rate limit", self._rates(times, np.abs(rows[:, at.rates]), context.commands, crossed)),
             *judge_uses("range limit", self.travel(times, rows[:, at.joints], self.actuators.arm, crossed)),
             *judge_uses("travel exceeded", self.travel(times, rows[:, at.joints], self.actuators.soft, crossed)),
-            *judge_uses(WHEEL_SATURATED, self._wheels(times, np.abs(rows[:, at.rates]), here.commands, momentum)),
+            *judge_uses(WHEEL_SATURATED, self._wheels(times, np.abs(rows[:, at.rates]), context.commands, momentum)),
             *near,
             *self._power(times, drives, rows[:, at.rates]),
-            *self._propellant(here.time, here.commands),
+            *self._propellant(context.time, context.commands),
         ]
         most = self.table.si_value("base_rate")
         if most is not None:
             found += judge_uses("base rate", [Use("", "rad/s", float(most), times, rate, crossed.get("base rate"))])
         if self.table.time is not None:
-            late = self.table.time if here.time > self.table.time else None
+            late = self.table.time if context.time > self.table.time else None
             found += judge_uses(
-                "time", [Use("", "s", self.table.time, np.array([here.time]), np.array([here.time]), late)]
+                "time", [Use("", "s", self.table.time, np.array([context.time]), np.array([context.time]), late)]
             )
         return self.keep(found)
 

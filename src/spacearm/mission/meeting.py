@@ -58,7 +58,7 @@ class MissionApproachTable(GainKeys):
 
     def law(self, flight: MissionFlight, period: float | None = None) -> Law:
         """The law with which the hand follows its path; with the strategy `passive` it waits for the grasp."""
-        way = flight.plan_path(self.plan(flight)).shift_start(flight.here.time)
+        way = flight.plan_path(self.plan(flight)).shift_start(flight.context.time)
         return laws.track_hand_pose(
             flight.actuators,
             way.position,
@@ -79,15 +79,17 @@ class MissionApproachTable(GainKeys):
         """
         camera, latest = flight.file.navigation.camera, flight.abort_time
         count = 1 if camera is None else max(1, round(duration / camera.update))
-        for end in flight.here.time + duration / count * np.arange(1, count + 1):
+        for end in flight.context.time + duration / count * np.arange(1, count + 1):
             if flight.is_aborted:
                 return
             flight.look()
             period = flight.approach_period
-            phase = Phase(min(end, latest) - flight.here.time, laws=self.law(flight, period), name=name)
+            phase = Phase(min(end, latest) - flight.context.time, laws=self.law(flight, period), name=name)
             yield from flight.phase(usage, phase, until, is_checked=period is not None)
             # The loop is that of the first interval, with an empty hand: it is checked and its period chosen once.
-            flight.approach_period = next((log.law.period for log in flight.here.commands if log.law is not None), None)
+            flight.approach_period = next(
+                (log.law.period for log in flight.context.commands if log.law is not None), None
+            )
             if until is not None and flight.file.touch.is_closed(flight):
                 return
 
@@ -142,19 +144,19 @@ class TouchTable(StageTable):
         # The approach may have ended at the latch already: then it closes at once.
         failed = flight.failures.failed_attempts
         if not flight.is_aborted and (failed or not self.is_closed(flight)):
-            approach, end = flight.file.approach, max(flight.met.times[-1], flight.here.time + 0.01)
+            approach, end = flight.file.approach, max(flight.met.times[-1], flight.context.time + 0.01)
             # A latch that has failed may close when the hand has retreated and comes again.
             again = flight.met.meeting + self.wait + (failed - 1) * self.retry_time(approach) + 0.5 * approach.match
             if failed:
-                yield from approach.follow(flight, usage, min(again, end) - flight.here.time, self.called)
-            if (left := end - flight.here.time) > SOON:
+                yield from approach.follow(flight, usage, min(again, end) - flight.context.time, self.called)
+            if (left := end - flight.context.time) > SOON:
                 yield from approach.follow(flight, usage, left, self.called, self.latch(flight))
             touched = touched or _has_touched(flight)
         if flight.is_aborted:
             return [], {}
         far, angle, speed = flight.gap()
         # The first attempt includes the approach; each further one takes a retreat and a wait.
-        late = flight.here.time - flight.met.meeting - self.wait
+        late = flight.context.time - flight.met.meeting - self.wait
         numbers: dict[str, Any] = {
             "attempts": NotedValue(1 + max(0, math.ceil(late / self.retry_time(flight.file.approach) - 1e-9)), ""),
             "distance": NotedValue(far, "", "m"),
@@ -162,7 +164,7 @@ class TouchTable(StageTable):
             "speed": NotedValue(speed, "", "m/s"),
         }
         if flight.navigation is not None:
-            numbers["navigation"] = flight.navigation.rows(flight.here.time)
+            numbers["navigation"] = flight.navigation.rows(flight.context.time)
         if failed >= (tries := 1 if flight.strategy == "passive" else self.attempts):
             return [Limit("latch failed", float(failed + 1), float(tries), "attempts")], numbers
         if far > self.distance * CLOSE:
@@ -180,4 +182,4 @@ class TouchTable(StageTable):
 
 def _has_touched(flight: MissionFlight) -> bool:
     """Whether shapes have touched in the phase before."""
-    return any(event.kind == "touch" for event in flight.here.events)
+    return any(event.kind == "touch" for event in flight.context.events)

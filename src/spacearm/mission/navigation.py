@@ -151,19 +151,19 @@ class FreeBody:
 
     def rate(self, state: Array) -> Array:
         """Time derivative of a state (13,)."""
-        n, spin, velocity = self.mean_motion, state[RATE], state[VELOCITY]
-        inertial, pull, moment = spin, np.zeros(3), np.zeros(3)
+        n, angular_rate, velocity = self.mean_motion, state[RATE], state[VELOCITY]
+        inertial, pull, moment = angular_rate, np.zeros(3), np.zeros(3)
         if n:
             turn = rotation_matrices(state[QUATERNION])
             # Hill's axes rotate about their z axis; x points away from the Earth.
-            inertial, up = spin + n * turn[2], turn[0]
+            inertial, up = angular_rate + n * turn[2], turn[0]
             pull = n * np.array([3.0 * n * state[0] + 2.0 * velocity[1], -2.0 * velocity[0], -n * state[2]])
             moment = 3.0 * n * n * np.cross(up, self.inertia @ up)
         change = np.linalg.solve(self.inertia, moment - np.cross(inertial, self.inertia @ inertial))
         if n:
-            change = change + np.cross(spin, inertial - spin)
+            change = change + np.cross(angular_rate, inertial - angular_rate)
         w, v = state[3], state[4:7]
-        turned = 0.5 * np.concatenate([[-v @ spin], w * spin + np.cross(v, spin)])
+        turned = 0.5 * np.concatenate([[-v @ angular_rate], w * angular_rate + np.cross(v, angular_rate)])
         return np.concatenate([velocity, turned, pull, change])
 
     def move(self, state: Array, time: float) -> Array:
@@ -182,12 +182,14 @@ class FreeBody:
 
     def error_rates(self, state: Array) -> Array:
         """(12, 12) How errors of a state grow; the orbit's share in those of the rotation is left out."""
-        n, spin, found = self.mean_motion, state[RATE], np.zeros((12, 12))
+        n, angular_rate, found = self.mean_motion, state[RATE], np.zeros((12, 12))
         found[0:3, 6:9] = found[3:6, 9:12] = np.eye(3)
-        found[3:6, 3:6] = -_skew(spin)
+        found[3:6, 3:6] = -_skew(angular_rate)
         found[6:9, 0:3] = np.diag([3.0 * n * n, 0.0, -n * n])
         found[6, 7], found[7, 6] = 2.0 * n, -2.0 * n
-        found[9:12, 9:12] = np.linalg.solve(self.inertia, _skew(self.inertia @ spin) - _skew(spin) @ self.inertia)
+        found[9:12, 9:12] = np.linalg.solve(
+            self.inertia, _skew(self.inertia @ angular_rate) - _skew(angular_rate) @ self.inertia
+        )
         return found
 
 
@@ -351,5 +353,5 @@ class TargetNavigation:
 
         seen, met = self.predict(now), self.met
         away = CubicSpline(met.times, seen.position - met.position)(now)
-        true, believed = (RotationSpline(met.times, Rotation.from_matrix(each.rotation))(now) for each in (met, seen))
-        return float(np.linalg.norm(away)), float((true.inv() * believed).magnitude())
+        true, assumed = (RotationSpline(met.times, Rotation.from_matrix(each.rotation))(now) for each in (met, seen))
+        return float(np.linalg.norm(away)), float((true.inv() * assumed).magnitude())

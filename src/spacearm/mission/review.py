@@ -132,8 +132,8 @@ def review_figures(outcomes: Sequence[StageOutcome], flight: MissionFlight) -> I
     head = ["at the end of", "time [s]", "momentum of all [N m s]", "in wheels [N m s]", "propellant [kg]"]
     caption = f"Budgets. Wheels hold {flight.actuators.held_momentum:.4g} N m s about each axis of the bus."
     yield Figure("budget", _table(head, columns), caption)
-    told = list_assumptions(flight)
-    yield Figure("assumptions", _table(["assumption"], [told], lines=2), "What this result takes for granted.")
+    notes = list_assumptions(flight)
+    yield Figure("assumptions", _table(["assumption"], [notes], lines=2), "What this result takes for granted.")
 
 
 def _show(value: float) -> str:

@@ -117,7 +117,7 @@ class MissionFile(StudyFile):
     def _actuators(self, session: Session) -> tuple[Actuators, State]:
         robot = session.robot(self.robot)
         with error_context("actuators"):
-            crew = self.actuators.build(robot)
+            servicer_actuators = self.actuators.build(robot)
         if robot.name == TARGET:
             raise InputError(f"the robot is called {TARGET!r}", place="robot", hint="expected another name")
         if self.detumble is not None:
@@ -129,7 +129,7 @@ class MissionFile(StudyFile):
         with error_context("start"):
             servicer = self.start.state(robot)
             _check_ranges(robot, servicer.joints)
-            return crew, servicer
+            return servicer_actuators, servicer
 
     def _check(self) -> None:
         if self.longest > LONGEST:
@@ -165,15 +165,21 @@ class MissionFile(StudyFile):
     def solve(self, session: Session) -> MissionFindings:
         """Fly it."""
         self._check()
-        crew, servicer = self._actuators(session)
+        servicer_actuators, servicer = self._actuators(session)
         session.report_progress(0.05, "meeting the target")
         with error_context("target"):
             # Before anything is flown: a missing mesh is an error of the file.
             target = self.target.locate_meshes(session.folder)
             met = simulate_encounter(
-                target, crew, servicer, self.approach.duration, self.touch_time, self.approach.reach, self.orbit
+                target,
+                servicer_actuators,
+                servicer,
+                self.approach.duration,
+                self.touch_time,
+                self.approach.reach,
+                self.orbit,
             )
-        world = worlds(crew, target.reference_robot)
+        world = worlds(servicer_actuators, target.reference_robot)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
         for k, contact in enumerate(self.touch.contact):
             with error_context(f"touch.contact[{k}]"):
@@ -182,10 +188,10 @@ class MissionFile(StudyFile):
         file, breaks, flight = self.model_copy(update={"target": target}), list[Break](), None
         # A mission that breaks a limit is flown again, to end the stage there.
         while flight is None or flight.found_break is not None:
-            flight = MissionFlight(file, crew, servicer, met, breaks)
+            flight = MissionFlight(file, servicer_actuators, servicer, met, breaks)
             run = simulate(
                 world.replace(elements=tuple(elements)),
-                {crew.robot.name: servicer, TARGET: met.start},
+                {servicer_actuators.robot.name: servicer, TARGET: met.start},
                 flight.fly,
                 duration=self.longest,
                 sample=self.sample,
@@ -301,14 +307,14 @@ class MissionFindings(Findings):
         return float(data["time"].values[rates.argmax()]), float(rates.max())
 
     def summary(self) -> str:
-        told = "; ".join(
+        notes = "; ".join(
             f"{each.stage} {each.end - each.begin:.3g} s, margin {100 * each.margin:.0f} % ({each.binding_limit.name})"
             for each in self.outcomes
         )
         shares = sorted(self.run.saturation_shares.items(), key=lambda each: -each[1])
         limited = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:MOST_NAMED])
         saturated = f" At a limit of effort or rate, by the time of its laws: {limited}." if limited else ""
-        return f"Strategy {self.strategy}. Stages: {told}.{saturated}"
+        return f"Strategy {self.strategy}. Stages: {notes}.{saturated}"
 
     def certificate(self) -> Mapping[str, Checks]:
         early = self.run.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT)

@@ -76,17 +76,17 @@ class CatchTable(GainKeys):
     stop_time: Duration = key(8.0, "s in which the arm comes to rest")
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        crew, limits = flight.actuators, list[Limit]()
+        actuators, limits = flight.actuators, list[Limit]()
         flight.caught = flight.held = flight.catch_pose()
-        host, before = flight.name, flight.here.states[TARGET]
+        host, before = flight.name, flight.context.states[TARGET]
         # Released before the impact, so that the soft joints take it up.
-        if self.mode == "soft" and crew.soft:
-            yield Release([f"{host}/{name}" for name in crew.soft])
-        yield Attach(TARGET, f"{host}/{crew.hand}")
+        if self.mode == "soft" and actuators.soft:
+            yield Release([f"{host}/{name}" for name in actuators.soft])
+        yield Attach(TARGET, f"{host}/{actuators.hand}")
         # Just after the plastic impact, before any law acts.
         rate, impulse = float(np.linalg.norm(flight.state.base_angular_velocity)), flight.impulse_on_target(before)
         if flight.file.limits.impulse is not None:
-            limits.append(Limit("catch impulse", impulse, flight.file.limits.impulse, "N s", time=flight.here.time))
+            limits.append(Limit("catch impulse", impulse, flight.file.limits.impulse, "N s", time=flight.context.time))
         yield from flight.phase(usage, Phase(self.duration, laws=self.law(flight), name=self.called), known=limits)
         return limits, {
             "impulse": NotedValue(impulse, "on the hand", "N s"),
@@ -136,11 +136,11 @@ class CatchTable(GainKeys):
 
     def stop_law(self, flight: MissionFlight) -> Law:
         """The arm's joints come to rest on parabolas."""
-        crew, state = flight.actuators, flight.state
-        index = crew.index(crew.arm)
+        actuators, state = flight.actuators, flight.state
+        index = actuators.index(actuators.arm)
         paths = _plan_stop(state.joints[index], state.rates[index], self.stop_time)
         return laws.track_joints(
-            crew, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period
+            actuators, paths, load=flight.load, gains=self.gains, wheels=flight.wheels(), period=self.period
         )
 
 
@@ -165,24 +165,24 @@ class SettleTable(StageTable):
     slide: Positive = key(1e-3, "of joints that slide, m/s")
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
-        crew = flight.actuators
+        actuators = flight.actuators
         given, caught = self.si_value("rate"), flight.file.catch
         turning = 0.05 * DEGREE if given is None else float(given)
         # A moving joint cannot be braked without an impulse: it is stopped on a path first.
-        arm = np.abs(flight.state.rates[crew.index(crew.arm)])
+        arm = np.abs(flight.state.rates[actuators.index(actuators.arm)])
         if np.any(arm > turning):
             law = caught.stop_law(flight)
             yield from flight.phase(usage, Phase(2.0 * caught.stop_time, laws=law, name="stop"))
-        yield from flight.brake(crew.arm)
-        begin, wheels = flight.here.time, flight.wheels()
-        held = (laws.stop_base(crew, wheels=wheels, period=caught.period, band=None),) if crew.wheels else ()
+        yield from flight.brake(actuators.arm)
+        begin, wheels = flight.context.time, flight.wheels()
+        held = (laws.stop_base(actuators, wheels=wheels, period=caught.period, band=None),) if actuators.wheels else ()
         limits = list[Limit]()
         if flight.is_clutch_open:
-            bounds = crew.rest_rates(turning, self.slide)
+            bounds = actuators.rest_rates(turning, self.slide)
             until = EndCondition("soft joints", tuple(bounds))
             yield from flight.phase(usage, Phase(self.duration, laws=held, name=self.called), until)
-            rates = np.abs(flight.state.rates[crew.index(crew.soft)])
-            limits = _rest_limits(float(np.max(rates / bounds)), 1.0, flight.here.time - begin, self.duration)
+            rates = np.abs(flight.state.rates[actuators.index(actuators.soft)])
+            limits = _rest_limits(float(np.max(rates / bounds)), 1.0, flight.context.time - begin, self.duration)
         # Brakes would stop moving soft joints by an impulse: they close at rest only.
         if not limits or limits[0].margin >= 0.0:
             yield from flight.brake()
@@ -234,7 +234,7 @@ class DetumbleTable(StageTable):
 
     def detumble_by_arm(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         """The hand carries the target as the moment stops it, until its angular velocity is that of rest."""
-        caught, begin = flight.file.catch, flight.here.time
+        caught, begin = flight.file.catch, flight.context.time
         guess, now = flight.table.assumed_robot, flight.target_state()
         # Momentum over moment is the shortest time, since the moment is opposed to the momentum.
         spinning = float(np.linalg.norm(guess.bodies[0].inertia.tensor @ now.velocity[3:6]))
@@ -242,7 +242,7 @@ class DetumbleTable(StageTable):
         phase = Phase(self.duration, laws=law, name=self.called)
         yield from flight.phase(usage, phase, EndCondition("hand", (self.slow,)))
         rate = float(np.linalg.norm(flight.target_state().base_angular_velocity))
-        limits = _rest_limits(rate, self.slow, flight.here.time - begin, self.duration)
+        limits = _rest_limits(rate, self.slow, flight.context.time - begin, self.duration)
         return [*limits, *flight.momentum_limits()], {
             "momentum": NotedValue(spinning, "of the target, to be taken, about its mass centre", "N m s"),
             "shortest": NotedValue(spinning / self.moment, "that the moment takes", "s"),
@@ -253,20 +253,20 @@ class DetumbleTable(StageTable):
         if self.actuator == "arm":
             return (yield from self.detumble_by_arm(flight, usage))
         yield from flight.brake()
-        crew, begin = flight.actuators, flight.here.time
+        actuators, begin = flight.actuators, flight.context.time
         before, end = flight.momentum(), self.end_rate(flight)
         yield from flight.phase(
             usage, Phase(self.duration, laws=self.law(flight, end), name=self.called), EndCondition("base", (end,))
         )
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
-        limits = _rest_limits(rate, end, flight.here.time - begin, self.duration)
+        limits = _rest_limits(rate, end, flight.context.time - begin, self.duration)
         # What the bodies still have, without the wheels.
-        inside = flight.momentum() - crew.wheel_momentum(flight.state.rates)
+        inside = flight.momentum() - actuators.wheel_momentum(flight.state.rates)
         return [*limits, *flight.momentum_limits()], {
             "momentum": NotedValue(float(np.linalg.norm(before)), "to be taken, about the mass centre", "N m s"),
             "left": NotedValue(float(np.linalg.norm(inside)), "in the bodies, at the end", "N m s"),
             "stored": NotedValue(
-                float(np.linalg.norm(crew.wheel_momentum(flight.state.rates))), "in the wheels then", "N m s"
+                float(np.linalg.norm(actuators.wheel_momentum(flight.state.rates))), "in the wheels then", "N m s"
             ),
             "base_rate": NotedValue(rate, "of the base, at the end", "rad/s"),
             "propellant": NotedValue(usage.propellant, "spent", "kg"),
@@ -290,15 +290,15 @@ class DetumbleTable(StageTable):
         Both together: thrusters take the momentum that is beyond the share of the wheels. Where the dead band of the
         thrusters lies does not depend on the rate that counts as rest, but for thrusters alone.
         """
-        crew = flight.actuators
+        actuators = flight.actuators
         damping = BANDWIDTH * flight.largest_moment() if self.damping is None else self.damping
         wheels = WheelReference(rate=damping) if self.actuator != "thrusters" else WheelReference()
         if self.actuator == "both":
-            band = min(laws.WHEEL_SHARE * crew.held_momentum, 1e9)
-            return laws.stop_base(crew, wheels=wheels, period=self.period, band=band, load=flight.load)
+            band = min(laws.WHEEL_SHARE * actuators.held_momentum, 1e9)
+            return laws.stop_base(actuators, wheels=wheels, period=self.period, band=band, load=flight.load)
         # Thrusters alone must get below the rate that counts as rest, so their dead band lies inside it.
         own_band = None if self.actuator == "wheels" else 0.5 * slow
-        return laws.stop_base(crew, wheels=wheels, period=self.period, band=own_band)
+        return laws.stop_base(actuators, wheels=wheels, period=self.period, band=own_band)
 
 
 def _rest_limits(rate: float, slow: float, lasted: float, most: float) -> list[Limit]:

@@ -106,9 +106,9 @@ def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Arra
         moving = linear[parent] - skew(arm) @ turning
         if joint.rotor is not None:
             # A rotor turns with its carrier about the axis and with its joint times the gear ratio.
-            spin = axis @ angular[parent]
-            spin[6 + index] += joint.rotor.ratio
-            rows.append(np.sqrt(joint.rotor.inertia) * spin[None, :])
+            angular_rate = axis @ angular[parent]
+            angular_rate[6 + index] += joint.rotor.ratio
+            rows.append(np.sqrt(joint.rotor.inertia) * angular_rate[None, :])
         (turning if turns else moving)[:, 6 + index] += axis
         rotations.append(frame @ rotation_about(joint.axis, position) if turns else frame)
         origins.append(origins[parent] + arm)

@@ -166,12 +166,12 @@ class _FileCollector:
 
     def _leave_out(self, parent: Located) -> None:
         for child in list(parent):
-            told = _REPORTED_ELEMENTS.get(child.tag) or (
+            notes = _REPORTED_ELEMENTS.get(child.tag) or (
                 "flexible body" if parent.tag == "equality" and "flex" in child.tag else ""
             )
-            if told and parent.tag != "asset":
-                self.out.left_out[told] += 1
-            if told or child.tag in _SILENT:
+            if notes and parent.tag != "asset":
+                self.out.left_out[notes] += 1
+            if notes or child.tag in _SILENT:
                 parent.remove(child)
                 if child.tag == "plugin" and parent.tag == "mesh":
                     parent.set("file", _FROM_PLUGIN)

@@ -46,8 +46,8 @@ def compile_model(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], l
     import mujoco
     import numpy as np
 
-    told: list[str] = []
-    mujoco.set_mju_user_warning(told.append)  # by itself it would write them to a file
+    notes: list[str] = []
+    mujoco.set_mju_user_warning(notes.append)  # by itself it would write them to a file
     model = mujoco.MjModel.from_xml_string(text, files)
     found = {key: getattr(model, key) for key in FIELDS if hasattr(model, key)}
     found["names"] = np.frombuffer(model.names, dtype=np.uint8)
@@ -59,7 +59,7 @@ def compile_model(text: str, files: dict[str, bytes]) -> tuple[dict[str, Any], l
     for flag in ("spring", "damper"):
         off[flag] |= off["passive"]
     found |= {f"off_{flag}": np.bool_(value) for flag, value in off.items()}
-    return found, told
+    return found, notes
 
 
 def answer(desk: WorkerReplies, request: dict[str, Any], parts: list[bytes]) -> None:
@@ -68,7 +68,7 @@ def answer(desk: WorkerReplies, request: dict[str, Any], parts: list[bytes]) -> 
 
     text, *contents = parts
     try:
-        found, told = compile_model(text.decode(), dict(zip(request["names"], contents, strict=True)))
+        found, notes = compile_model(text.decode(), dict(zip(request["names"], contents, strict=True)))
         arrays = {key: np.asarray(value) for key, value in found.items()}
         columns = [[key, array.dtype.str, list(array.shape)] for key, array in arrays.items()]
         if sum(array.nbytes for array in arrays.values()) > LARGEST:
@@ -79,7 +79,7 @@ def answer(desk: WorkerReplies, request: dict[str, Any], parts: list[bytes]) -> 
         short = isinstance(error, MemoryError) or "unknown exception" in str(error)
         desk.send(**{"memory": True} if short else {"error": str(error)[:2000]})
     else:
-        desk.send(sent, told=[each[:2000] for each in told[:100]], arrays=columns)
+        desk.send(sent, notes=[each[:2000] for each in notes[:100]], arrays=columns)
 
 
 if __name__ == "__main__":

@@ -129,11 +129,11 @@ class Robot:
             limits = joint.limits
             bounded = limits is not None and limits.upper - limits.lower < math.inf
             scale, sign = (math.degrees(1.0), "deg") if joint.kind == "revolute" else (1.0, "m")
-            stretch = f"{limits.lower * scale:.4g} to {limits.upper * scale:.4g} {sign}" if limits and bounded else ""
+            interval = f"{limits.lower * scale:.4g} to {limits.upper * scale:.4g} {sign}" if limits and bounded else ""
             mass = self.bodies[self.body_index(joint.child)].inertia.mass
-            rows.append((joint.child, mass, joint.parent, f"{joint.name} ({joint.kind})", stretch))
-        said = f"{self.name}: {self.mass:g} kg, {self.dofs} degrees of freedom"
-        return html_table(("body", "kg", "carried by", "joint", "range"), rows, said)
+            rows.append((joint.child, mass, joint.parent, f"{joint.name} ({joint.kind})", interval))
+        note = f"{self.name}: {self.mass:g} kg, {self.dofs} degrees of freedom"
+        return html_table(("body", "kg", "carried by", "joint", "range"), rows, note)
 
     # -- counting -----------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Population:
         self.path, self.path_step = np.zeros(n), np.zeros(n)
         self.draw = np.random.default_rng(seed)
         self.generation = 0
-        self.course: list[float] = []
+        self.schedule: list[float] = []
         # Logarithmic weights of the better half; ``spread`` is the tutorial's mu_eff, the number of members they amount
         # to.
         weights = np.log(0.5 * (self.size + 1)) - np.log(np.arange(1, self.size // 2 + 1))
@@ -56,7 +56,7 @@ class Population:
     @property
     def has_converged(self) -> bool:
         """Whether going on brings nothing: tiny steps, or no better member for long."""
-        if len(self.course) > _PATIENCE and self.worth - self.course[-1 - _PATIENCE] <= _GAIN * abs(self.worth):
+        if len(self.schedule) > _PATIENCE and self.worth - self.schedule[-1 - _PATIENCE] <= _GAIN * abs(self.worth):
             return True
         return bool(self.step * np.sqrt(np.linalg.eigvalsh(self.covariance)[-1]) < FINEST)
 
@@ -69,13 +69,13 @@ class Population:
         members: Array = np.clip(self.mean + self.step * turned @ self.axes.T, 0.0, 1.0)
         return members
 
-    def tell(self, members: Array, score: Array) -> None:
+    def report(self, members: Array, score: Array) -> None:
         """Learn from the members' scores; minus infinity is what is not allowed."""
         self.generation += 1
         order = np.argsort(-score, kind="stable")
         if score[order[0]] > self.worth:
             self.best, self.worth = members[order[0]].copy(), float(score[order[0]])
-        self.course.append(self.worth)
+        self.schedule.append(self.worth)
         chosen = order[: self.weights.size]
         steps = (members[chosen] - self.mean) / self.step
         shift = self.weights @ steps
@@ -133,7 +133,7 @@ def evolve(
         scores = judge(np.concatenate(members))
         edges = np.cumsum([len(part) for part in members])[:-1]
         for population, part, score in zip(alive, members, np.split(scores, edges), strict=True):
-            population.tell(part, score)
+            population.report(part, score)
         # Two populations on one peak are a waste of evaluations: the worse one ends.
         populations = _merge_populations(populations)
         history.append(populations[0].worth)

@@ -40,7 +40,7 @@ def scatter(
     jacobian: Array,
     covariance: Array,
     count: int,
-    stretches: int = INTERVALS,
+    intervals: int = INTERVALS,
     *,
     doubt: float = 0.0,
 ) -> Scatter:
@@ -56,7 +56,7 @@ def scatter(
     values, vectors = np.linalg.eigh(rows[:, shown] / scale[shown])
     kept = values > 1e-9 * values.max(initial=0.0)
     rows = (vectors[:, kept] / np.sqrt(values[kept])).T @ rows
-    parts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(residual.size), stretches) if part.size]
+    parts = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(residual.size), intervals) if part.size]
     sides = [jacobian[part].T @ (jacobian[part] @ rows.T) for part in parts]
     moves = np.concatenate([rows @ (jacobian[part].T @ residual[part]) for part in parts])
     side = np.concatenate(sides, axis=1)

@@ -141,10 +141,10 @@ class Finding:
 
 def build_finding(claim: str, value: Any = None, /, **given: Any) -> Finding:
     """A :class:`Finding`; what is given is a field of it, a field of :class:`Claim` (its own), or a fact."""
-    said = {name: given.pop(name) for name in ("holds", "cannot_fail") if name in given}
+    remark = {name: given.pop(name) for name in ("holds", "cannot_fail") if name in given}
     also = tuple(given.pop("also", ()))
     own = {name: given.pop(name) for name in Claim.__dataclass_fields__ if name in given}
-    return Finding(claim, value, also=also, own=own, facts=given, **said)
+    return Finding(claim, value, also=also, own=own, facts=given, **remark)
 
 
 @cache

@@ -90,9 +90,9 @@ def _mp4(pictures: Iterator[Image], path: Path, rate: int, width: int, height: i
             process.stdin.close()
         except BrokenPipeError:
             pass  # it says why below
-        said = process.stderr.read().decode(errors="replace").strip()
+        note = process.stderr.read().decode(errors="replace").strip()
     if process.returncode:
-        raise InputError(f"ffmpeg fails: {said[-300:] or process.returncode}", file=path.name)
+        raise InputError(f"ffmpeg fails: {note[-300:] or process.returncode}", file=path.name)
 
 
 def _look(azimuth: float | None = None, height_angle: float | None = None, dark: bool = False) -> Viewpoint:

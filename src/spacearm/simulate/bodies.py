@@ -72,14 +72,14 @@ def evaluate_bodies(robot: Robot, states: Array) -> Bodies:
     """Bodies for states (T, 13 + 2 n)."""
     n, count = robot.n, len(states)
     rotation, axis = np.empty((count, n + 1, 3, 3)), np.empty((count, n, 3))
-    origin, velocity, spin = np.empty((3, count, n + 1, 3))
+    origin, velocity, angular_rate = np.empty((3, count, n + 1, 3))
     rotation[:, 0] = rotation_matrices(states[:, QUATERNION])
     origin[:, 0] = states[:, :3]
     velocity[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).linear_velocity])
-    spin[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).angular_velocity])
+    angular_rate[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).angular_velocity])
     q, rates = (np.ascontiguousarray(states[:, part]) for part in (Layout(n).joints, Layout(n).rates))
-    _propagate_motion(_joint_arrays(robot), q, rates, rotation, origin, velocity, spin, axis)
-    return Bodies(rotation, origin, velocity, spin, axis)
+    _propagate_motion(_joint_arrays(robot), q, rates, rotation, origin, velocity, angular_rate, axis)
+    return Bodies(rotation, origin, velocity, angular_rate, axis)
 
 
 @compile_lean
@@ -90,7 +90,7 @@ def _propagate_motion(
     rotation: Array,
     origin: Array,
     velocity: Array,
-    spin: Array,
+    angular_rate: Array,
     axis: Array,
 ) -> None:
     """Propagate motion from body to body; the first entry of each array is given."""
@@ -116,10 +116,10 @@ def _propagate_motion(
                 rotation[t, b, k, 2] = c * f2 + s * (f0 * y - f1 * x) + (1.0 - c) * along * z
                 arm = r0 * tree.shift[i, 0] + r1 * tree.shift[i, 1] + r2 * tree.shift[i, 2] + along * slid
                 origin[t, b, k] = origin[t, p, k] + arm
-                spin[t, b, k] = spin[t, p, k] + along * spun
+                angular_rate[t, b, k] = angular_rate[t, p, k] + along * spun
                 velocity[t, b, k] = arm  # until the next loop
             a0, a1, a2 = velocity[t, b, 0], velocity[t, b, 1], velocity[t, b, 2]
-            w0, w1, w2 = spin[t, p, 0], spin[t, p, 1], spin[t, p, 2]
+            w0, w1, w2 = angular_rate[t, p, 0], angular_rate[t, p, 1], angular_rate[t, p, 2]
             velocity[t, b, 0] = velocity[t, p, 0] + (w1 * a2 - w2 * a1) + axis[t, i, 0] * sliding
             velocity[t, b, 1] = velocity[t, p, 1] + (w2 * a0 - w0 * a2) + axis[t, i, 1] * sliding
             velocity[t, b, 2] = velocity[t, p, 2] + (w0 * a1 - w1 * a0) + axis[t, i, 2] * sliding
@@ -164,12 +164,12 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
 
 
 @compile_lean
-def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, spin: Array, sums: Array) -> None:
+def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, angular_rate: Array, sums: Array) -> None:
     """Add to ``sums`` (T, 9): linear and angular momentum, magnitudes of both, kinetic energy."""
     for t in range(rotation.shape[0]):
         own = rows[t if rows.shape[0] > 1 else 0]
         for b in range(own.shape[0]):
-            turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], spin[t, b], own[b]
+            turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], angular_rate[t, b], own[b]
             v0, v1, v2, w0, w1, w2 = v[0], v[1], v[2], w[0], w[1], w[2]
             # first moment in world axes, angular velocity in body axes, its moment of momentum in both
             h0 = turn[0, 0] * m[1] + turn[0, 1] * m[2] + turn[0, 2] * m[3]
@@ -228,8 +228,8 @@ def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, c
     energy: Array = 0.5 * ((q - rest) ** 2 * stiffness).sum(axis=1) if robot.n else np.zeros(len(states))
     numbers = np.moveaxis(np.asarray(coupling), -1, 0).reshape(-1, 4, *np.shape(coupling)[:-1])
     for part, (k, _, ratio, zero) in zip(robot.couplings, numbers, strict=True):
-        stretch = q[:, robot.joint_index(part.first)] - ratio * q[:, robot.joint_index(part.second)] - zero
-        energy = energy + 0.5 * k * stretch**2
+        interval = q[:, robot.joint_index(part.first)] - ratio * q[:, robot.joint_index(part.second)] - zero
+        energy = energy + 0.5 * k * interval**2
     return energy
 
 

@@ -88,11 +88,11 @@ class Bushing(ForceElement):
         arm = b.pose.origin - a.pose.origin
         # Rates as seen in the first frame, which rotates.
         drift = turn.T @ (b.velocity - a.velocity - ca.cross(a.angular_velocity, arm))
-        spin = turn.T @ (b.angular_velocity - a.angular_velocity)
+        angular_rate = turn.T @ (b.angular_velocity - a.angular_velocity)
         # Deviation from the rest attitude, in the first frame's axes: zero rotation when the spring is relaxed.
         relative = turn.T @ b.pose.rotation @ rest.T
-        stretch = ca.vertcat(turn.T @ arm - x[12:15], rotation_vector(relative))
-        pull = -x[:6] * stretch - x[6:12] * ca.vertcat(drift, spin)
+        interval = ca.vertcat(turn.T @ arm - x[12:15], rotation_vector(relative))
+        pull = -x[:6] * interval - x[6:12] * ca.vertcat(drift, angular_rate)
         # Opposite wrenches at the same point, the second frame's origin: their sum is zero.
         force, moment = turn @ pull[:3], turn @ pull[3:]
         return ElementAction(

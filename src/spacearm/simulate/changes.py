@@ -299,7 +299,7 @@ class Switch(Change):
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         del terms
         overrides = {system: dict(values) for system, values in world.overrides.items()}
-        told = []
+        notes = []
         for each in fields(self):
             for joint, value in getattr(self, each.name).items():
                 system, own = world.joint(joint)
@@ -308,10 +308,10 @@ class Switch(Change):
                 now = robot_parameters(robot, numbers)[each.name].copy()
                 now[now.size - robot.n + robot.joint_index(own)] = value
                 numbers[each.name] = now
-                told.append(f"{each.name} of {joint} {value:g}")
+                notes.append(f"{each.name} of {joint} {value:g}")
         for system, numbers in overrides.items():
             robot_parameters(world.robot(system), numbers)  # static friction not below Coulomb's, and so on
-        return ChangeResult(world.replace(overrides=overrides), states, ", ".join(told) or "nothing switched")
+        return ChangeResult(world.replace(overrides=overrides), states, ", ".join(notes) or "nothing switched")
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,9 +354,9 @@ class Separate(Change):
         # The rotor's spin against its parent goes to the parent.
         mass, left = terms.mass_matrix(rest, new[system]), new[system]
         turn = terms.frame_pose(rest, left, cut.parent)[1] @ cut.placement.rotation
-        spin = turn @ cut.axis * cut.rotor.inertia * cut.rotor.ratio * rate
+        angular_rate = turn @ cut.axis * cut.rotor.inertia * cut.rotor.ratio * rate
         # Angular momentum as a generalised momentum: through the parent's angular Jacobian.
-        momentum = mass @ left.velocity + terms.jacobian(rest, left, cut.parent)[3:].T @ spin
+        momentum = mass @ left.velocity + terms.jacobian(rest, left, cut.parent)[3:].T @ angular_rate
         held = find_held(after, system, ())
         loops = terms.loop_jacobian(rest, left)
         velocity, impulse = redistribute(mass, momentum, left.velocity, held, loops)

@@ -207,7 +207,7 @@ class ContactElement(ForceElement):
         return np.tile(own, len(self.places(world)))
 
     def _place(
-        self, view: ElementView, name: str, index: int, touch: Touch, velocity: SX, spin: SX | None = None
+        self, view: ElementView, name: str, index: int, touch: Touch, velocity: SX, angular_rate: SX | None = None
     ) -> tuple[ContactForces, SX, SX, list[ElementEvent]]:
         """Forces, moment about the normal, rate of the memory, and event functions of one place."""
         size, each = self._law_size, self._memory_size
@@ -222,10 +222,10 @@ class ContactElement(ForceElement):
             works.append(-ca.dot(found.tangential, found.slip))
         state, closes, moment = own[0], -ca.dot(touch.normal, velocity), ca.SX(0)
         twist = None
-        if spin is not None and self.patch:
-            twist = contact_torsion(self._law(view), touch, closes, found.size, own[1], spin, own[6:8])
+        if angular_rate is not None and self.patch:
+            twist = contact_torsion(self._law(view), touch, closes, found.size, own[1], angular_rate, own[6:8])
             moment = twist.moment
-            works[1] -= moment * spin
+            works[1] -= moment * angular_rate
             found = replace(found, stored=found.stored + twist.stored, touched=ca.vertcat(found.touched, twist.touched))
         rate = ca.vertcat(found.rate, *([] if twist is None else [twist.rate]), *works, push)
 
@@ -256,7 +256,7 @@ class ContactElement(ForceElement):
             watched.append(watch("stick", name, state > 1.5, shrink, found.stuck))
         if twist is not None:
             label, mode = f"{name} torsion", own[6]
-            shrink = own[7] * spin - view.change(twist.radius)
+            shrink = own[7] * angular_rate - view.change(twist.radius)
             holds = ca.logic_and(mode > 0.5, mode < 1.5)
             watched.append(watch("slip", label, holds, twist.strength, twist.slipped, 6))
             watched.append(watch("stick", label, mode > 1.5, shrink, twist.stuck, 6))
@@ -361,8 +361,8 @@ class Contact(ContactElement):
             speeds = [m.velocity + ca.cross(m.angular_velocity, touch.point - m.pose.origin) for m in (a, b)]
             # Of the second shape relative to the first, at the point of contact.
             velocity = speeds[1] - speeds[0]
-            spin = ca.dot(touch.normal, b.angular_velocity - a.angular_velocity)
-            acting, moment, rate, events = self._place(view, name, k, touch, velocity, spin)
+            angular_rate = ca.dot(touch.normal, b.angular_velocity - a.angular_velocity)
+            acting, moment, rate, events = self._place(view, name, k, touch, velocity, angular_rate)
             push = acting.size * touch.normal + acting.tangential
             for i, sign in enumerate((-1, 1)):
                 # Both wrenches at the same point: action and reaction cancel to rounding (check third_law).

@@ -307,7 +307,7 @@ class LatchTable(ScenarioTable):
                 if name is not None:
                     check_name(name, [phase.name for phase in phases if phase.name], "phase", place=place)
 
-        def items(here: RunContext) -> Iterator[Item]:
+        def items(context: RunContext) -> Iterator[Item]:
             # State of the latch while the run goes on: the generator is resumed after each phase.
             latched = over = locked = False
             for phase in phases:
@@ -320,7 +320,7 @@ class LatchTable(ScenarioTable):
                 # The gate ends a phase; once latched it must not end another.
                 yield phase if latched else replace(phase, event_function=caught)
                 # The phase may have ended by its own event or time instead.
-                if not latched and any(event.name == caught.names[0] for event in here.events):
+                if not latched and any(event.name == caught.names[0] for event in context.events):
                     latched = True
                     yield change
 

@@ -368,10 +368,10 @@ class MeasuredRun:
         source = phases if file.latch is None else file.latch.chain(world, phases)
         chain = self._with_catch(file, phases, inputs) if file.catch is not None else source
 
-        def items(here: RunContext) -> Iterator[Item]:
-            for item in chain(here) if callable(chain) else chain:  # type: ignore[union-attr]
+        def items(context: RunContext) -> Iterator[Item]:
+            for item in chain(context) if callable(chain) else chain:  # type: ignore[union-attr]
                 # Signals count from the start of a phase, which may have ended early (a latch): shifted when it begins.
-                yield self._with_inputs(file, robot, item, here, inputs) if isinstance(item, Phase) else item
+                yield self._with_inputs(file, robot, item, context, inputs) if isinstance(item, Phase) else item
 
         run = simulate(
             world, states, items, duration=self.duration, method=method, sample=self._sample_times(file),
@@ -429,18 +429,18 @@ class MeasuredRun:
         )
         path = self._swing_path(catch.frame, catch.guest, at) if measured else None
 
-        def items(here: RunContext) -> Iterator[Item]:
+        def items(context: RunContext) -> Iterator[Item]:
             for phase in phases:
                 rest = phase
-                if here.time <= at < here.time + phase.duration:
-                    if at - here.time > 1e-6:
-                        before, rest = cut_phase(phase, at - here.time)
+                if context.time <= at < context.time + phase.duration:
+                    if at - context.time > 1e-6:
+                        before, rest = cut_phase(phase, at - context.time)
                         yield before
                     yield attach
                     if path is not None:
                         yield SetRates({catch.pin_name: float(path.derivative()(at))}, held=driven)
-                if path is not None and here.time >= at - 1e-9:
-                    rest = replace(rest, driven={**rest.driven, catch.pin_name: path.shift(-here.time)})
+                if path is not None and context.time >= at - 1e-9:
+                    rest = replace(rest, driven={**rest.driven, catch.pin_name: path.shift(-context.time)})
                 yield rest
 
         return items
@@ -474,11 +474,11 @@ class MeasuredRun:
         file: ValidationFile,
         robot: Robot,
         phase: Phase,
-        here: RunContext,
+        context: RunContext,
         inputs: Mapping[tuple[str, str], Signal],
     ) -> Phase:
         """The phase, which begins now, with what was measured and with pushes."""
-        begin = here.time
+        begin = context.time
         own = {where: signal.shift(-begin) for where, signal in inputs.items()}
         parts = {kind: {name: signal for (each, name), signal in own.items() if each == kind} for kind in
                  ("forces", "driven", "thruster", "load")}  # fmt: skip
@@ -491,7 +491,7 @@ class MeasuredRun:
             if load is not None:
                 system, separator, frame = load.frame.rpartition(SEPARATOR)
                 # What was caught is a part of its host, under its own names.
-                gone = bool(separator) and system not in here.world.systems
+                gone = bool(separator) and system not in context.world.systems
                 fired.append(replace(load, frame=frame) if gone else load)
         return replace(
             phase,

@@ -104,9 +104,9 @@ def test_a_part_of_a_record_predicts_the_rest_and_the_robot_is_written(folder: P
         ("rotors = false", 'rotors = false\nwindow = 9.0', "record 'csv': is 10 s long"),
     ],
 )  # fmt: skip
-def test_errors_have_a_place(folder: Path, old: str, new: str, said: str) -> None:
+def test_errors_have_a_place(folder: Path, old: str, new: str, note: str) -> None:
     assert old in HEAD + CSV
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=note):
         run(folder, (HEAD + CSV).replace(old, new, 1))
 
 

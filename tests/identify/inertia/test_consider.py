@@ -14,7 +14,7 @@ from spacearm.identify.inertia.identify import Identification, Method
 from spacearm.model import Inertia, save
 from spacearm.model.edit import replace_inertias
 from spacearm.study import run_document
-from support.servicer import NOISE, ROBOT, drawing, measured, sensor_tables, servicer_motion
+from support.servicer import NOISE, ROBOT, measured, nominal, sensor_tables, servicer_motion
 
 TRUTH = ROBOT.inertia_parameters[2]
 KNOWN = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
@@ -45,11 +45,11 @@ def errors(found: Identification) -> np.ndarray:
 def test_a_heavy_link_is_within_the_interval() -> None:
     """10 % heavier: the held body's mass was 139 white-noise deviations off, and is within them with the doubt
     stated."""
-    before = identify(drawing(1.3), [heavy()], prior=KNOWN)
+    before = identify(nominal(1.3), [heavy()], prior=KNOWN)
     assert before.output_error is not None
     white = np.sqrt(np.diag(before.output_error.covariance)[:10])
     assert np.abs((before.estimate.values - TRUTH) / white).max() > 100.0
-    found = identify(drawing(1.3), [heavy()], prior=KNOWN, consider={"upper": 0.1})
+    found = identify(nominal(1.3), [heavy()], prior=KNOWN, consider={"upper": 0.1})
     assert found.certificate().sound
     assert np.abs(errors(found)).max() < 3.0
     assert found.consider_shares[0].number.name.endswith("(upper)")
@@ -58,10 +58,10 @@ def test_a_heavy_link_is_within_the_interval() -> None:
 
 def test_an_encoders_zero_is_within_the_interval() -> None:
     """It looked sound before. The data determine it, so that intervals hardly grow."""
-    before = identify(drawing(1.3), [shifted()], prior=KNOWN)
+    before = identify(nominal(1.3), [shifted()], prior=KNOWN)
     assert before.certificate().sound
     assert np.abs(errors(before)).max() > 30.0
-    found = identify(drawing(1.3), [shifted()], prior=KNOWN, consider={"encoder_offset": ZERO})
+    found = identify(nominal(1.3), [shifted()], prior=KNOWN, consider={"encoder_offset": ZERO})
     assert found.certificate().sound
     assert np.abs(errors(found)).max() < 3.5
 
@@ -130,7 +130,7 @@ def test_what_is_refused() -> None:
 
 
 def test_a_scenario_has_doubts_and_names_what_matters_most(tmp_path: Path) -> None:
-    save(drawing(1.3), tmp_path / "robot.toml")
+    save(nominal(1.3), tmp_path / "robot.toml")
     write_record(measured(servicer_motion(pushed=False, robot=HEAVY), 2), ROBOT, tmp_path / "orbit.csv")
     document = {
         "study": "inertia-identification",

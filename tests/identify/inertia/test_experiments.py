@@ -160,8 +160,8 @@ def test_sensitivity_is_the_papers() -> None:
     record = read(FREE)
     found = momentum_sensitivity(ROBOT, record)
     rotation = rotation_matrices(record.channel("attitude"))
-    spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
-    coefficients = tensor_coefficients(rotation, spin)  # Ixx, Ixy, Ixz, Iyy, Iyz, Izz
+    angular_rate = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
+    coefficients = tensor_coefficients(rotation, angular_rate)  # Ixx, Ixy, Ixz, Iyy, Iyz, Izz
     order = [4, 7, 8, 5, 9, 6]
     assert np.allclose(found.largest[3:, order], np.abs(coefficients).max(axis=0), atol=1e-12)
     bound = found.rate_bound

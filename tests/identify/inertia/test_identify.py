@@ -42,8 +42,8 @@ from support.servicer import (
     ROBOT,
     STEP,
     Motion,
-    drawing,
     measured,
+    nominal,
     sensor_tables,
     servicer_motion,
 )
@@ -77,7 +77,7 @@ def test_known_bodies_leave_the_ten_numbers_of_the_last() -> None:
 
 @pytest.mark.parametrize("factor", [3.0, 1.0 / 3.0])
 def test_a_captured_body_from_a_poor_drawing(factor: float, motion: Motion) -> None:
-    found = identify(drawing(factor), [measured(motion, 3)], prior=KNOWN)
+    found = identify(nominal(factor), [measured(motion, 3)], prior=KNOWN)
     assert found.estimate.method == "output error"
     best = identify(ROBOT, [measured(motion, 3)], prior=KNOWN)
     assert np.abs((found.estimate.values - best.estimate.values) / best.estimate.std).max() < 1e-2
@@ -90,7 +90,7 @@ def test_a_captured_body_from_a_poor_drawing(factor: float, motion: Motion) -> N
 
 
 def test_all_bodies_unknown_are_told_as_combinations(motion: Motion) -> None:
-    found = identify(drawing(1.3), [measured(motion, 4)])
+    found = identify(nominal(1.3), [measured(motion, 4)])
     truth = base_parameters(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
     known = np.isfinite(found.estimate.std)
     assert found.information.rank == 24 == truth.size
@@ -106,7 +106,7 @@ def test_wrong_known_bodies_and_beliefs_are_not_sound(motion: Motion) -> None:
     found = identify(heavy, [measured(motion, 1)], prior=Prior.from_known_bodies(heavy, ["bus", "upper"]))
     assert not found.certificate().sound
     assert "bus" in [one.name for one in found.suspects]
-    wrong = drawing(1.3)
+    wrong = nominal(1.3)
     sure = Prior(wrong.inertia_parameters.ravel(), np.repeat([0.0, 0.0, 0.01], 10) * 40.0, "drawing")
     found = identify(wrong, [measured(motion, 1)], prior=sure)
     assert not found.certificate()["score.prior"].sound
@@ -124,7 +124,7 @@ def test_encoders_that_fail_now_and_then(motion: Motion) -> None:
     assert path.missing > 5
     assert path.outliers >= 10
     assert np.abs(path.joints - motion[1][:, 7:]).max() < 1e-3
-    found = identify(drawing(1.3), [bad], prior=KNOWN)
+    found = identify(nominal(1.3), [bad], prior=KNOWN)
     assert found.certificate().sound
     assert off(found) < 4.0
     assert "far off, replaced" in found.samples["orbit"]
@@ -154,10 +154,10 @@ def test_single_thrusters_have_their_own_scale(motion: Motion) -> None:
         on = (record.times + 1e-9 >= start) & (record.times + 1e-9 < start + length)
         parts[f"jet{k}"] = np.where(on[:, None], record.wrench, 0.0) / (1.05 if k == 2 else 1.0)
     stated = replace(record, wrench=np.sum(list(parts.values()), axis=0), thrusters=parts)
-    blind = identify(drawing(1.3), [stated], prior=KNOWN)
+    blind = identify(nominal(1.3), [stated], prior=KNOWN)
     assert not blind.certificate().sound
     assert {"thrust", "thrusters"} & {one.name for one in blind.suspects}
-    found = identify(drawing(1.3), [stated], prior=KNOWN, estimate={"thrusters": 0.02})
+    found = identify(nominal(1.3), [stated], prior=KNOWN, estimate={"thrusters": 0.02})
     assert found.certificate().sound
     assert found.estimate["thrusters[jet2]"] == pytest.approx(0.05, abs=4 * found.estimate.std[12])
     assert off(found) < 4.0
@@ -190,7 +190,7 @@ def test_free_floating_with_a_known_bus_covers() -> None:
     motion = servicer_motion(False)
     errors = []
     for seed in range(10):
-        found = identify(drawing(2.0), [measured(motion, seed, thrust=0.0)], prior=KNOWN)
+        found = identify(nominal(2.0), [measured(motion, seed, thrust=0.0)], prior=KNOWN)
         errors.append((found.estimate.values - TRUTH) / found.estimate.std)
     assert np.mean(np.abs(errors) < 1.96) > 0.88
     assert 0.75 < np.sqrt(np.mean(np.square(errors))) < 1.25
@@ -207,14 +207,14 @@ def test_total_estimation_of_a_target_forgets_the_guess(factor: float) -> None:
     inertia[-1] *= factor
     guess = robot.with_inertia_parameters(inertia)
     found = identify(guess, [record], method="total", prior=Prior.from_known_bodies(guess, robot.body_names[:-1]))
-    told = np.isfinite(found.estimate.std)
-    assert told.any()
-    gap = (found.estimate.values - robot.inertia_parameters[-1])[told]
-    assert np.abs(gap / found.estimate.std[told]).max() < 0.05
+    notes = np.isfinite(found.estimate.std)
+    assert notes.any()
+    gap = (found.estimate.values - robot.inertia_parameters[-1])[notes]
+    assert np.abs(gap / found.estimate.std[notes]).max() < 0.05
 
 
 def test_the_target_is_followed_with_thrusters(motion: Motion) -> None:
-    ends = [track_target(drawing(2.0), "held", measured(motion, seed), chunk=251)[-1] for seed in range(8)]
+    ends = [track_target(nominal(2.0), "held", measured(motion, seed), chunk=251)[-1] for seed in range(8)]
     errors = np.array([(state.values - TRUTH) / state.std for state in ends])
     assert np.mean(np.abs(errors) < 1.96) > 0.86
     assert ends[0].std[0] < 0.02
@@ -230,15 +230,15 @@ def test_segments_leave_no_room_for_forces_that_nobody_states() -> None:
     """A drag of 0.05 N over 20 s: in one piece the result is wrong, not sound, and the force is named; estimated, it
     comes out. In pieces of 2 s residuals no longer show it, but its score does, and stretches scatter more than the
     covariance allows; in pieces of 1 s the numbers are right."""
-    record, known = measured(servicer_motion(drag=0.05), 0), Prior.from_known_bodies(drawing(1.3), ["bus", "upper"])
-    once = identify(drawing(1.3), [record], prior=known)
+    record, known = measured(servicer_motion(drag=0.05), 0), Prior.from_known_bodies(nominal(1.3), ["bus", "upper"])
+    once = identify(nominal(1.3), [record], prior=known)
     assert not once.certificate().sound
     assert np.abs((once.estimate.values - TRUTH) / white_deviations(once)).max() > 6.0
     assert once.suspects[0].name == "external_force"
-    told = identify(drawing(1.3), [record], prior=known, estimate=["external_force"])
-    assert told.certificate().sound
-    assert told.estimate.values[10:] == pytest.approx([0.05, 0.0, 0.0], abs=2e-3)
-    some = identify(drawing(1.3), [record], prior=known, segment=2.0)
+    notes = identify(nominal(1.3), [record], prior=known, estimate=["external_force"])
+    assert notes.certificate().sound
+    assert notes.estimate.values[10:] == pytest.approx([0.05, 0.0, 0.0], abs=2e-3)
+    some = identify(nominal(1.3), [record], prior=known, segment=2.0)
     checks = some.certificate()
     assert {"score.external_force", "overconfidence"} <= {name for name, check in checks.items() if not check.sound}
     assert all(check.sound for name, check in checks.items() if name.startswith(("chi_square", "whiteness")))
@@ -247,25 +247,25 @@ def test_segments_leave_no_room_for_forces_that_nobody_states() -> None:
     assert np.sqrt(np.mean(((some.estimate.values - TRUTH) / white_deviations(some)) ** 2)) > 2.0
     assert np.all(some.estimate.std >= white_deviations(some))  # the larger of two counts
     assert white_deviations(once)[0] < white_deviations(some)[0] < 10.0 * white_deviations(once)[0]
-    often = identify(drawing(1.3), [record], prior=known, segment=1.0)
+    often = identify(nominal(1.3), [record], prior=known, segment=1.0)
     failed = [name for name, check in often.certificate().items() if not check.sound]
     assert all(name.startswith("score.external") for name in failed)  # the force is still there, and does no harm
     assert np.abs((often.estimate.values - TRUTH) / often.estimate.std).max() < 3.0
     with pytest.raises(InputError, match="these records cannot be cut"):
-        identify(drawing(1.3), [record], method="total", segment=2.0)
+        identify(nominal(1.3), [record], method="total", segment=2.0)
 
 
 def test_the_target_is_followed_without_keeping_all_samples(motion: Motion) -> None:
     """Samples that were dropped count as if they had been kept; MuJoCo's motion, thrusters and encoder noise."""
     for seed, kept in ((0, 100), (1, 60), (2, 200)):
         record = measured(motion, seed)
-        watch = TargetFilter(drawing(2.0), "held", kept=kept)
+        watch = TargetFilter(nominal(2.0), "held", kept=kept)
         for first in range(0, COUNT, 50):
             state = watch.update(record.select_samples(slice(first, first + 50)))
         assert watch.samples == COUNT
         assert watch._record is not None
         assert watch._record.times.size <= kept + 50
-        whole = track_target(drawing(2.0), "held", record, chunk=COUNT)[-1]
+        whole = track_target(nominal(2.0), "held", record, chunk=COUNT)[-1]
         assert np.abs((state.values - whole.values) / whole.std).max() < 0.3
         assert state.std == pytest.approx(whole.std, rel=0.05)
 
@@ -294,7 +294,7 @@ def jets() -> list[Thruster]:
 
 def test_a_list_of_columns_is_enough(motion: Motion, tmp_path: Path) -> None:
     """Cells are missing, times are irregular, thrusters stand in columns; nothing says which joints move."""
-    robot = drawing(1.3).replace(thrusters=jets())
+    robot = nominal(1.3).replace(thrusters=jets())
     record, rng = measured(motion, 7), np.random.default_rng(2)
     readings = {name: values.copy() for name, values in record.readings.items()}
     for name in ("position", "attitude", "velocity", "rate"):
@@ -361,7 +361,7 @@ def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: M
     for name in ("position", "velocity", "rate"):
         values = readings[name]
         readings[name] = np.stack([np.interp(times - 0.02, times, column) for column in values.T], axis=1)
-    write(replace(record, readings=readings), drawing(1.3).replace(thrusters=jets()), tmp_path)
+    write(replace(record, readings=readings), nominal(1.3).replace(thrusters=jets()), tmp_path)
     fires = [{"name": f"jet{k}", "on": [[start, start + length]]} for k, (start, length, *_) in enumerate(FIRINGS)]
     data = {
         "study": "inertia-identification",
@@ -400,7 +400,7 @@ def test_estimated_noise_leaves_the_chi_square_its_level(motion: Motion, tmp_pat
 
 
 def test_methods_and_filter_and_design_from_files(motion: Motion, tmp_path: Path) -> None:
-    write(measured(motion, 9), drawing(1.3).replace(thrusters=jets()), tmp_path)
+    write(measured(motion, 9), nominal(1.3).replace(thrusters=jets()), tmp_path)
     fires = [{"name": f"jet{k}", "on": [[start, start + length]]} for k, (start, length, *_) in enumerate(FIRINGS)]
     plan = {"motions": 1, "duration": 6.0, "pulses": 2, "candidates": 2, "refinements": 1, "clearance": 0.2}
     data = {
@@ -437,7 +437,7 @@ def test_degrees_are_asked_about(channel: str, factor: float, question: str, mot
     for method in (None, "linear"):
         given = replace(record, readings={**record.readings, channel: record.readings[channel] * factor})
         with pytest.raises(InputError, match=question):
-            identify(drawing(1.3), [given], prior=KNOWN, method=method)  # type: ignore[arg-type]
+            identify(nominal(1.3), [given], prior=KNOWN, method=method)  # type: ignore[arg-type]
 
 
 def test_an_estimate_that_is_no_body_is_a_finding() -> None:

@@ -31,9 +31,9 @@ from support.servicer import (
     STEP,
     TARGET,
     Motion,
-    drawing,
     led_base,
     measured,
+    nominal,
     servicer_motion,
     with_accelerations,
 )
@@ -99,7 +99,7 @@ def test_estimates_scatter_as_their_covariance_says(motion: Motion) -> None:
     """Twenty noisy records: errors in standard deviations have size one, and residuals are white noise."""
     errors, ratios = [], []
     for seed in range(20):
-        found = solve(drawing(1.3), measured(motion, seed))[1]
+        found = solve(nominal(1.3), measured(motion, seed))[1]
         errors.append((found.values[:10] - TRUTH) / found.std[:10])
         ratios.append(diagnose(found).chi_square.ratio)
     spread = np.sqrt(np.mean(np.square(errors)))
@@ -150,7 +150,7 @@ def test_the_bound_is_that_of_mujocos_differences(motion: Motion) -> None:
 
 def test_a_drawing_wrong_by_three_changes_nothing(motion: Motion) -> None:
     record = measured(motion, 3)
-    first, second = (solve(drawing(factor), record)[1] for factor in (1.0, 3.0))
+    first, second = (solve(nominal(factor), record)[1] for factor in (1.0, 3.0))
     assert np.abs((first.values - second.values)[:10] / first.std[:10]).max() < 1e-3
 
 
@@ -194,11 +194,11 @@ def test_what_is_wrong_is_found_and_can_be_estimated(name: str, motion: Motion) 
             late = replace(late, readings={**late.readings, channel: lagged})
         readings = dict(late.add_noise(1).readings)
     record = replace(record, readings=readings)
-    problem, found = solve(drawing(1.3), record)
+    problem, found = solve(nominal(1.3), record)
     scores = {score.name: score.p_value for score in problem.scores(found.values)}
     assert scores[name] < 1e-6
     assert not diagnose(found).sound
-    problem, found = solve(drawing(1.3), record, estimate=[name])
+    problem, found = solve(nominal(1.3), record, estimate=[name])
     at = slice(10, 10 + INERTIA_NUISANCES[name].size)
     assert np.abs((found.values[at] - truth) / found.std[at]).max() < 4.0
     assert np.abs((found.values[:10] - TRUTH) / found.std[:10]).max() < 4.0
@@ -211,7 +211,7 @@ def _rotated(q: Array, v: Any) -> Array:
 
 
 def test_what_is_right_is_not_suspected(motion: Motion) -> None:
-    problem, found = solve(drawing(1.3), measured(motion, 5))
+    problem, found = solve(nominal(1.3), measured(motion, 5))
     scores = problem.scores(found.values)
     always = {name for name, nuisance in INERTIA_NUISANCES.items() if nuisance.channel in ("", "velocity", "rate")}
     assert {score.name for score in scores} == {*always, "bus", "upper"} - {"thrusters"}
@@ -241,8 +241,8 @@ def test_derivatives_of_accelerations_and_torques_are_those_of_differences(motio
     record = replace(
         record, sigma=exactly, readings=commanded, joint_acceleration=record.readings["joint_acceleration"]
     )
-    felt = ["acceleration_bias", "angular_acceleration_bias", "torque_bias", "friction", "damping"]
-    problem = OutputErrorProblem(ROBOT, [record], ["held"], ["thrust", *felt])
+    sensed = ["acceleration_bias", "angular_acceleration_bias", "torque_bias", "friction", "damping"]
+    problem = OutputErrorProblem(ROBOT, [record], ["held"], ["thrust", *sensed])
     x = problem.guess
     exact = problem.residual_jacobian(x)
     for i, parameter in enumerate(problem.parameters):
@@ -256,13 +256,13 @@ def test_accelerations_and_torques_count(motion: Motion) -> None:
     """Joint accelerations read with noise: errors are as large as they are said to be, and smaller than without."""
     clean, errors = with_accelerations(measured(motion, None), MOUNT), []
     for seed in range(5):
-        problem, found = solve(drawing(1.3), clean.add_noise(seed))
+        problem, found = solve(nominal(1.3), clean.add_noise(seed))
         errors.append((found.values[:10] - TRUTH) / found.std[:10])
         assert diagnose(found, problem.samples - found.values.size).chi_square.ratio == pytest.approx(1.0, abs=0.05)
     assert 0.7 < np.sqrt(np.mean(np.square(errors))) < 1.3
     before = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
     less = replace(clean, readings={name: clean.readings[name] for name in before}).add_noise(4)
-    ratio = found.std[:10] / solve(drawing(1.3), less)[1].std[:10]
+    ratio = found.std[:10] / solve(nominal(1.3), less)[1].std[:10]
     assert ratio.max() < 1.0
     assert ratio[0] < 0.9
 
@@ -293,11 +293,11 @@ def test_faults_of_accelerometers_and_friction_are_found_and_can_be_estimated(
         for channel in ["acceleration", *also]:
             readings[channel] = Rotation.from_rotvec(wrong).apply(readings[channel], inverse=True)
     record = replace(record, readings=readings)
-    known = Prior.from_known_bodies(drawing(1.3), ["bus", "upper"])
-    found = identify(drawing(1.3), [record], prior=known)
+    known = Prior.from_known_bodies(nominal(1.3), ["bus", "upper"])
+    found = identify(nominal(1.3), [record], prior=known)
     assert not found.certificate().sound
     assert name in [score.name for score in found.suspects]
-    found = identify(drawing(1.3), [record], prior=known, estimate=[name])
+    found = identify(nominal(1.3), [record], prior=known, estimate=[name])
     assert found.certificate().sound
     at = slice(10, 10 + wrong.size)
     assert np.abs((found.estimate.values[at] - truth) / found.estimate.std[at]).max() < 4.0
@@ -314,8 +314,8 @@ def test_deviations_that_are_too_small_are_not_sound(motion: Motion) -> None:
     drifted = replace(
         record, readings={**record.readings, "attitude": rotate_quaternion(record.readings["attitude"], drift)}
     )
-    known = Prior.from_known_bodies(drawing(1.3), ["bus", "upper"])
-    found = identify(drawing(1.3), [drifted], prior=known)
+    known = Prior.from_known_bodies(nominal(1.3), ["bus", "upper"])
+    found = identify(nominal(1.3), [drifted], prior=known)
     checks = found.certificate()
     assert [name for name, check in checks.items() if not check.sound] == ["overconfidence"]
     assert "drifts" in checks["overconfidence"].note
@@ -325,7 +325,7 @@ def test_deviations_that_are_too_small_are_not_sound(motion: Motion) -> None:
     # the larger of two deviations counts, and the page says so
     assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 3.0
     assert "times that of white noise" in checks["overconfidence"].note
-    assert identify(drawing(1.3), [record], prior=known).certificate().sound
+    assert identify(nominal(1.3), [record], prior=known).certificate().sound
 
 
 def test_missing_readings_and_outliers(motion: Motion) -> None:
@@ -335,7 +335,7 @@ def test_missing_readings_and_outliers(motion: Motion) -> None:
     for name in ("position", "velocity", "rate"):
         readings[name][rng.random(COUNT) < 0.05] = np.nan
         readings[name][rng.random(COUNT) < 0.01] += 100.0 * NOISE[name]
-    problem, found = solve(drawing(1.3), replace(record, readings=readings))
+    problem, found = solve(nominal(1.3), replace(record, readings=readings))
     assert not diagnose(found).sound
     taken = 0
     while count := problem.reject_outliers(found.values):
@@ -355,7 +355,7 @@ def test_one_of_twenty_readings_off_by_four_to_six_deviations(motion: Motion) ->
         hit = np.where(rng.random((COUNT, 3)) < 0.05, rng.choice([-1.0, 1.0], (COUNT, 3)), 0.0)
         readings[name] = readings[name] + hit * rng.uniform(4.0, 6.0, (COUNT, 3)) * NOISE[name]
     known = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
-    found = identify(drawing(1.3), [replace(record, readings=readings)], prior=known)
+    found = identify(nominal(1.3), [replace(record, readings=readings)], prior=known)
     assert found.certificate().sound, found.certificate().faults
     assert found.output_error is not None
     assert 130 < found.output_error.outliers < 200

@@ -13,7 +13,7 @@ from spacearm.measure import make_sensors
 from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.problem import Parameter
-from support.servicer import COUNT, NOISE, ROBOT, drawing, measured, servicer_motion
+from support.servicer import COUNT, NOISE, ROBOT, measured, nominal, servicer_motion
 
 ALL = {**NOISE, "acceleration": 2e-4, "angular_acceleration": 2e-4, "joint_acceleration": 1e-3, "torque": 0.02}
 PLACE = np.array([0.4, -0.3])
@@ -31,7 +31,7 @@ def test_an_arm_that_is_held_by_its_drives_is_not_sound(method: str) -> None:
     record = still()
     holding = replace(record, readings={**record.readings, "torque": record.readings["torque"] + [5.0, 2.0]})
     for given in (holding.add_noise(0), replace(holding, sigma={})):
-        found = identify(drawing(1.3), [given], method=method, kinds=("dynamics",))  # type: ignore[arg-type]
+        found = identify(nominal(1.3), [given], method=method, kinds=("dynamics",))  # type: ignore[arg-type]
         checks = found.certificate()
         assert not checks["chi_square.held"].sound
         assert not checks["determined"].sound
@@ -42,7 +42,7 @@ def test_noise_in_the_regressor_makes_a_linear_estimate_not_sound() -> None:
     """A drift of 10 mm/s with a known momentum, read to 1 mm/s: least squares find too little mass, and said 1 kg."""
     record = still(base_velocity=(0.01, 0.0, 0.0), known_momentum=True).add_noise(0)
     prior = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
-    linear, total = (identify(drawing(1.3), [record], method=m, prior=prior) for m in ("linear", "total"))  # type: ignore[arg-type]
+    linear, total = (identify(nominal(1.3), [record], method=m, prior=prior) for m in ("linear", "total"))  # type: ignore[arg-type]
     assert linear.estimate.values[0] < 40.0 - 4.0 * linear.estimate.std[0]
     assert [name for name, check in linear.certificate().items() if not check.sound] == ["bias"]
     assert abs(total.estimate.values[0] - 40.0) < 4.0 * total.estimate.std[0]
@@ -66,7 +66,7 @@ def test_readings_that_are_all_missing(method: str | None) -> None:
     prior = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
     lost = replace(record, readings={**record.readings, "velocity": np.nan * record.readings["velocity"]})
     if method is None:
-        assert identify(drawing(1.3), [lost], prior=prior).estimate.values[0] == pytest.approx(40.0, abs=0.5)
+        assert identify(nominal(1.3), [lost], prior=prior).estimate.values[0] == pytest.approx(40.0, abs=0.5)
     else:
         with pytest.raises(InputError, match="no sample has a reading of every channel"):
-            identify(drawing(1.3), [lost], prior=prior, method=method)  # type: ignore[arg-type]
+            identify(nominal(1.3), [lost], prior=prior, method=method)  # type: ignore[arg-type]

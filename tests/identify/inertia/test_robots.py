@@ -94,14 +94,14 @@ def test_noise_and_twins(name: str) -> None:
     worst = found.weakest[0]
     assert worst.deviation > 0
     assert "typical sizes" in worst.words
-    twin = indistinguishable_robot(robot, 0.4, seed=3)
+    reference = indistinguishable_robot(robot, 0.4, seed=3)
     torques = [SineTorque(joint, 0.3, 3.0, 0.4 * k) for k, joint in enumerate(robot.joint_names)]
-    blind = compare_models(robot, twin, torques, 1.0, "zero").largest()
+    blind = compare_models(robot, reference, torques, 1.0, "zero").largest()
     real = compare_models(robot, found.inertia, torques, 1.0, "zero").largest()
     assert max(blind.values()) < 1e-11
     assert 0 < real["joint_angle"] < 1e-2
     unseen = one_joint(robot, "joint1", "zero", nodes(5))
-    assert predict_held_out(robot, twin, unseen, SENSORS).base_rate < 1e-13
+    assert predict_held_out(robot, reference, unseen, SENSORS).base_rate < 1e-13
     assert 0 < predict_held_out(robot, found.inertia, unseen, SENSORS).base_rate < 1e-3
 
 

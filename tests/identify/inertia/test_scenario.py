@@ -137,9 +137,9 @@ def test_the_bound_of_equation_75_is_not_sharp() -> None:
     """No attitude and no angular velocity of 0.03 rad/s gives a coefficient above 0.03; one gives just that."""
     rng = np.random.default_rng(0)
     rotation, _ = np.linalg.qr(rng.normal(size=(20_000, 3, 3)))
-    spin = rng.normal(size=(20_000, 3))
-    spin *= 0.03 / np.linalg.norm(spin, axis=1, keepdims=True)
-    assert 0.029 < np.abs(tensor_coefficients(rotation, spin)).max() <= 0.03 * (1 + 1e-12)
+    angular_rate = rng.normal(size=(20_000, 3))
+    angular_rate *= 0.03 / np.linalg.norm(angular_rate, axis=1, keepdims=True)
+    assert 0.029 < np.abs(tensor_coefficients(rotation, angular_rate)).max() <= 0.03 * (1 + 1e-12)
 
 
 def test_two_robots_in_many_start_configurations() -> None:
@@ -166,8 +166,8 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_example_scenario(tmp_path: Path) -> None:
     data = document()
     data["estimate"] = {"method": "consistent", "prior": 0.2, "write": "found.toml"}
-    told: list[float] = []
-    found = run(data, folder=tmp_path, progress=lambda share, what: told.append(share))
+    notes: list[float] = []
+    found = run(data, folder=tmp_path, progress=lambda share, what: notes.append(share))
     rows = {row.quantity: row for row in found.rows}
     assert found.sound
     assert rows["rank.total"].value == 52
@@ -182,7 +182,7 @@ def test_example_scenario(tmp_path: Path) -> None:
     assert "supplied by" in (tmp_path / "out" / "found.toml").read_text()
     assert found.settings["written"] == "found.toml"
     assert not (tmp_path / "found.toml").exists()  # beside the scenario nothing appears
-    assert told == sorted(told)
+    assert notes == sorted(notes)
 
 
 def test_measured_files(tmp_path: Path) -> None:
@@ -322,11 +322,11 @@ def test_impossible_bodies_are_not_simulated(tmp_path: Path, monkeypatch: pytest
     "name", ["/elsewhere/robot.toml", "../robot.toml", "a/robot.toml", "..", "robot.toml/", ".robot.toml"]
 )
 def test_what_is_written_stays_in_the_folder_of_the_results(name: str, tmp_path: Path) -> None:
-    told: list[float] = []
+    notes: list[float] = []
     with pytest.raises(InputError, match="leads out of that folder") as caught:
-        run(document(estimate={"write": name}), folder=tmp_path, progress=lambda share, what: told.append(share))
+        run(document(estimate={"write": name}), folder=tmp_path, progress=lambda share, what: notes.append(share))
     assert caught.value.place == "estimate.write"
-    assert not told  # before the run
+    assert not notes  # before the run
     with pytest.raises(InputError, match="not a robot file"):
         run(document(estimate={"write": "results.json"}), folder=tmp_path)
 

@@ -37,7 +37,7 @@ from spacearm.optimise.information import complement, remove_directions
 from spacearm.papers.xu2017 import data as paper
 
 ROBOT = catalogue.load("xu2017")
-DRAWING = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
+NOMINAL = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
 BASE = base_parameters(ROBOT)
 TRUTH = BASE.combine @ ROBOT.inertia_parameters.ravel()
 SENSORS = make_sensors(mount=paper.MOUNT, period=1.0)
@@ -61,7 +61,7 @@ def worst(values: np.ndarray, deviations: np.ndarray) -> float:
 def test_without_forces_noise_does_not_tell_the_scale(clean: list[MotionRecord]) -> None:
     """The equations are homogeneous: bodies without mass would fit best."""
     for seed in range(3):
-        problem = InertiaProblem(DRAWING, noisy(clean[1:], seed))
+        problem = InertiaProblem(NOMINAL, noisy(clean[1:], seed))
         fit = fit_total(problem)
         assert fit.converged
         assert gauge(problem, problem.base_guess).shape == (52, 1)
@@ -71,33 +71,33 @@ def test_without_forces_noise_does_not_tell_the_scale(clean: list[MotionRecord])
         assert worst(fit.information.values, fit.information.std) < 4.5
         ratios = fit.information.values[[1, 3]] / fit.information.values[0]
         assert ratios == pytest.approx(TRUTH[[1, 3]] / TRUTH[0], rel=1e-2)  # what the data do tell
-    known = standard_parameters(fit.information, DRAWING)
+    known = standard_parameters(fit.information, NOMINAL)
     truth = plain_of(ROBOT.inertia_parameters).ravel()
     data = [(n, t) for n, t in zip(known.numbers, truth, strict=True) if n.source is ParameterSource.DATA]
     assert all(abs(n.value - t) < 4.5 * n.std for n, t in data)
-    found = identify(DRAWING, noisy(clean[1:]), prior=Prior.from_nominal(DRAWING, 0.2))
+    found = identify(NOMINAL, noisy(clean[1:]), prior=Prior.from_nominal(NOMINAL, 0.2))
     assert all(is_possible(row) for row in found.inertia.reshape(-1, 10))
     assert np.isinf(LinearLeastSquares().solve(problem).std[0])
 
 
 def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[MotionRecord]) -> None:
-    problem = InertiaProblem(DRAWING, noisy(clean[:6]))
+    problem = InertiaProblem(NOMINAL, noisy(clean[:6]))
     assert find_undetermined(problem).shape[1] == 7
     fit = fit_total(problem)
     assert fit.information.rank == 45
     assert fit.information.std[0] < 0.1  # kg
     assert worst(fit.information.values, fit.information.std) < 4.5
     assert np.all(np.isinf(fit.information.std[[n.endswith("(link6)") for n in BASE.names]]))
-    exact = fit_total(InertiaProblem(DRAWING, clean[:6])).information
+    exact = fit_total(InertiaProblem(NOMINAL, clean[:6])).information
     assert np.array_equal(np.isinf(exact.std), np.isinf(fit.information.std))
 
 
 def test_nothing_moves_nothing_is_known() -> None:
     still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
     for record in (still, still.add_noise(1)):
-        fit = fit_total(InertiaProblem(DRAWING, [record]))
+        fit = fit_total(InertiaProblem(NOMINAL, [record]))
         assert np.all(np.isinf(fit.information.std))
-        assert standard_parameters(fit.information, DRAWING).counts() == {"data": 0, "prior": 0, "undetermined": 70}
+        assert standard_parameters(fit.information, NOMINAL).counts() == {"data": 0, "prior": 0, "undetermined": 70}
     with pytest.raises(InputError, match="determine no parameter"):
         monte_carlo(InertiaProblem(ROBOT, [still]), TRUTH, 2)
     with pytest.raises(InputError, match="repetitions is 0"):
@@ -107,7 +107,7 @@ def test_nothing_moves_nothing_is_known() -> None:
 def test_strong_noise_leaves_the_mass(clean: list[MotionRecord]) -> None:
     strong = [replace(r, sigma={name: 100.0 * s for name, s in r.sigma.items()}) for r in clean]
     for seed in range(2):
-        information = fit_total(InertiaProblem(DRAWING, noisy(strong, seed))).information
+        information = fit_total(InertiaProblem(NOMINAL, noisy(strong, seed))).information
         assert information.values[0] == pytest.approx(476.0, abs=20.0)  # kg; not a light robot
         assert information.std[0] > 1.0
         assert worst(information.values, information.std) < 4.5
@@ -115,7 +115,7 @@ def test_strong_noise_leaves_the_mass(clean: list[MotionRecord]) -> None:
 
 
 def test_monte_carlo_of_incomplete_data(clean: list[MotionRecord]) -> None:
-    found = monte_carlo(InertiaProblem(DRAWING, clean[:6]), TRUTH, 30, seed=4)
+    found = monte_carlo(InertiaProblem(NOMINAL, clean[:6]), TRUTH, 30, seed=4)
     assert np.all(np.isnan(found.errors[:, -1]))
     assert 0.9 < found.coverage < 0.99
 
@@ -147,10 +147,10 @@ def test_recursion_counts_noise_in_the_impulse(clean: list[MotionRecord]) -> Non
 
 def test_numbers_from_data_are_those_of_every_twin(clean: list[MotionRecord]) -> None:
     """A number that differs between robots that move alike is not determined."""
-    known = standard_parameters(fit_total(InertiaProblem(DRAWING, clean)).information, DRAWING)
+    known = standard_parameters(fit_total(InertiaProblem(NOMINAL, clean)).information, NOMINAL)
     truth = plain_of(ROBOT.inertia_parameters)
     twins = [plain_of(indistinguishable_robot(ROBOT, 0.7, seed).reshape(-1, 10)) for seed in range(8)]
-    spread = np.max([np.abs(twin - truth) for twin in twins], axis=0).ravel()
+    spread = np.max([np.abs(reference - truth) for reference in twins], axis=0).ravel()
     assert len(known.numbers) == spread.size
     for number, change in zip(known.numbers, spread, strict=True):
         assert (number.source is ParameterSource.DATA) == (change < 1e-9), number.text

@@ -227,11 +227,11 @@ def test_ordinary_least_squares_is_biased_by_noise(slow: tuple[MotionRecord, ...
 
 
 def test_validation_cannot_see_null_directions() -> None:
-    twin = indistinguishable_robot(ROBOT, 0.5, seed=0)
-    assert np.abs(twin.reshape(-1, 10)[:, 0] - ROBOT.inertia_parameters[:, 0]).max() > 5.0  # kg
-    assert all(is_possible(row) for row in twin.reshape(-1, 10))
+    reference = indistinguishable_robot(ROBOT, 0.5, seed=0)
+    assert np.abs(reference.reshape(-1, 10)[:, 0] - ROBOT.inertia_parameters[:, 0]).max() > 5.0  # kg
+    assert all(is_possible(row) for row in reference.reshape(-1, 10))
     torques = paper.torques(ROBOT)
-    blind = compare_models(ROBOT, twin, torques, 2.0, "normal").largest()
+    blind = compare_models(ROBOT, reference, torques, 2.0, "normal").largest()
     wrong = compare_models(ROBOT, WRONG.inertia_parameters.ravel(), torques, 2.0, "normal").largest()
     assert max(blind.values()) < 1e-12
     assert wrong["joint_angle"] > 1e-3

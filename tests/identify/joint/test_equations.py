@@ -47,8 +47,8 @@ def rigid_matrices() -> ca.Function:
         angle = angle + x[3 + i]
         centre = point + turned(angle, COM[i])
         speed = ca.jacobian(centre, x) @ rate
-        spin = ca.sum1(rate[2 : 4 + i])
-        energy += 0.5 * MASS[1 + i] * ca.sumsqr(speed) + 0.5 * INERTIA[1 + i] * spin**2
+        angular_rate = ca.sum1(rate[2 : 4 + i])
+        energy += 0.5 * MASS[1 + i] * ca.sumsqr(speed) + 0.5 * INERTIA[1 + i] * angular_rate**2
         point = point + turned(angle, (LENGTH[i], 0.0))
     matrix = ca.hessian(energy, rate)[0]
     coriolis = ca.SX(6, 6)

@@ -114,7 +114,7 @@ def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
     """Residuals at the true values, over many noises: along the paths' deviations their variance is as told."""
     robot, loud = printed(), [Encoder(noise=1e-3)]
     found, chain = truth(robot), MeasurementChain(robot, FRAME, loud)
-    told, rows = np.zeros(0), []
+    notes, rows = np.zeros(0), []
     for seed in range(300):
         test = observe(found, FRAME, loud, np.random.default_rng([5, seed]), chain=chain)
         test = replace(test, paths={n: smooth_path(TIMES, v, sigma=1e-3, from_rest=True, pieces=1)
@@ -127,11 +127,11 @@ def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
             model.smoothed[0] = {("path", n): path for n, path in same.items()}
             errors = path_errors(model, RIGHT, 0)
             assert errors is not None
-            told = 1.0 + errors.gain
+            notes = 1.0 + errors.gain
         rows.append(errors.basis.T @ model.residual_vector(RIGHT))
-    assert np.var(rows, axis=0) == pytest.approx(told, rel=0.35)
-    assert told.max() > 3.0
-    assert told.min() < 0.7
+    assert np.var(rows, axis=0) == pytest.approx(notes, rel=0.35)
+    assert notes.max() > 3.0
+    assert notes.min() < 0.7
 
 
 def test_the_jacobian_of_the_residuals_is_exact() -> None:
@@ -337,14 +337,14 @@ def test_early_weights_forgive_what_comes_later() -> None:
     plain = identify_joints(robot, [test], warn=False)
     weighted = identify_joints(robot, [test], weighting=weight_early_samples(1.5), warn=False)
     assert abs(weighted["damping"] - 0.4) < abs(plain["damping"] - 0.4)
-    errors, told = [], []
+    errors, notes = [], []
     found, chain = truth(robot), MeasurementChain(robot, FRAME, NOISE)
     for seed in range(20):
         again = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain)
         fit = identify_joints(robot, [again], weighting=weight_early_samples(2.0), nuisances=OFF, warn=False)
         errors.append(fit["stiffness"] - 5.1)
-        told.append(fit.std("stiffness"))
-    assert np.std(errors) == pytest.approx(np.mean(told), rel=0.4)
+        notes.append(fit.std("stiffness"))
+    assert np.std(errors) == pytest.approx(np.mean(notes), rel=0.4)
 
 
 def test_unknown_noise_is_taken_from_the_residuals() -> None:

@@ -93,13 +93,13 @@ def test_a_motion_with_friction_is_what_another_integrator_finds(law: JointLaw) 
     def rates(_: float, y: np.ndarray) -> np.ndarray:
         joints, velocity = rest.copy(), np.zeros(10)
         joints[0], velocity[free], z = y[0], y[1:5], y[5]
-        stretch, rate = y[0] - rest[0], y[4]
+        interval, rate = y[0] - rest[0], y[4]
         if law.play:
             half, edge = own["play"], law.edge
-            stretch = stretch + 0.5 * (np.hypot(stretch - half, edge) - np.hypot(stretch + half, edge))
-        torque = -own["stiffness"] * stretch - own["damping"] * rate
+            interval = interval + 0.5 * (np.hypot(interval - half, edge) - np.hypot(interval + half, edge))
+        torque = -own["stiffness"] * interval - own["damping"] * rate
         if law.cubic:
-            torque -= own["cubic_stiffness"] * stretch**3
+            torque -= own["cubic_stiffness"] * interval**3
         level = own["spring_coulomb"]
         if law.spring in ("stribeck", "lugre"):
             level += (own["spring_static"] - level) * np.exp(-((rate / law.stribeck_speed) ** 2))

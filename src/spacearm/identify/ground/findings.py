@@ -121,8 +121,8 @@ class GroundFindings(Findings):
         return f"Ground identification of {self.found.model.robot.name}"
 
     def headline(self) -> str:
-        told = [one for one in self.found.predictions if one.held_out] or list(self.found.predictions)
-        worst = [(float(100.0 * one.share.max()), float(100.0 * np.median(one.share)), one) for one in told]
+        notes = [one for one in self.found.predictions if one.held_out] or list(self.found.predictions)
+        worst = [(float(100.0 * one.share.max()), float(100.0 * np.median(one.share)), one) for one in notes]
         most, middle, one = max(worst, key=lambda entry: entry[0])
         kind = "predicted" if one.held_out else "explained"
         return (

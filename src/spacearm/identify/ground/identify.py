@@ -439,8 +439,8 @@ class _Fit:
         matrix = self.information.vectors * self.information.rises @ self.information.vectors.T
         full = matrix / self.information.sizes[:, None] / self.information.sizes
         # Widths are eliminated, not fixed: their uncertainty stays in the information about the rest.
-        told = Information.from_matrix(self.x, eliminate(full, count), self.sizes)
-        found = fit_possible_bodies(told, model.base, [replace(p, prior=None) for p in model.others], vague=VAGUE)
+        notes = Information.from_matrix(self.x, eliminate(full, count), self.sizes)
+        found = fit_possible_bodies(notes, model.base, [replace(p, prior=None) for p in model.others], vague=VAGUE)
         assert found.covariance is not None
         factor = widening[:count]
         return replace(found, covariance=found.covariance * factor[:, None] * factor), widening

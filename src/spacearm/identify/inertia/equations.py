@@ -145,8 +145,8 @@ class Equations:
 
     def _velocity_by_reading(self, record: MotionRecord) -> dict[str, Array]:
         """Derivative (..., T, 6, size) of the base's part of the velocity by each channel."""
-        spin = record.channel("rate")
-        shape = spin.shape[:-1]
+        angular_rate = record.channel("rate")
+        shape = angular_rate.shape[:-1]
         by: dict[str, Array] = {"rate": np.zeros((*shape, 6, 3))}
         by["rate"][..., 3:, :] = np.eye(3)
         if "velocity" in record.readings:
@@ -154,7 +154,7 @@ class Equations:
             inverse = np.swapaxes(rotation, -1, -2)
             seen = np.einsum("...ij,...j->...i", inverse, record.readings["velocity"])
             # v = R^T v_read - omega x mount, so d(v) = mount x d(omega), and the attitude rotates what was read.
-            by["rate"][..., :3, :] = skew(np.broadcast_to(record.mount, spin.shape))
+            by["rate"][..., :3, :] = skew(np.broadcast_to(record.mount, angular_rate.shape))
             by["velocity"] = np.concatenate([inverse, np.zeros_like(inverse)], axis=-2)
             by["attitude"] = np.concatenate([skew(seen), np.zeros_like(inverse)], axis=-2)
         return by
@@ -203,8 +203,8 @@ class Equations:
         places, sigma = record.deviations()
         rows = 6 + n if "torque" in places else 6
         full = np.zeros((*shape, 6 + n, sigma.size))
-        spin = record.channel("rate")
-        seen = velocity[..., :3] + np.cross(spin, record.mount)
+        angular_rate = record.channel("rate")
+        seen = velocity[..., :3] + np.cross(angular_rate, record.mount)
         # The base's acceleration as component derivative: a_read - omega x v_read - alpha x mount, differentiated term
         # by term.
         steady = by["acceleration"][..., :3]
@@ -213,10 +213,10 @@ class Equations:
         full[..., places["rate"]] += steady @ skew(seen)
         if "velocity" in places:
             inverse = np.swapaxes(record.pose()[2], -1, -2)
-            full[..., places["velocity"]] -= steady @ skew(spin) @ inverse
-            full[..., places["attitude"]] -= steady @ skew(spin) @ skew(seen)
+            full[..., places["velocity"]] -= steady @ skew(angular_rate) @ inverse
+            full[..., places["attitude"]] -= steady @ skew(angular_rate) @ skew(seen)
         full[..., places["acceleration"]] += steady
-        mount = skew(np.broadcast_to(record.mount, spin.shape))
+        mount = skew(np.broadcast_to(record.mount, angular_rate.shape))
         full[..., places["angular_acceleration"]] += by["acceleration"][..., 3:6] + steady @ mount
         if n:
             full[..., places["joint_position"]] += by["joints"]

@@ -97,9 +97,9 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
                 own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
                 add_curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots)
             label = f"{name}-{channel}".replace(" ", "-")
-            said = f"{name}: {channel} as measured (dots), and as predicted with what was found (lines)."
+            note = f"{name}: {channel} as measured (dots), and as predicted with what was found (lines)."
             rest = f"{name}: what the prediction of {channel} leaves, made white; noise of size one if all is right."
-            made += [Figure(f"measured-{label}", both, said), Figure(f"residual-{label}", left, rest)]
+            made += [Figure(f"measured-{label}", both, note), Figure(f"residual-{label}", left, rest)]
     return made
 
 

@@ -206,15 +206,15 @@ class InertiaFindings(Findings):
         ]
         estimate = self.found.estimate
         if masses:
-            told = [f"{one.body} weighs {format_uncertain(one.value, one.std)} kg" for one in masses[:3]]
-            said = ", ".join(told) + (f"; {len(masses) - 3} more bodies are weighed" if len(masses) > 3 else "")
+            remarks = [f"{one.body} weighs {format_uncertain(one.value, one.std)} kg" for one in masses[:3]]
+            remark = ", ".join(remarks) + (f"; {len(masses) - 3} more bodies are weighed" if len(masses) > 3 else "")
         elif estimate.units[0] == "kg" and np.isfinite(estimate.std[0]):
             total = format_uncertain(estimate.values[0], estimate.std[0])
-            said = f"The whole robot weighs {total} kg; no single body's mass is determined by the data"
+            remark = f"The whole robot weighs {total} kg; no single body's mass is determined by the data"
         else:
-            said = f"{self.possible.rank} combinations of inertias are determined, no mass among them"
+            remark = f"{self.possible.rank} combinations of inertias are determined, no mass among them"
         suspects = self.found.suspects
-        return said + (f". Do not rely on it: {suspects[0].advice}." if suspects else ".")
+        return remark + (f". Do not rely on it: {suspects[0].advice}." if suspects else ".")
 
     def summary(self) -> str:
         counts, whole = self.found.known.counts(), self.possible.base_parameters
@@ -231,8 +231,10 @@ class InertiaFindings(Findings):
         if self.found.consider_shares:
             text += f" Of all that is not estimated one number matters most: {self.found.consider_shares[0].text}."
         if self.found.suspects:
-            told = "; ".join(f"{one.advice} ({one.name})" for one in self.found.suspects[:4])
-            text += f"\n\nThe residuals do not fit this model. What would explain them, the most telling first: {told}."
+            remarks = "; ".join(f"{one.advice} ({one.name})" for one in self.found.suspects[:4])
+            text += (
+                f"\n\nThe residuals do not fit this model. What would explain them, the most telling first: {remarks}."
+            )
         files = {table.name for table in self.file.tables if table.file is not None}
         still = [one.name for one in self.records if one.name in files and not one.thrusters]
         if still and not self.found.certificate().sound:

@@ -122,7 +122,7 @@ def repeat_output_error(
     values, claimed, chi = np.empty((repetitions, rank)), np.empty((repetitions, rank)), np.empty(repetitions)
     for k in range(repetitions):
         drawn = [record.add_noise([seed, i, k]) for i, record in enumerate(clean)]
-        fit = fit_output_error(OutputErrorProblem(problem.robot, drawn, None, problem.believed, problem.prior))
+        fit = fit_output_error(OutputErrorProblem(problem.robot, drawn, None, problem.assumed, problem.prior))
         values[k], claimed[k] = fit.information.values, fit.information.std
         chi[k] = 2.0 * fit.cost / fit.freedom
     errors = np.where(np.isfinite(claimed), (values - truth) / claimed, np.nan)

@@ -75,15 +75,15 @@ class OutputErrorProblem(Problem):
         prior: Prior | None = None,
         arrival: PriorSummary | None = None,
     ) -> None:
-        believed = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
-        self.believed: Mapping[str, float] = believed
-        for name in believed:
+        assumed = dict(estimate) if isinstance(estimate, Mapping) else dict.fromkeys(estimate, np.inf)
+        self.assumed: Mapping[str, float] = assumed
+        for name in assumed:
             if name not in INERTIA_NUISANCES:
                 raise InputError(f"there is no {name!r}", place="estimate", hint=did_you_mean(name, INERTIA_NUISANCES))
         if bodies is not None:
             rest = [name for name in robot.body_names if robot.body_index(name) not in map(robot.body_index, bodies)]
             prior = Prior.from_known_bodies(robot, rest)
-        self.robot, self.prior, self.nuisances = robot, prior, tuple(believed)
+        self.robot, self.prior, self.nuisances = robot, prior, tuple(assumed)
         self.base: BaseParameters = base_parameters(robot, self._exact_inertias)
         self.nominal = robot.inertia_parameters.ravel().copy()
         if prior is not None:
@@ -95,7 +95,7 @@ class OutputErrorProblem(Problem):
         #: What they take away from the square sum of noise, in which some of them may have been.
         self.truncated = 0.0
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
-        for name in believed:
+        for name in assumed:
             if not self._is_observable(name):
                 hint = f"expected {INERTIA_NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
                 raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
@@ -106,7 +106,7 @@ class OutputErrorProblem(Problem):
         self._kept: dict[int, tuple[bytes, Array, ErrorModel | None]] = {}
         self.zero = self.base.combine @ self.nominal
         self._count = self.base.rank
-        super().__init__([*self._inertias(), *self._others(believed), *self._start_errors()], self._blocks_of(),
+        super().__init__([*self._inertias(), *self._others(assumed), *self._start_errors()], self._blocks_of(),
                          name=f"inertias of {robot.name}")  # fmt: skip
 
     def _inertias(self) -> list[Parameter]:
@@ -117,9 +117,9 @@ class OutputErrorProblem(Problem):
             for p, guess, size in zip(self.base.parameters, self.zero, sizes, strict=True)
         ]
 
-    def _others(self, believed: Mapping[str, float]) -> list[Parameter]:
+    def _others(self, assumed: Mapping[str, float]) -> list[Parameter]:
         found = []
-        for name, deviation in believed.items():
+        for name, deviation in assumed.items():
             own, many = INERTIA_NUISANCES[name], self.size(name)
             # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
             turns = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")

@@ -308,7 +308,7 @@ class _GaussNewton:
     def __init__(self, problem: OutputErrorProblem, x: Array) -> None:
         self.problem, self.x, self.rank = problem, x, problem.base.rank
         self.sizes = problem.sizes
-        self.belief, self.believed = _prior_rows(problem)
+        self.belief, self.assumed = _prior_rows(problem)
 
     def reset(self, judge: bool) -> None:
         """Begin (anew) from here."""
@@ -322,7 +322,7 @@ class _GaussNewton:
 
     def system(self) -> tuple[Array, Array]:
         """Residuals and Jacobian at x, with the prior's rows last."""
-        away = self.belief @ (self.x[: self.rank] - self.believed)
+        away = self.belief @ (self.x[: self.rank] - self.assumed)
         tail = np.zeros((away.size, self.x.size))
         tail[:, : self.rank] = self.belief
         problem = self.problem
@@ -332,7 +332,7 @@ class _GaussNewton:
         )
 
     def cost(self, x: Array) -> float:
-        away = self.belief @ (x[: self.rank] - self.believed)
+        away = self.belief @ (x[: self.rank] - self.assumed)
         return _cost(self.problem.residual_vector(x)) + 0.5 * float(away @ away)
 
     def update_directions(self) -> bool:
@@ -376,8 +376,8 @@ class _GaussNewton:
         # The motion breaks off with this draw: no judgement is possible, so all directions stay in.
         if not np.all(np.isfinite(noise)):
             return np.zeros((self.rank, 0)), np.zeros((self.rank, 0))
-        seen, believed = root.T @ root, self.belief * sizes
-        return _find_hidden(seen, noise), _find_hidden(seen + believed.T @ believed, noise)
+        seen, assumed = root.T @ root, self.belief * sizes
+        return _find_hidden(seen, noise), _find_hidden(seen + assumed.T @ assumed, noise)
 
     def run_with_fixed_numbers(self, deviations: Mapping[str, float]) -> None:
         """Steps with the errors of fixed numbers among the noise, linearised anew before each: a large error of a

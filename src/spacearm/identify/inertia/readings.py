@@ -270,13 +270,15 @@ class MotionRecord:
 
     def velocity(self) -> Array:
         """Generalised velocity (..., T, 6 + n); the base's velocity is zero where it was not measured."""
-        spin = self.channel("rate")
+        angular_rate = self.channel("rate")
         if "velocity" in self.readings:
             rotation = rotation_matrices(self.channel("attitude"))
-            linear = np.einsum("...ji,...j->...i", rotation, self.readings["velocity"]) - np.cross(spin, self.mount)
+            linear = np.einsum("...ji,...j->...i", rotation, self.readings["velocity"]) - np.cross(
+                angular_rate, self.mount
+            )
         else:  # dynamics does not depend on it
-            linear = np.zeros_like(spin)
-        return np.concatenate([linear, spin, self.joint_rates()], axis=-1)
+            linear = np.zeros_like(angular_rate)
+        return np.concatenate([linear, angular_rate, self.joint_rates()], axis=-1)
 
     def joint_rates(self) -> Array:
         n = len(self.moving)
@@ -295,12 +297,12 @@ class MotionRecord:
                 place=self.place,
                 hint="use the momentum equations, or measure 'joint_acceleration'",
             )
-        spin, turning = self.channel("rate"), self.channel("angular_acceleration")
+        angular_rate, turning = self.channel("rate"), self.channel("angular_acceleration")
         v = self.velocity()
-        at_mount = v[..., :3] + np.cross(spin, self.mount)
-        linear = self.channel("acceleration") - np.cross(spin, at_mount) - np.cross(turning, self.mount)
+        at_mount = v[..., :3] + np.cross(angular_rate, self.mount)
+        linear = self.channel("acceleration") - np.cross(angular_rate, at_mount) - np.cross(turning, self.mount)
         given = self.joint_acceleration if measured is None else np.where(self.moving, measured, 0.0)
-        joints = np.broadcast_to(np.asarray(given), (*spin.shape[:-1], len(self.moving)))
+        joints = np.broadcast_to(np.asarray(given), (*angular_rate.shape[:-1], len(self.moving)))
         return np.concatenate([linear, turning, joints], axis=-1)
 
     def impulse(self) -> Array:

@@ -28,7 +28,7 @@ from spacearm.identify.inertia.base_motion import BaseMotion, LinearisedMotion, 
 from spacearm.identify.inertia.encoders import joint_path
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, rotate_quaternion
 from spacearm.identify.inertia.sensed_loads import (
-    FELT,
+    SENSED,
     ForceReadings,
     find_switch_samples,
     joint_accelerations,
@@ -350,7 +350,7 @@ class RecordPrediction:
         """Which rows of :class:`ForceReadings` are read."""
         n = self.robot.n
         places = {"acceleration": range(3), "angular_acceleration": range(3, 6), "torque": range(6, 6 + n)}
-        return [row for name in FELT if name in self.rows for row in places[name]]
+        return [row for name in SENSED if name in self.rows for row in places[name]]
 
     def _velocity(self, moved: LinearisedMotion) -> Array:
         at_mount = moved.twist[:, :3] + np.cross(moved.twist[:, 3:], self.record.mount)
@@ -402,7 +402,7 @@ class RecordPrediction:
         # By the lever arm: d(R mount) and R (omega x mount).
         found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skew(turning)
         found["misalignment"][:, 9:12] = skew(turning)
-        for name in FELT:
+        for name in SENSED:
             if more is None or name not in self.rows:
                 continue
             rows = self.rows[name]
@@ -435,7 +435,7 @@ def displace_state(state: Array, error: Array) -> Array:
 def _rows(record: MotionRecord) -> tuple[dict[str, slice], Array | None, Array]:
     """Rows of each channel; the joints' accelerations (T, n) and their variances, where channels need them."""
     rows, n, known = dict(ROWS), len(record.moving), joint_accelerations(record)
-    for name in FELT:
+    for name in SENSED:
         size = n if name == "torque" else 3
         if known is not None and size and name in record.readings and record.sigma.get(name, 0.0) > 0.0:
             last = max(part.stop for part in rows.values())

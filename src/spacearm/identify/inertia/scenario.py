@@ -205,21 +205,21 @@ class InertiaFile(StudyFile):
 
     @solvable("inertia identification")
     def solve(self, session: Session) -> InertiaFindings:
-        drawing = session.robot(self.robot)
-        real, sensors = self._build_reference_robot(session, drawing), self.sensors.sensors(self.sensor)
-        experiments = self._experiments(drawing, session)
-        setup = _Setup(session, drawing, real, sensors, experiments)
+        nominal_robot = session.robot(self.robot)
+        real, sensors = self._build_reference_robot(session, nominal_robot), self.sensors.sensors(self.sensor)
+        experiments = self._experiments(nominal_robot, session)
+        setup = _Setup(session, nominal_robot, real, sensors, experiments)
         estimate, kinds = self.estimate, tuple(self.estimate.equations)
-        prior = estimate.prior_of(drawing, str(self.robot))
+        prior = estimate.prior_of(nominal_robot, str(self.robot))
         # first of all: limits that cannot be kept must not cost an estimate
-        plan = None if self.design is None else self._plan(drawing, sensors, prior, session)
+        plan = None if self.design is None else self._plan(nominal_robot, sensors, prior, session)
         clean, drawn = self._records(setup)
         session.report_progress(0.4, "identifiability and estimate")
         options: dict[str, Any] = {
             "kinds": kinds, "prior": prior, "estimate": estimate.estimated_nuisances(), "segment": estimate.segment
         }  # fmt: skip
-        options["consider"] = self.nominal.deviations(drawing, options["estimate"])
-        found = identify(drawing, drawn, method=estimate.method, test=estimate.tested_nuisances(), **options)
+        options["consider"] = self.nominal.deviations(nominal_robot, options["estimate"])
+        found = identify(nominal_robot, drawn, method=estimate.method, test=estimate.tested_nuisances(), **options)
         session.report_progress(0.8, "validation")
         able = not found.impossible
         simulated = len(clean) == len(drawn)
@@ -240,26 +240,28 @@ class InertiaFile(StudyFile):
                 for one, table in zip(experiments, self.tables, strict=True)
                 if session.cross_check and not table.hold_out and table.file is None
             },
-            followed=self._track_target(drawing, drawn),
+            followed=self._track_target(nominal_robot, drawn),
             carried=None if self.load is None else self.load.extract(found, session),
             plan=plan,
         )
 
-    def _plan(self, drawing: Robot, sensors: Sequence[Sensor], prior: Prior | None, session: Session) -> ExperimentPlan:
+    def _plan(
+        self, nominal_robot: Robot, sensors: Sequence[Sensor], prior: Prior | None, session: Session
+    ) -> ExperimentPlan:
         assert self.design is not None
         with error_context("design"):
             return self.design.plan(
-                drawing, sensors, prior, lambda share, what: session.report_progress(0.1 * share, what)
+                nominal_robot, sensors, prior, lambda share, what: session.report_progress(0.1 * share, what)
             )
 
-    def _track_target(self, drawing: Robot, drawn: list[MotionRecord]) -> dict[str, list[TargetState]]:
+    def _track_target(self, nominal_robot: Robot, drawn: list[MotionRecord]) -> dict[str, list[TargetState]]:
         """States of the target's filter over each record."""
         if self.target is None:
             return {}
         options = self.target.options("relative")
         with error_context("target"):
             return {
-                record.name: track_target(drawing, self.target.body, record, self.target.every, **options)
+                record.name: track_target(nominal_robot, self.target.body, record, self.target.every, **options)
                 for record in drawn
             }
 
@@ -318,24 +320,24 @@ class InertiaFile(StudyFile):
                 found.append(predict_held_out(setup.reference, inertia, experiment, setup.sensors))
         return found
 
-    def _build_reference_robot(self, session: Session, drawing: Robot) -> Robot:
+    def _build_reference_robot(self, session: Session, nominal_robot: Robot) -> Robot:
         """The robot that is simulated: another file, or the nominal model with scaled inertias."""
-        robot = drawing if self.real is None else session.robot(self.real, "real")
-        if robot.joint_names != drawing.joint_names or robot.body_names != drawing.body_names:
+        robot = nominal_robot if self.real is None else session.robot(self.real, "real")
+        if robot.joint_names != nominal_robot.joint_names or robot.body_names != nominal_robot.body_names:
             hint = "expected the same names"
             raise InputError("has other bodies or joints than the nominal model", place="real", hint=hint)
         if self.real_scale != 1.0:
             robot = robot.with_inertia_parameters(robot.inertia_parameters * self.real_scale)
         return robot
 
-    def _experiments(self, drawing: Robot, session: Session) -> list[Experiment]:
+    def _experiments(self, nominal_robot: Robot, session: Session) -> list[Experiment]:
         if not self.tables:
             raise InputError("there is none", place="experiment", hint="[[experiment]] tables, or [measurements]")
         check_distinct(self.tables, "experiment")
         found = []
         for k, table in enumerate(self.tables):
             with error_context(self.place(k)):
-                found.append(table.build(drawing, session.folder))
+                found.append(table.build(nominal_robot, session.folder))
             if table.file is None and found[-1].duration > MOST_SAMPLES * self.sensors.sample:
                 raise InputError(
                     f"{found[-1].duration:g} s every {self.sensors.sample:g} s are too many samples",

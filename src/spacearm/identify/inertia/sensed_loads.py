@@ -28,7 +28,7 @@ from spacearm.model.parts import skew
 from spacearm.typing import Array
 
 #: Channels by name, with their rows among (acceleration, angular acceleration, torques).
-FELT = ("acceleration", "angular_acceleration", "torque")
+SENSED = ("acceleration", "angular_acceleration", "torque")
 #: Readings so long after a thruster switches (s), or two samples after and one before, are left out: thrust needs time
 #: to build up, and a reading that is a little late shows the other side of a jump.
 SWITCHING = 0.05

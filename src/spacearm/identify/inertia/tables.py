@@ -69,19 +69,19 @@ class EstimateTable(ScenarioTable):
     segment: Duration | None = key(None, "cut records into pieces of about this length, each with its own start, s")
     write: Annotated[Name, AfterValidator(check_plain_name)] | None = key(None, "robot file with what was found")
 
-    def prior_of(self, drawing: Robot, name: str) -> Prior | None:
+    def prior_of(self, nominal: Robot, name: str) -> Prior | None:
         """What is known before the experiments; None where nothing is."""
         exact = list(self.known_bodies)
         with error_context("estimate"):
             if self.unknown_bodies:
-                wanted = {drawing.body_index(body) for body in self.unknown_bodies}
-                exact = [body for k, body in enumerate(drawing.body_names) if k not in wanted]
-            parts = [Prior.from_known_bodies(drawing, exact, f"{', '.join(exact)} known")] if exact else []
+                wanted = {nominal.body_index(body) for body in self.unknown_bodies}
+                exact = [body for k, body in enumerate(nominal.body_names) if k not in wanted]
+            parts = [Prior.from_known_bodies(nominal, exact, f"{', '.join(exact)} known")] if exact else []
             for body in self.known_mass_centre:
-                parts.append(Prior.from_known_mass_centre(drawing, body, f"mass and mass centre of {body} known"))
+                parts.append(Prior.from_known_mass_centre(nominal, body, f"mass and mass centre of {body} known"))
             if self.prior is not None:
                 source = f"nominal model {name} with {100 * self.prior:g} % deviation"
-                parts.append(Prior.from_nominal(drawing, self.prior, source))
+                parts.append(Prior.from_nominal(nominal, self.prior, source))
         if not parts:
             return None
         sigma = np.min([part.sigma for part in parts], axis=0)
@@ -174,11 +174,11 @@ class ExperimentDesignTable(ConfigurationKeys):
     refinements: Count = key(40, "changes of the best")
     seed: Seed = 0
 
-    def plan(self, robot: Robot, sensors: Sequence[Sensor], prior: Prior | None, tell: Progress) -> ExperimentPlan:
+    def plan(self, robot: Robot, sensors: Sequence[Sensor], prior: Prior | None, report: Progress) -> ExperimentPlan:
         """The best experiments found."""
         limits = ExperimentLimits(**self.options("angle", "rate", "attitude", "impulse", "clearance", "margin"))
         options = self.options("motions", "duration", "pulses", "criterion", "candidates", "refinements", "seed")
-        return design(robot, self.positions(robot), sensors, limits, prior=prior, progress=tell, **options)
+        return design(robot, self.positions(robot), sensors, limits, prior=prior, progress=report, **options)
 
 
 class InertiaMonteCarloTable(ScenarioTable):

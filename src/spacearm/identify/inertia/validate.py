@@ -222,5 +222,5 @@ def momentum_sensitivity(robot: Robot, record: MotionRecord, noise: Array | None
     scale = np.ones(6) if noise is None else noise
     with np.errstate(divide="ignore"):
         floor = 1.0 / np.max(largest / scale[:, None], axis=0)
-    spin = np.linalg.norm(record.channel("rate"), axis=-1).max()
-    return MomentumSensitivity(labels(robot), largest, floor, float(spin))
+    angular_rate = np.linalg.norm(record.channel("rate"), axis=-1).max()
+    return MomentumSensitivity(labels(robot), largest, floor, float(angular_rate))

@@ -50,10 +50,10 @@ class JointFit:
 
     def with_suspects(self, more: tuple[Score, ...]) -> JointFit:
         """The same with more suspects; they stand for those of the same name."""
-        told, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
+        notes, names = (f"suspected: {one.advice}" for one in more), {one.name for one in more}
         others = (one for one in self.suspects if one.name not in names)
         ranked = tuple(sorted((*more, *others), key=lambda one: -one.statistic))
-        return replace(self, suspects=ranked, remarks=(*self.remarks, *told))
+        return replace(self, suspects=ranked, remarks=(*self.remarks, *notes))
 
     @cached_property
     def consider_shares(self) -> tuple[ConsiderShare, ...]:
@@ -141,7 +141,7 @@ def assess(
     residuals, freedom = model.residuals_by_channel(estimate.values), max(model.freedom, 1)
     found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), freedom)
     doubts: tuple[Score, ...] = ()
-    told: list[str] = []
+    notes: list[str] = []
     seen: Scatter | None = None
     factors: Array | None = None
     if ignored is not None and len(ignored) < len(JOINT_KEYS) and np.isfinite(estimate.cost):
@@ -152,8 +152,8 @@ def assess(
             # Coloured residuals mean fewer independent data than readings: standard deviations would be too small.
             wide = replace(found.estimate, covariance=estimate.covariance * np.outer(factors, factors))
             found = diagnose(wide, freedom)
-            told.append(f"data: standard deviations are by {name_interval(factors)}")
-    remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers), *told]
+            notes.append(f"data: standard deviations are by {name_interval(factors)}")
+    remarks = [*remarks_on(model, found), *misfits(model, found, doubts, outliers), *notes]
     return JointFit(model, found, tuple(remarks), seconds, doubts, outliers, seen, factors)
 
 

@@ -135,10 +135,10 @@ def torques(
 ) -> JointTorques:
     """The laws as formulas. ``bristles`` holds one deflection for each of ``law.bristles``."""
     # The damper acts within the play too: only the spring is disengaged.
-    stretch = free_play(deflection, parameters["play"], law.edge) if law.play else deflection
-    pull = -parameters["stiffness"] * stretch - parameters["damping"] * rate
+    interval = free_play(deflection, parameters["play"], law.edge) if law.play else deflection
+    pull = -parameters["stiffness"] * interval - parameters["damping"] * rate
     if law.cubic:
-        pull -= parameters["cubic_stiffness"] * stretch**3
+        pull -= parameters["cubic_stiffness"] * interval**3
     drag = -parameters["motor_damping"] * motor_rate if law.motor_damping else ca.SX(0)
     rates: list[SX] = []
     # Friction in the spring acts on the deflection's rate, that of the motor on the motor's own.

@@ -399,8 +399,10 @@ class JointFindings(Findings):
         for f in fit.model.setup.flexible[:2]:
             own = {word: f"{f.name}.{name}" for name, word in words.items() if f"{f.name}.{name}" in fit.estimate.names}
             units = dict(zip(fit.estimate.names, fit.estimate.units, strict=True))
-            told = [f"{word} {format_uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()]
-            found += [f"{f.name} has " + ", ".join(told)] if told else []
+            remarks = [
+                f"{word} {format_uncertain(fit[name], fit.std(name))} {units[name]}" for word, name in own.items()
+            ]
+            found += [f"{f.name} has " + ", ".join(remarks)] if remarks else []
         worst = [one for one in fit.suspects if not fit.certificate[f"score.{one.name}"].sound]
         doubt = f" Do not rely on it: {worst[0].what}." if worst else "" if fit.sound else " Do not rely on it."
         return "; ".join(found) + "." + doubt if found else ""
@@ -414,15 +416,15 @@ class JointFindings(Findings):
         return [f.name for f in model.setup.flexible if f.gear == 1.0 and f"{f.name}.motor_inertia" in names]
 
     def summary(self) -> str:
-        told = "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
+        remarks = "\n\n".join(self.fit.remarks) or "Every parameter is determined by the data."
         if ungeared := self._find_ungeared_motors():
-            told += (
+            remarks += (
                 f"\n\nThe gear ratio of {', '.join(ungeared)} is 1: behind a gear of ratio N the motor's inertia is N "
                 "times as large. If the ratio is not known, state nominal.gear = 1, or measure the motor's torque."
             )
         if not self.fit.consider_shares:
-            return f"{told}\n\nAll that is not estimated is taken as exact."
-        return f"{told}\n\nOf all that is not estimated one number matters most: {self.fit.consider_shares[0].text}."
+            return f"{remarks}\n\nAll that is not estimated is taken as exact."
+        return f"{remarks}\n\nOf all that is not estimated one number matters most: {self.fit.consider_shares[0].text}."
 
     def certificate(self) -> Mapping[str, Checks]:
         found: dict[str, Checks] = dict(self.fit.certificate)

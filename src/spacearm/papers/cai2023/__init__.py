@@ -26,13 +26,13 @@ __all__ = ["reproduce"]
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """All rows, figures and the certificate; ``cross_check`` adds MuJoCo's."""
-    tell = progress or (lambda fraction, what: None)
-    study = compute(tell)
+    report = progress or (lambda fraction, what: None)
+    study = compute(report)
     certificate = _certificate(study)
     if cross_check:
-        tell(0.85, "cross-check in MuJoCo")
+        report(0.85, "cross-check in MuJoCo")
         certificate |= _cross_checks(study)
-    tell(0.95, "figures")
+    report(0.95, "figures")
     from spacearm.papers.cai2023.figures import dataset, figures, scene
 
     arm, device = study.rig.arm, study.rig.device
@@ -71,10 +71,10 @@ def _recoil_momentum(run: Ejection) -> float:
     """Momentum of arm and satellite along the rail, which started at rest, relative to the arm's."""
     assert run.rig.device.satellite is not None
     assert run.satellite is not None
-    speed, spin = run.recoil
+    speed, angular_rate = run.recoil
     satellite = run.rig.device.satellite
     centre = rotation_matrices(run.satellite.states[0, 3:7]) @ satellite.com
-    carrier = satellite.mass * (speed + np.cross(spin, centre))
+    carrier = satellite.mass * (speed + np.cross(angular_rate, centre))
     arm = run.rig.arm.mass * run.drift_velocity
     return float(np.linalg.norm((arm + carrier)[[0, 2]]) / np.linalg.norm(arm))
 

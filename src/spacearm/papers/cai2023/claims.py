@@ -83,14 +83,14 @@ def columns(values: Mapping[str, float], number: int, name: str, kind: str, **fa
     labels = ("theory", "ADAMS")
     ours, other = (1, 0) if kind == "full" else (0, 1)
     for key, value in values.items():
-        said = getattr(TABLE[number], key)
+        note = getattr(TABLE[number], key)
         place = {"name": name, "kind": kind}
         if key == "angular_velocity":
             also = ["elsewhere"] if facts else []
-            own = {"printed": said, **facts}
+            own = {"printed": note, **facts}
         else:
-            also, own = [], {"printed": said[ours], "column": labels[ours], "other": labels[other]}
-            own["other_value"] = said[other]
+            also, own = [], {"printed": note[ours], "column": labels[ours], "other": labels[other]}
+            own["other_value"] = note[other]
         if (number, kind, key) in REASONS:
             also.append(f"{kind}{number}")
         yield build_finding(f"{{name}}.{{kind}}.{key}", value, also=also, **place, **own)
@@ -115,11 +115,11 @@ def _where(study: Cai2023Study, number: int) -> tuple[str, float]:
 def _elsewhere(study: Cai2023Study, number: int) -> Finding:
     """That an attitude as good as the given one has the paper's angular velocity: the reason of that difference."""
     run, name = study.elsewhere[number], f"attitude{number}.elsewhere"
-    *checked, spin = [*masses(run, number, name), *columns(convert_to_paper_signs(run), number, name, "full")]
+    *checked, angular_rate = [*masses(run, number, name), *columns(convert_to_paper_signs(run), number, name, "full")]
     rows = [row_of(NAME, finding) for finding in checked]
     outside = ", ".join(row.quantity for row in rows if row.verdict is not Verdict.FITTED)
     where, value = _where(study, number)
-    facts = {"where": where, "but": f" but {outside}" if outside else "", **spin.own}
+    facts = {"where": where, "but": f" but {outside}" if outside else "", **angular_rate.own}
     return build_finding("attitude{number}.elsewhere.angular_velocity", value, number=number, **facts)
 
 
@@ -139,14 +139,14 @@ def tests(full: Mapping[int, Ejection], rough: RoughRail) -> Iterator[Finding]:
 def _test(number: int, key: str, value: float, rough: RoughRail) -> Finding:
     absolute, relative = TEST_TOLERANCES[key]
     theory, adams = getattr(TABLE[number], key)
-    said, test = TABLE[number].test(key), measured_value(number, key)
+    note, test = TABLE[number].test(key), measured_value(number, key)
     near = Claim(printed=test, tolerance=absolute + relative * abs(theory), same_sign=True)
-    misprint = ["misprint"] if said != test else []
+    misprint = ["misprint"] if note != test else []
     also = misprint if near.holds(value) else ["outside", *misprint]
     return build_finding(
         "attitude{number}.test.{key}",
         value,
-        printed=said,
+        printed=note,
         unit=UNITS[key],
         holds=near.holds(value) and not misprint,
         also=also,
@@ -219,10 +219,10 @@ def _percentage_findings() -> Iterator[Finding]:
 def _test_error_findings() -> Iterator[Finding]:
     """Errors of theory against test, relative to the theory as the paper takes them."""
     errors = {n: 100.0 * (1.0 - row.test_velocity / row.velocity[0]) for n, row in TABLE.items()}
-    for n, said in zip(ATTITUDES, PRINTED["velocity_errors"], strict=True):
+    for n, note in zip(ATTITUDES, PRINTED["velocity_errors"], strict=True):
         also = ["misprint"] if n == 3 else []
         yield build_finding(
-            "claim.table4.attitude{number}.velocity_error", errors[n], number=n, printed=said, also=also
+            "claim.table4.attitude{number}.velocity_error", errors[n], number=n, printed=note, also=also
         )
     yield build_finding("claim.table4.velocity_error", max(errors.values()))
     for joint in ("joint2", "joint4"):  # sizes: joint 4 of attitude 4 has another sign than in Table III
@@ -302,10 +302,10 @@ def _method_findings(study: Cai2023Study) -> Iterator[Finding]:
 def _locked_joint_findings(study: Cai2023Study) -> Iterator[Finding]:
     """Sec. 5.2: with all joints locked no joint turns and the arm does not deflect."""
     turned = max(float(np.abs(run.final_variation).max()) for run in study.locked.values())
-    spin = {name: max(float(np.linalg.norm(run.angular_velocity)) for run in runs.values()) * DEGREE
+    angular_rate = {name: max(float(np.linalg.norm(run.angular_velocity)) for run in runs.values()) * DEGREE
             for name, runs in (("locked", study.locked), ("free", study.full))}  # fmt: skip
     yield build_finding("claim.locked.variation", turned * DEGREE)
-    yield build_finding("claim.locked.angular_velocity", spin["locked"], free=spin["free"])
+    yield build_finding("claim.locked.angular_velocity", angular_rate["locked"], free=angular_rate["free"])
 
 
 def _damping_findings(study: Cai2023Study) -> Iterator[Finding]:
@@ -352,7 +352,7 @@ def _extension_findings(study: Cai2023Study) -> Iterator[Finding]:
     yield build_finding("best.fastest.tumbling.worst", DEGREE * drawn.worst["tumbling"], count=count)
     yield build_finding("best.fastest.clearance.worst", drawn.worst["clearance"], count=count)
     yield build_finding("best.fastest.limit_share", max(drawn.hit_share.values()))
-    speed, spin = study.recoil.recoil
+    speed, angular_rate = study.recoil.recoil
     yield build_finding("recoil.velocity", 1e3 * study.recoil.velocity)
     yield build_finding("recoil.satellite.velocity", 1e3 * float(np.linalg.norm(speed)))
-    yield build_finding("recoil.satellite.angular_velocity", float(np.linalg.norm(spin)) * DEGREE)
+    yield build_finding("recoil.satellite.angular_velocity", float(np.linalg.norm(angular_rate)) * DEGREE)

@@ -45,7 +45,7 @@ def figures(study: Cai2023Study) -> list[Figure]:
         "configurations": configurations(study),
         "methods": methods(study),
         "fig08-velocity": velocity(study),
-        "fig09-angular-velocity": spin(study),
+        "fig09-angular-velocity": angular_rate(study),
         "fig10-joints": variation(study),
         "fig11-damping-velocity": damping_velocity(study),
         "fig12-damping-joints": damping_joints(study),
@@ -64,8 +64,8 @@ def methods(study: Cai2023Study) -> go.Figure:
     ring: dict[str, Any] = {"symbol": "circle-open", "size": 13, "marker_line_width": 2}
     for k, key in enumerate(names):
         at: dict[str, Any] = {"row": k // 3 + 1, "col": k % 3 + 1, "mode": "markers", "showlegend": k == 0}
-        said = [getattr(TABLE[n], key) for n in ATTITUDES]
-        theory, simulation = zip(*(one if isinstance(one, list) else (None, one) for one in said), strict=True)
+        note = [getattr(TABLE[n], key) for n in ATTITUDES]
+        theory, simulation = zip(*(one if isinstance(one, list) else (None, one) for one in note), strict=True)
         full, parts = (
             [convert_to_paper_signs(runs[n])[key] for n in ATTITUDES] for runs in (study.full, study.segmented)
         )
@@ -99,9 +99,9 @@ def masses(study: Cai2023Study) -> go.Figure:
     numbers = list(ATTITUDES)
     for k, (name, key, free) in enumerate((("plane", "plane", None), ("joint 4 free", "joint4_free", ["joint4"]))):
         ours = [float(equivalent_mass(study.rig, study.full[n].start, free)) for n in numbers]
-        said = [getattr(TABLE[n], key) for n in numbers]
+        note = [getattr(TABLE[n], key) for n in numbers]
         ring: dict[str, Any] = {"mode": "markers", "symbol": "circle-open", "size": 15, "marker_line_width": 2}
-        add_curve(plot, numbers, said, f"{name}: Table III", colour=5 + k, **ring)
+        add_curve(plot, numbers, note, f"{name}: Table III", colour=5 + k, **ring)
         add_curve(plot, numbers, ours, f"{name}: surrogate", colour=5 + k, mode="markers", size=7)
     bound = joint_free_bound(study.printed, "joint4")
     least = f"joint 4 free: least of Tables I, II ({bound:.1f} kg)"
@@ -111,7 +111,7 @@ def masses(study: Cai2023Study) -> go.Figure:
     return plot
 
 
-def spin(study: Cai2023Study) -> go.Figure:
+def angular_rate(study: Cai2023Study) -> go.Figure:
     plot = new_figure(x="time", x_unit="s", y="angular velocity of the base", y_unit="deg/s")
     for k, number in enumerate(ATTITUDES):
         run, name = study.full[number], f"attitude {number}"
@@ -254,8 +254,8 @@ def dataset(study: Cai2023Study) -> xr.Dataset:
         data[f"damped_{name}"] = ("damped_attitude damping time", damped, unit, f"{text}, other dampings")
         if name in ("velocity", "joint2", "joint4"):  # after its last joint has stopped the algorithm says no more
             values = interpolate_curves(parts, name, right=np.nan)
-            said = f"{text}, segmented algorithm; NaN after the last stop"
-            data[f"segmented_{name}"] = ("attitude time", values, unit, said)
+            note = f"{text}, segmented algorithm; NaN after the last stop"
+            data[f"segmented_{name}"] = ("attitude time", values, unit, note)
     chart = study.map.rename({"joint2": "map_joint2", "joint4": "map_joint4"})
     chart = chart.rename({name: f"map_{name}" for name in chart.data_vars})
     coords = {

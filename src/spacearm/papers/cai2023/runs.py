@@ -72,35 +72,35 @@ class Cai2023Study:
     printed_least: float  # kg, least joint-4-free mass of the printed arm over all attitudes
 
 
-def compute(tell: Progress) -> Cai2023Study:
+def compute(report: Progress) -> Cai2023Study:
     """Run everything."""
     rig, printed = rig_of("cai2023"), rig_of("cai2023_printed")
-    tell(0.0, "compiling")
+    report(0.0, "compiling")
     full, parts, locked = {}, {}, {}
     for number in ATTITUDES:
-        tell(0.02 * number, f"attitude {number}")
+        report(0.02 * number, f"attitude {number}")
         full[number] = eject(rig, f"attitude{number}", keep_out=[DECK])
         parts[number] = run_segmented(rig, f"attitude{number}")
         locked[number] = eject(rig, f"attitude{number}", locked=rig.arm.joint_names, flight=0.1)
-    tell(0.15, "other dampings")
+    report(0.15, "other dampings")
     damped = {
         (number, value): eject(rig.with_joints(damping=value), f"attitude{number}", flight=4.0)
         for value in (DAMPING, 5.0 * DAMPING, 10.0 * DAMPING)
         for number in (3, 4)
     }
     configurations = np.array([rig.arm.configuration(f"attitude{number}") for number in ATTITUDES])
-    tell(0.2, "damping identification")
+    report(0.2, "damping identification")
     tests, grid, printed_grid = _damping(rig, configurations)
     velocities, _ = predict_tests(rig, configurations, [DAMPING, 2.0 * DAMPING])
     allowed = EjectionConstraints((DECK,), margin=MARGIN, limit_margin=float(np.radians(5.0)))
-    tell(0.3, "map of two joints")
+    report(0.3, "map of two joints")
     chart = configuration_map(
-        rig, "joint2", "joint4", resolution=(61, 61), constraints=allowed, progress=_part(tell, 0.3, 0.45)
+        rig, "joint2", "joint4", resolution=(61, 61), constraints=allowed, progress=_part(report, 0.3, 0.45)
     )
     space = Rig(catalogue.load("cai2023"), rig.device)
-    best = _best(rig, space, allowed, tell)
-    tell(0.78, "sensitivity of the fastest")
-    spread = monte_carlo(rig, best["fastest"].joints, samples=2000, keep_out=[DECK], progress=_part(tell, 0.78, 0.84))
+    best = _best(rig, space, allowed, report)
+    report(0.78, "sensitivity of the fastest")
+    spread = monte_carlo(rig, best["fastest"].joints, samples=2000, keep_out=[DECK], progress=_part(report, 0.78, 0.84))
     heavy = Rig(rig.arm, replace(rig.device, satellite=SATELLITE), rig.table)
     joints = np.random.default_rng(0).uniform(
         printed.arm.lower_limits, printed.arm.upper_limits, (200_000, printed.arm.n)
@@ -140,23 +140,23 @@ def _damping(rig: Rig, configurations: Array) -> tuple[EjectionTests, dict[str, 
     return tests, grid, printed
 
 
-def _best(rig: Rig, space: Rig, allowed: EjectionConstraints, tell: Progress) -> dict[str, BestConfiguration]:
+def _best(rig: Rig, space: Rig, allowed: EjectionConstraints, report: Progress) -> dict[str, BestConfiguration]:
     """By goal, on the table; and with all seven joints in space."""
-    tell(0.45, "best attitude")
+    report(0.45, "best attitude")
     best = {}
     for k, (name, goal) in enumerate(GOALS.items()):
-        part = _part(tell, 0.45 + 0.09 * k, 0.54 + 0.09 * k)
+        part = _part(report, 0.45 + 0.09 * k, 0.54 + 0.09 * k)
         best[name] = best_configuration(rig, goal, constraints=allowed, samples=2048, progress=part)
-    tell(0.72, "best attitude of all seven joints in space")
-    part = _part(tell, 0.72, 0.78)
+    report(0.72, "best attitude of all seven joints in space")
+    part = _part(report, 0.72, 0.78)
     best["space"] = best_configuration(
         space, GOALS["balanced"], constraints=allowed, samples=2048, keep=8, progress=part
     )
     return best
 
 
-def _part(tell: Progress, low: float, high: float) -> Callable[[int, int], None]:
-    return lambda done, total: tell(low + (high - low) * done / max(total, 1), f"{done} of {total} ejections")
+def _part(report: Progress, low: float, high: float) -> Callable[[int, int], None]:
+    return lambda done, total: report(low + (high - low) * done / max(total, 1), f"{done} of {total} ejections")
 
 
 # -- Table IV ---------------------------------------------------------------------------------------------------------

@@ -169,7 +169,7 @@ def _build_result(
         rate,
         flight.joints - start,
         dict(zip(rig.arm.joint_names, stops.tolist(), strict=True)),
-        flight.spin,
+        flight.angular_rate,
         float(np.sqrt(max(kept, 0.0) / rig.arm.mass)),
         flight.loss,
         segments,

@@ -33,7 +33,7 @@ class SegmentedFlight:
     joints: Array  # (n,) after the last stop; NaN for a joint that nothing stops
     stops: Array  # (n,) s
     loss: float  # J, to friction and damping since the release
-    spin: Array  # (3,) rad/s, mean angular velocity of the stopped arm, Eq. 42
+    angular_rate: Array  # (3,) rad/s, mean angular velocity of the stopped arm, Eq. 42
     turning: float  # J, kinetic energy of that rotation
     times: Array  # (T,) s
     velocity: Array  # (T, 3) m/s of the base's origin, Eqs. 38, 39
@@ -67,9 +67,11 @@ class _Base:
 
         # Classical RK4 for the attitude alone: mass matrices and joint rates are known at ends and middles of steps.
         def integrate_rotation(k: int, quaternion: Array) -> Array:
-            spin = self.twist(matrices[k], rates[k], quaternion)[3:]
+            angular_rate = self.twist(matrices[k], rates[k], quaternion)[3:]
             scalar, vector = quaternion[0], quaternion[1:]
-            return 0.5 * np.concatenate([[-vector @ spin], scalar * spin + np.cross(vector, spin)])
+            return 0.5 * np.concatenate(
+                [[-vector @ angular_rate], scalar * angular_rate + np.cross(vector, angular_rate)]
+            )
 
         found = []
         for k in range(0, len(times) - 1, 2):
@@ -141,8 +143,8 @@ def _sample_response(
         return position, rate
 
     position, rate = evaluate(start)
-    spin = np.linalg.norm(moved.twist(moved.mechanics.mass_matrix(position), rate, moved.quaternion)[3:])
-    steps = int(np.clip(np.ceil(spin * (end - start) / _TURN), *_STEPS))
+    angular_rate = np.linalg.norm(moved.twist(moved.mechanics.mass_matrix(position), rate, moved.quaternion)[3:])
+    steps = int(np.clip(np.ceil(angular_rate * (end - start) / _TURN), *_STEPS))
     times = np.linspace(start, end, 2 * steps + 1)
     positions, rates = (np.array(rows) for rows in zip(*(evaluate(float(t)) for t in times), strict=True))
     return times[2::2], moved.follow(times, positions, rates), positions[2::2]
@@ -163,9 +165,11 @@ def _build_stable_flight(
     turn = rotation_matrices(moved.quaternion)
     angular = turn.T @ moved.angular
     _, inertia = moment_of_momentum(arm.mechanics.mass_matrix(where), np.zeros(6 + rig.arm.n))
-    spin = mean_spin(rig, angular, inertia)
+    angular_rate = mean_spin(rig, angular, inertia)
     n = rig.arm.n
     empty = (np.zeros(0), np.zeros((0, 3)), np.zeros((0, n)))
     times, velocity, positions = (np.concatenate(parts) for parts in zip(empty, *found, strict=True))
     # Half of w . L: for the mean as at every instant.
-    return SegmentedFlight(final, stops, loss, turn @ spin, 0.5 * float(spin @ angular), times, velocity, positions)
+    return SegmentedFlight(
+        final, stops, loss, turn @ angular_rate, 0.5 * float(angular_rate @ angular), times, velocity, positions
+    )

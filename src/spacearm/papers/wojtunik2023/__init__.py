@@ -53,9 +53,9 @@ __all__ = ["reproduce"]
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """Tables 2 and 3, Figures 4 to 8, and what the paper's set-up and search do to the values."""
-    tell = progress or (lambda fraction, what: None)
-    study = compute(catalogue.load("wojtunik2023_printed"), tell)
-    tell(0.95, "checks")
+    report = progress or (lambda fraction, what: None)
+    study = compute(catalogue.load("wojtunik2023_printed"), report)
+    report(0.95, "checks")
     certificate = _certificate(study)
     if cross_check:
         certificate |= {"mujoco": _mujoco()}

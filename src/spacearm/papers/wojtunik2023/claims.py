@@ -83,11 +83,11 @@ def _table_statistics() -> Iterator[Finding]:
     """Table 2's averages and standard deviations from its own five rows."""
     for name in AVERAGE:
         values = np.array([row[name] for row in TABLE2])
-        for word, value, said in (
+        for word, value, note in (
             ("mean", float(values.mean()), AVERAGE[name]),
             ("sd", float(values.std(ddof=1)), DEVIATION[name]),
         ):
-            yield build_finding("table2.{word}.{name}", value, printed=said, word=word, name=name, unit=UNITS[name])
+            yield build_finding("table2.{word}.{name}", value, printed=note, word=word, name=name, unit=UNITS[name])
 
 
 def _magnitudes() -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def _tests(found: dict[str, list[PaperFit]]) -> Iterator[Finding]:
         "claim.nonlinear_spring",
         float(np.std(ratios, ddof=1)),
         printed=DEVIATION["stiffness"] / AVERAGE["stiffness"],
-        told=", ".join(f"{ratio:.2f}" for ratio in ratios),
+        notes=", ".join(f"{ratio:.2f}" for ratio in ratios),
     )
     yield build_finding("claim.best_test")
 

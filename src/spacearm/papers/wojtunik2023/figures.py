@@ -109,9 +109,9 @@ def table(campaign: ReferenceTests) -> go.Figure:
         legend: dict[str, Any] = {"mode": "markers", "showlegend": column == 1}
         values = np.array([fit[name] for fit in campaign.fits])
         bars = {"array": [1.96 * fit.std(name) for fit in campaign.fits], "color": COLOURS[0]}
-        said = [row[name] for row in TABLE2]
+        note = [row[name] for row in TABLE2]
         ring: dict[str, Any] = {"symbol": "circle-open", "size": 12, "marker_line_width": 2}
-        add_curve(plot, x, said, "Table 2", colour=COLOUR["table"], **ring, **legend, **at)
+        add_curve(plot, x, note, "Table 2", colour=COLOUR["table"], **ring, **legend, **at)
         add_curve(plot, x, values, "identified, 95 %", colour=0, error_y=bars, **legend, **at)
         low, high = AVERAGE[name] - DEVIATION[name], AVERAGE[name] + DEVIATION[name]
         plot.add_hrect(y0=low, y1=high, fillcolor=COLOURS[7], opacity=0.15, line_width=0, **at)

@@ -475,24 +475,24 @@ class Wojtunik2023Study:
         return float(np.interp(offset, self.offsets, self.curve[f"angle.{name}"]))
 
 
-def compute(robot: Robot, tell: Callable[[float, str], None]) -> Wojtunik2023Study:
+def compute(robot: Robot, report: Callable[[float, str], None]) -> Wojtunik2023Study:
     """Run everything."""
-    tell(0.0, "five simulated tests")
+    report(0.0, "five simulated tests")
     done = campaign(robot, TABLE2)
-    tell(0.1, "known torque, motor angle, rigid torque")
+    report(0.1, "known torque, motor angle, rigid torque")
     as_printed = paper_fits(done)
     compared = setups(robot, done.truths[1], done.tests[1], as_printed)
-    tell(0.15, "Nelder-Mead and Levenberg-Marquardt")
+    report(0.15, "Nelder-Mead and Levenberg-Marquardt")
     searched = searches(done)
-    tell(0.4, "start offsets")
+    report(0.4, "start offsets")
     # Dense near zero, where deviations change fastest, and with the stated offsets among the points.
     degrees = np.union1d(np.sinh(np.linspace(-4.0, 4.0, 41)) * 5.0 / np.sinh(4.0), list(STATED_OFFSETS.values()))
     curve, ratios = offset_curve(robot, degrees), offset_ratios(robot)
-    tell(0.45, "five tests of one joint")
+    report(0.45, "five tests of one joint")
     together = common(robot)
-    tell(0.55, "which friction law")
+    report(0.55, "which friction law")
     selected, scatter, used = selections(robot), damping_scatter(robot), use(robot, done.fits[1])
-    tell(0.65, f"coverage over {REPETITIONS} repetitions")
+    report(0.65, f"coverage over {REPETITIONS} repetitions")
     covered = coverage(robot, REPETITIONS)
     return Wojtunik2023Study(
         done, compared, as_printed, searched, degrees, curve, ratios, scatter, together, selected, used, covered

@@ -30,13 +30,13 @@ __all__ = ["reproduce"]
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """Run the paper's experiments and write its table of agreement."""
-    tell = progress or (lambda fraction, what: None)
-    study = compute(catalogue.load("xu2017"), tell)
+    report = progress or (lambda fraction, what: None)
+    study = compute(catalogue.load("xu2017"), report)
     certificate = _certificate(study)
     if cross_check:
-        tell(0.9, "cross-check with MuJoCo")
+        report(0.9, "cross-check with MuJoCo")
         certificate |= {"mujoco": _cross_check(study.exact)}
-    tell(1.0, "done")
+    report(1.0, "done")
     return Result(
         NAME,
         agreement(NAME, findings(study)),
@@ -59,7 +59,7 @@ def _certificate(study: Xu2017Study) -> Certificate:
         "base_parameters": [case.error(case.linear.estimate.values)],
         "recursion": [case.error(case.recursion.values)],
         "rank_theory": [case.identifiability.rank - case.base_parameters.rank],
-        "null_twin": list(study.validation.twin.largest().values()),
+        "null_twin": list(study.validation.reference.largest().values()),
         "noise_errors": [np.abs(noise.errors).max()],
         "coverage": [noise.monte_carlo.coverage - 0.94],
     }

@@ -60,9 +60,9 @@ def _single_body(case: NoiseFreeRuns) -> Iterator[Finding]:
     values = plain_of(case.recursion.extra["stages"][0].values)
     names = ("mass", "rx", "ry", "rz", *PLAIN[4:])
     columns = zip(names, values, PRINTED["table4"], PLAIN_UNITS, TABLE4_LIMITS, strict=True)
-    for name, value, said, unit, limit in columns:
+    for name, value, note, unit, limit in columns:
         claim = "single_body.mass" if name == "mass" else "single_body.{name}"
-        yield build_finding(claim, float(value), name=name, printed=said, unit=unit, tolerance=limit)
+        yield build_finding(claim, float(value), name=name, printed=note, unit=unit, tolerance=limit)
 
 
 def _ranks(case: NoiseFreeRuns) -> Iterator[Finding]:
@@ -93,24 +93,26 @@ def _tables(case: NoiseFreeRuns) -> Iterator[Finding]:
 
 def start_configurations(found: StartConfigurations) -> Iterator[Finding]:
     """Sec. 5.5 with the paper's own tables, from many start configurations, since its own is not printed."""
-    for name, said in VALIDATION.items():
+    for name, note in VALIDATION.items():
         place = {"name": name, "unit": ERROR_UNITS[name]}
         values, kept = found.tables[name], found.kept[name]
-        reached = int(np.sum(values >= said))
-        facts = {"printed": said, "count": values.size, "reached": reached, "also": ["start"] if reached else []}
+        reached = int(np.sum(values >= note))
+        facts = {"printed": note, "count": values.size, "reached": reached, "also": ["start"] if reached else []}
         yield build_finding("validation.paper_tables.{name}", float(values.max()), holds=reached > 0, **place, **facts)
-        facts = {"reached": int(np.sum(kept >= said)), "count": kept.size, "median": float(np.median(kept))}
+        facts = {"reached": int(np.sum(kept >= note)), "count": kept.size, "median": float(np.median(kept))}
         yield build_finding("validation.paper_tables.b_kept.{name}", float(kept.max()), **place, **facts)
 
 
 def _validation(check: Validation) -> Iterator[Finding]:
     masses = check.twin_inertia.reshape(-1, 10)[:, 0]
     other = 100.0 * float(np.abs(masses / THEORETIC[:, 0] - 1.0).max())
-    ours, tables, twin, wrong = (one.largest() for one in (check.identified, check.paper, check.twin, check.wrong))
-    for name, said in VALIDATION.items():
+    ours, tables, reference, wrong = (
+        one.largest() for one in (check.identified, check.paper, check.reference, check.wrong)
+    )
+    for name, note in VALIDATION.items():
         place = {"name": name, "unit": ERROR_UNITS[name]}
-        yield build_finding("validation.{name}", ours[name], printed=said, tables=tables[name], **place)
-        yield build_finding("validation.null_twin.{name}", twin[name], other=other, **place)
+        yield build_finding("validation.{name}", ours[name], printed=note, tables=tables[name], **place)
+        yield build_finding("validation.null_twin.{name}", reference[name], other=other, **place)
         yield build_finding("validation.wrong.{name}", wrong[name], **place)
     held, blind = check.hold_out
     yield build_finding("hold_out.base_rate", held.base_rate)
@@ -144,9 +146,9 @@ def _sensitivity(case: NoiseFreeRuns) -> Iterator[Finding]:
     """Sec. 5.6: how strongly angular momentum depends on the base's tensor while joint 1 moves as printed."""
     record, bound = case.records[1], PRINTED["base_rate"]
     rotation = rotation_matrices(record.channel("attitude"))
-    spin = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
-    rate = float(np.linalg.norm(spin, axis=1).max())
-    found = np.abs(tensor_coefficients(rotation, spin)).max(axis=0)
+    angular_rate = np.einsum("tij,tj->ti", rotation, record.channel("rate"))
+    rate = float(np.linalg.norm(angular_rate, axis=1).max())
+    found = np.abs(tensor_coefficients(rotation, angular_rate)).max(axis=0)
     yield build_finding("sensitivity.base_rate", rate, printed=bound, holds=rate <= bound)
     yield build_finding("sensitivity.K_moments", float(found[:, [0, 3, 5]].max()), printed=bound)
     yield build_finding("sensitivity.K_products", float(found[:, [1, 2, 4]].max()), printed=2 * bound)
@@ -170,13 +172,13 @@ def arithmetic() -> Iterator[Finding]:
             size, slack = abs(float(IDENTIFIED[b, k] - THEORETIC[b, k])), 5e-4  # the identified column has 3 decimals
             if float(error) <= slack or size == 0.0:  # the error column says more
                 size, slack = float(error), _half_unit(error)
-            percent, said = 100.0 * size / true, float(percentage)
-            if abs(percent - said) <= 100.0 * slack / true + _half_unit(percentage):
+            percent, note = 100.0 * size / true, float(percentage)
+            if abs(percent - note) <= 100.0 * slack / true + _half_unit(percentage):
                 continue
             facts = {"table": 6 + b, "size": size, "true": true, "error": error}
             wrong.append(
                 build_finding(
-                    "percent.B{body}.{symbol}", percent, holds=False, body=b, symbol=symbol, printed=said, **facts
+                    "percent.B{body}.{symbol}", percent, holds=False, body=b, symbol=symbol, printed=note, **facts
                 )
             )
     yield build_finding("percent.fitting", count - len(wrong), printed=count)
@@ -245,12 +247,12 @@ def _extension_findings(more: ExtensionRuns) -> Iterator[Finding]:
         yield build_finding("case.{name}.rank", case.rank, name=name, text=text, case=case)
 
 
-def tensor_coefficients(rotation: Array, spin: Array) -> Array:
+def tensor_coefficients(rotation: Array, angular_rate: Array) -> Array:
     """K1 ... K18 of Eq. 72 for rotation matrices (..., 3, 3) and world angular velocities (..., 3): (..., 3, 6).
 
     Columns are Ixx, Ixy, Ixz, Iyy, Iyz, Izz in the paper's order.
     """
-    s = np.einsum("...ji,...j->...i", rotation, spin)
+    s = np.einsum("...ji,...j->...i", rotation, angular_rate)
     pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
     def term(i: int, j: int) -> Array:

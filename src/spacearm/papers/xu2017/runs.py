@@ -252,7 +252,7 @@ class Validation:
     identified: ModelComparison  # with noise and prior
     exact: ModelComparison
     paper: ModelComparison  # the paper's Tables 6 to 12 in this engine
-    twin: ModelComparison
+    reference: ModelComparison
     wrong: ModelComparison
     twin_inertia: Array
     hold_out: tuple[HoldOutError, HoldOutError]
@@ -265,7 +265,7 @@ def validation(case: NoiseFreeRuns, noise: NoisyRuns) -> Validation:
     def compare(inertia: Array) -> ModelComparison:
         return compare_models(robot, inertia, torques, paper.VALIDATION_TIME, paper.POSTURE)
 
-    twin = indistinguishable_robot(robot, 0.5, seed=0)
+    reference = indistinguishable_robot(robot, 0.5, seed=0)
     printed = linear_of(paper.IDENTIFIED).ravel()
     nodes = paper.NODE_ANGLES
     unseen = Experiment(
@@ -283,10 +283,10 @@ def validation(case: NoiseFreeRuns, noise: NoisyRuns) -> Validation:
         compare(identified),
         compare(case.linear.inertia),
         compare(printed),
-        compare(twin),
+        compare(reference),
         compare(case.wrong.inertia_parameters.ravel()),
-        twin,
-        (predict_held_out(robot, identified, unseen, sensors), predict_held_out(robot, twin, unseen, sensors)),
+        reference,
+        (predict_held_out(robot, identified, unseen, sensors), predict_held_out(robot, reference, unseen, sensors)),
         start_configurations(robot),
     )
 
@@ -391,15 +391,15 @@ class Xu2017Study:
     beyond: ExtensionRuns
 
 
-def compute(robot: Robot, tell: Callable[[float, str], None]) -> Xu2017Study:
+def compute(robot: Robot, report: Callable[[float, str], None]) -> Xu2017Study:
     """Run everything."""
-    tell(0.0, "simulating and identifying, without noise")
+    report(0.0, "simulating and identifying, without noise")
     case = run_noise_free(robot)
-    tell(0.2, "particle swarms on the paper's costs")
+    report(0.2, "particle swarms on the paper's costs")
     swarm = run_swarms(case)
-    tell(0.4, "noise and Monte Carlo")
+    report(0.4, "noise and Monte Carlo")
     noise = run_noisy(case)
-    tell(0.7, "validation")
+    report(0.7, "validation")
     check = validation(case, noise)
-    tell(0.8, "design of experiments, online estimation")
+    report(0.8, "design of experiments, online estimation")
     return Xu2017Study(case, swarm, noise, check, run_extensions(case, noise))

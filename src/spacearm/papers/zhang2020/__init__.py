@@ -58,18 +58,18 @@ CROSS_CHECK_TOLERANCE = 1e-6
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:
     """All cases of Sec. 5, the claims made about them, and the design of better dampers."""
-    tell = progress or (lambda fraction, what: None)
+    report = progress or (lambda fraction, what: None)
     arm = catalogue.load("zhang2020")
-    runs, found = run_all(arm, tell), modes(arm)
-    tell(0.5, "designing dampers")
-    designed = study_design(arm, six_hit(), progress=lambda part: tell(0.5 + 0.35 * part, "designing dampers"))
+    runs, found = run_all(arm, report), modes(arm)
+    report(0.5, "designing dampers")
+    designed = study_design(arm, six_hit(), progress=lambda part: report(0.5 + 0.35 * part, "designing dampers"))
     outcomes = {**runs.list_outcomes(), "six.on_off": designed.switched}
     certificate = Certificate.worst({name: outcome.certificate for name, outcome in outcomes.items()})
     certificate |= checks(NAME, {**_facts(runs, found), "design_against_adaptive": designed.verified})
     if cross_check:
-        tell(0.88, "cross-checking with MuJoCo")
+        report(0.88, "cross-checking with MuJoCo")
         certificate |= cross_checks(arm)
-    tell(0.95, "drawing")
+    report(0.95, "drawing")
     return Result(
         NAME,
         agreement(NAME, findings(runs, found, designed)),

@@ -56,9 +56,9 @@ def findings(runs: Zhang2020Runs, modes: Modes, designed: DesignRuns) -> Iterato
     yield from _design(designed)
 
 
-def _describe_other_lengths(runs: Zhang2020Runs, told: Callable[[OtherLengths], str]) -> str:
+def _describe_other_lengths(runs: Zhang2020Runs, remarks: Callable[[OtherLengths], str]) -> str:
     """What arms with other lengths give, in words."""
-    return ", ".join(f"with {text}: {told(arm)}" for text, arm in runs.others.items())
+    return ", ".join(f"with {text}: {remarks(arm)}" for text, arm in runs.others.items())
 
 
 def largest_cross_deformation(outcome: CaptureRun, allowed: str) -> dict[str, float]:
@@ -97,7 +97,7 @@ def _settling_findings(runs: Zhang2020Runs) -> Iterator[Finding]:
     times = {
         name: [outcome.settling_time(SettlingCriterion(part)) for part in parts] for name, outcome in runs.long.items()
     }
-    told = {
+    remarks = {
         n: ", ".join(f"to {p:.0%}".replace("%", " %") + f": {t:.1f} s" for p, t in zip(parts, at, strict=True))
         for n, at in times.items()
     }
@@ -111,10 +111,10 @@ def _settling_findings(runs: Zhang2020Runs) -> Iterator[Finding]:
     everywhere = [runs.long["damping1"], *(arm.slow for arm in runs.others.values())]
     above = all(outcome.settling_time(SettlingCriterion(part)) > 50.0 for outcome in everywhere for part in parts)
     one, five = times["damping1"], times["damping5"]
-    facts = {"criterion": CRITERION, "times": told["damping1"], "left": left["damping1"]}
+    facts = {"criterion": CRITERION, "times": remarks["damping1"], "left": left["damping1"]}
     yield build_finding("settling.damping1", one[1], holds=above, **facts)
     others = _describe_other_lengths(runs, lambda arm: f"{arm.settling_time:.1f} s")
-    yield build_finding("settling.damping5", five[1], times=told["damping5"], left=left["damping5"], others=others)
+    yield build_finding("settling.damping5", five[1], times=remarks["damping5"], left=left["damping5"], others=others)
     yield build_finding("settling.order", [one[1], five[1]], holds=all(b < a for a, b in zip(one, five, strict=True)))
 
 

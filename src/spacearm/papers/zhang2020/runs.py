@@ -111,15 +111,15 @@ class Zhang2020Runs:
         return {**found, "six.six_axes": self.general}
 
 
-def run_all(arm: Robot, tell: Callable[[float, str], None]) -> Zhang2020Runs:
+def run_all(arm: Robot, report: Callable[[float, str], None]) -> Zhang2020Runs:
     """Everything but the design."""
     start, blow = State.at_rest(arm), [six_hit()]
-    tell(0.05, "single hits")
+    report(0.05, "single hits")
     singles = {name: simulate_capture(arm, start, [single_hit(name)], duration=60.0, sample=0.05) for name in SINGLE}
     halves = {
         name: simulate_capture(arm, start, [single_hit(name, 0.5)], duration=60.0, sample=0.05) for name in BENDING
     }
-    tell(0.2, "six-dimensional hit")
+    report(0.2, "six-dimensional hit")
     six = {"rigid": simulate_capture(arm, start, blow, duration=60.0, modes=RIGID, sample=0.05)}
     six |= {n: simulate_capture(arm, start, blow, duration=60.0, damping=d, sample=0.05) for n, d in DAMPINGS.items()}
     times = {"damping1": 400.0, "damping5": 120.0}  # s
@@ -136,7 +136,7 @@ def run_all(arm: Robot, tell: Callable[[float, str], None]) -> Zhang2020Runs:
     ends = {hit: simulate_capture(arm, start, [single_hit(hit)], duration=900.0, sample=10.0) for hit in AXIAL}
     six_axes = catalogue.load("zhang2020_six_axis")
     general = simulate_capture(six_axes, State.at_rest(six_axes), blow, duration=60.0, damping=5.0, sample=0.02)
-    tell(0.4, "other lengths")
+    report(0.4, "other lengths")
     others = {f"e0 = {e0:g} m, L = {length:g} m": _elsewhere(e0, length) for e0, length in OTHER_LENGTHS}
     return Zhang2020Runs(singles, halves, six, long, axial, ends, general, others)
 

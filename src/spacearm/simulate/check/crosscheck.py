@@ -180,14 +180,14 @@ def _obstacle(segment: Segment, part: SystemPart, robot: Robot, base: Array, joi
     whether that of joints counts.
     """
     own = [joint.name for joint in robot.joints if joints and joint.friction is not None]
-    rubbing = [*(BASE_DOFS[i] for i in np.flatnonzero(base)), *own]
+    frictional = [*(BASE_DOFS[i] for i in np.flatnonzero(base)), *own]
     for prepared in segment.prepared:
         if prepared.law is not None and prepared.law.law.period is None:
             return f"{prepared.place}: a continuous law; only commands of a sampled law can be replayed"
         if closed_loop and prepared.law is not None and (why := loop_obstacle(prepared.law)):
             return f"{prepared.place}: {why}"
         held = [robot.dof_names[i] for i in part.own_dofs(prepared.driven)]
-        dry = [name for name in rubbing if name not in held]
+        dry = [name for name in frictional if name not in held]
         if prepared.phase.friction and dry:
             return (
                 f"{prepared.place}: dry friction on {', '.join(dry)}; MuJoCo only has a regularised friction "
@@ -200,9 +200,9 @@ class MujocoTerms:
     """Terms of changes (:class:`~spacearm.simulate.changes.Terms`) by MuJoCo."""
 
     def _model_in_state(self, robot: Robot, state: State) -> MujocoModel:
-        twin = _mujoco_model(robot)
-        twin.set_state(state.position, state.quaternion, state.joints, state.velocity)
-        return twin
+        mujoco_robot = _mujoco_model(robot)
+        mujoco_robot.set_state(state.position, state.quaternion, state.joints, state.velocity)
+        return mujoco_robot
 
     def mass_matrix(self, robot: Robot, state: State) -> Array:
         return self._model_in_state(robot, state).mass_matrix()
@@ -282,8 +282,8 @@ class _MujocoSimulation:
     ) -> None:
         self.segment, self.part, self.robot, self.replay = segment, part, robot, replay
         self.base_damping = base_damping
-        self.twin = _mujoco_model(robot)
-        self.twin.model.opt.gravity[:] = gravity
+        self.mujoco_robot = _mujoco_model(robot)
+        self.mujoco_robot.model.opt.gravity[:] = gravity
         self.evaluations = 0
         self.report: Callable[[float], None] = lambda time: None
         world = segment.world
@@ -434,36 +434,36 @@ class _MujocoSimulation:
             self.report(self.begin + t)
         if not np.all(np.abs(y) < BEYOND):
             return np.full(y.size, np.nan)  # a step that is too large; the integrator takes a smaller one
-        n, twin, drive = self.robot.n, self.twin, pieces.drive
+        n, mujoco_robot, drive = self.robot.n, self.mujoco_robot, pieces.drive
         y = y.copy()
         self._place(pieces, t, y)
         quaternion, velocity = y[QUATERNION], y[Layout(n).velocity]
-        twin.set_state(y[:3], quaternion, y[Layout(n).joints], velocity)
-        force = twin.passive()
+        mujoco_robot.set_state(y[:3], quaternion, y[Layout(n).joints], velocity)
+        force = mujoco_robot.passive()
         force[:6] -= self.base_damping * velocity[:6]
         for dof, value in pieces.forces(t).items():
             force[dof] += value
         for load, wrench in zip(drive.loads, pieces.wrenches(t), strict=True):
             if load.axes == "frame":
-                rotation = twin.frame_pose(load.frame).rotation
-                force += twin.generalized_force(load.frame, (wrench.reshape(2, 3) @ rotation.T).ravel())
+                rotation = mujoco_robot.frame_pose(load.frame).rotation
+                force += mujoco_robot.generalized_force(load.frame, (wrench.reshape(2, 3) @ rotation.T).ravel())
             else:
-                force += twin.generalized_force(load.frame, wrench)
+                force += mujoco_robot.generalized_force(load.frame, wrench)
         for frame, drag in self.drags:
-            twist = twin.frame_jacobian(frame) @ velocity
-            force -= twin.generalized_force(frame, np.repeat([drag.linear, drag.angular], 3) * twist)
+            twist = mujoco_robot.frame_jacobian(frame) @ velocity
+            force -= mujoco_robot.generalized_force(frame, np.repeat([drag.linear, drag.angular], 3) * twist)
         acceleration = np.zeros(6 + n)
         for dof, value in pieces.accelerations(t).items():
             acceleration[dof] = value
-        mass, free, driven = twin.mass_matrix(), pieces.free, pieces.driven
+        mass, free, driven = mujoco_robot.mass_matrix(), pieces.free, pieces.driven
         # H_ff a_f = (tau - c)_f - H_fd a_d: rows of driven degrees of freedom are removed from the system.
-        rest = (force - twin.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
-        inertia, linear = mass[np.ix_(free, free)], twin.rotation @ velocity[:3]
+        rest = (force - mujoco_robot.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
+        inertia, linear = mass[np.ix_(free, free)], mujoco_robot.rotation @ velocity[:3]
         acceleration[free] = np.linalg.solve(inertia, rest)
         if self.robot.loops:
             # Forces J^T f of closed loops, by J a = -(dJ/dt) v; of redundant ones the smallest.
-            rows = loop_rows(twin, self.robot)
-            lacking = -loop_bias(twin, self.robot, State.from_vector(y)) - rows @ acceleration
+            rows = loop_rows(mujoco_robot, self.robot)
+            lacking = -loop_bias(mujoco_robot, self.robot, State.from_vector(y)) - rows @ acceleration
             give = np.linalg.solve(inertia, rows[:, free].T)
             acceleration[free] += give @ np.linalg.lstsq(rows[:, free] @ give, lacking, rcond=1e-12)[0]
         w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]

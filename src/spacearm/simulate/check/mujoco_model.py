@@ -230,8 +230,8 @@ class MujocoModel:
         self._mj.mj_subtreeVel(self.model, self.data)
         base = self._body_ids[0]
         linear = self.robot.mass * np.array(self.data.subtree_linvel[base])
-        spin = np.array(self.data.subtree_angmom[base])
-        return np.concatenate([linear, spin + np.cross(self.mass_centre() - np.asarray(about), linear)])
+        angular_rate = np.array(self.data.subtree_angmom[base])
+        return np.concatenate([linear, angular_rate + np.cross(self.mass_centre() - np.asarray(about), linear)])
 
 
 def _ratio(robot: Robot, index: int) -> float:

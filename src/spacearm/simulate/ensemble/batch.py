@@ -228,7 +228,7 @@ def _starts(world: World, starts: npt.ArrayLike) -> Array:
 
 def _check_starts(world: World, states: Array, firsts: Sequence[Phase | None]) -> None:
     """Check joint limits at every start: an error if they stop the run, one warning if they are reported."""
-    told = []
+    notes = []
     for name, robot in world.systems.items():
         joints = states[:, world.layouts[name].joints]
         # Vectorised test first: the message is made only for starts that are outside.
@@ -236,7 +236,7 @@ def _check_starts(world: World, states: Array, firsts: Sequence[Phase | None]) -
             phase = firsts[int(i) if len(firsts) > 1 else 0]
             with located(f"sample {i}"):
                 text = "" if phase is None else check_limits(robot, joints[i], phase)
-            told += [f"sample {i}: {text}"] if text else []
-    if told:
-        more = f" (and {len(told) - 1} more samples)" if len(told) > 1 else ""
-        warnings.warn(told[0] + more, RunWarning, stacklevel=3)
+            notes += [f"sample {i}: {text}"] if text else []
+    if notes:
+        more = f" (and {len(notes) - 1} more samples)" if len(notes) > 1 else ""
+        warnings.warn(notes[0] + more, RunWarning, stacklevel=3)

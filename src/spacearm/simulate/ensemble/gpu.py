@@ -24,7 +24,7 @@ Ready = Callable[..., tuple[FixedStep, dict[str, Array], dict[str, Array]]]
 def rollout_gpu(
     robot: Robot,
     starts: Any,
-    course: GpuSchedule,
+    schedule: GpuSchedule,
     every: int,
     forces: Any,
     overrides: Mapping[str, npt.ArrayLike] | None,
@@ -42,8 +42,8 @@ def rollout_gpu(
     # Overrides are few numbers; those on the device are checked here like any others.
     here = {name: cp.asnumpy(v) if is_device_array(v) else v for name, v in (overrides or {}).items()}
     loop, common, each = ready(here, len(states))
-    pushes = shape_forces(forces, len(states), int(np.sum(course.counts)), robot.dofs)
-    found = roll_on_gpu(loop, shape, {"state": states} | each, common, course, every, force=pushes, there=there)
+    pushes = shape_forces(forces, len(states), int(np.sum(schedule.counts)), robot.dofs)
+    found = roll_on_gpu(loop, shape, {"state": states} | each, common, schedule, every, force=pushes, there=there)
     # Counted on the device: results need not be copied to be checked.
     if found.bad:
         last = found.rows[:, -1]

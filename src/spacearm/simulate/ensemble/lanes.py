@@ -132,7 +132,7 @@ def _run_on_gpu(
 
 def roll_chunks(
     code: Any,
-    course: Any,
+    roll_schedule: Any,
     samples: Any,
     size: int,
     threads: int | None,
@@ -144,7 +144,7 @@ def roll_chunks(
 
     def chunk(first: int) -> int:
         last = min(first + together, size)
-        roll_samples(code, course, samples, first, last)
+        roll_samples(code, roll_schedule, samples, first, last)
         return last - first
 
     # A single chunk in this thread: starting a pool would take longer than the work.

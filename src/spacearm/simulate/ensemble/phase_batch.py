@@ -47,7 +47,7 @@ class PhaseBatch:
         # Friction is monitored if any sample has it; the values are the sample's own.
         self._most = self.own | {name: overrides[name].max(axis=0) for name in _FRICTION if name in overrides}
         #: Degrees of freedom with dry friction, in the order of ``SampleEnds.stick``.
-        self.rubbing = self._stage(np.zeros(0)).system.friction.dof
+        self.frictional = self._stage(np.zeros(0)).system.friction.dof
 
     def _stage(self, times: Array, stop: Any = None) -> SolverPhase:
         code, most = self.model.code, self._most
@@ -76,13 +76,13 @@ class PhaseBatch:
     def run(self, states: Array, chosen: slice, running: npt.NDArray[np.bool_], times: Array, stop: Any) -> SampleEnds:
         """Take the samples with indices ``chosen`` through the phase, keeping states at these times (s)."""
         stage, (count, nx) = self._stage(times, stop), states.shape
-        friction = [np.ascontiguousarray(self._rows(name, chosen)[:, self.rubbing]) for name in _FRICTION]
+        friction = [np.ascontiguousarray(self._rows(name, chosen)[:, self.frictional]) for name in _FRICTION]
         ends = SampleEnds(
             np.array(states),
             running,
             np.full(count, int(EndReason.INTERRUPTED), dtype=np.int64),
             np.zeros(count),
-            np.full((count, self.rubbing.size), np.nan),
+            np.full((count, self.frictional.size), np.nan),
             np.zeros((count, len(self.prepared.levels)), dtype=np.bool_),
             np.zeros((count, times.size, nx)),
             np.zeros(count, dtype=np.int64),

@@ -303,7 +303,7 @@ def _run_rollout(
     loop, parameters, each = ready(overrides, size)
     # A single sample in the lanes of many would compute the others for nothing.
     width = 1 if single else host().lanes
-    course = _make_schedule(loop, width, float(step), count, force, law, every, hold, robot)
+    schedule = _make_schedule(loop, width, float(step), count, force, law, every, hold, robot)
     if law is not None:
         each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
     samples = loop.samples(
@@ -314,7 +314,7 @@ def _run_rollout(
         case=np.arange(size) if len(force) > 1 else None,
         kept=() if watch is None else OBSERVED_INPUTS,
     )
-    roll_chunks(loop.code(width), course, samples, size, threads, progress)
+    roll_chunks(loop.code(width), schedule, samples, size, threads, progress)
     warn_of_bad_samples(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
     return (samples.result[0], samples.end[0]) if single else (samples.result, samples.end)
 
@@ -345,16 +345,16 @@ def _rollout_gpu(
     counts = np.diff(np.append(edges, count))
     steps = np.full(len(counts), step)
     begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
-    course = GpuSchedule(counts, steps, begins, table[0], hold)
+    schedule = GpuSchedule(counts, steps, begins, table[0], hold)
     text = RolloutVariant(kept=kept, real="double" if precision == "float64" else "float")
     if law is not None and law.program(robot).random_numbers:
         moments = tick_moments(begins, steps, counts, hold, first_law_steps(counts, hold))
-        course = course._replace(seed=law.seed, draw=law.draw, moments=moments)
+        schedule = schedule._replace(seed=law.seed, draw=law.draw, moments=moments)
         text = text._replace(random_channels=channel_pairs(law.random_channels(robot)))
     if law is not None and law.period is None and table.size:  # its references move within steps
-        course = course._replace(channels=table, references=table[0, ..., :0])
+        schedule = schedule._replace(channels=table, references=table[0, ..., :0])
         text = text._replace(channels=("reference",))
-    return rollout_gpu(robot, starts, course, every, forces, overrides, ready, text)
+    return rollout_gpu(robot, starts, schedule, every, forces, overrides, ready, text)
 
 
 def _make_schedule(

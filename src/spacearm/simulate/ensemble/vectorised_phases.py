@@ -233,16 +233,16 @@ class VectorisedPhase:
         return {name: value for name, value in found.items() if value.size or name in PARAMETERS}
 
 
-def _external_power(leg: VectorisedPhase, state: SX, parameters: Mapping[str, SX], base: SX, wrench: SX) -> SX:
+def _external_power(interval: VectorisedPhase, state: SX, parameters: Mapping[str, SX], base: SX, wrench: SX) -> SX:
     """Power of each load; force and moment about the mass centre of all external actions, and velocity of the mass
     centre (9).
     """
-    plant = Plant(leg.robot, {name: int(value.size) for name, value in leg.parameters.items()})
+    plant = Plant(interval.robot, {name: int(value.size) for name, value in interval.parameters.items()})
     centre, rotation = plant.mass_centre, plant.base.rotation
     force = rotation @ base[:3]
     moment = rotation @ base[3:] + ca.cross(plant.base.origin - centre, force)
     powers = []
-    for k, load in enumerate(leg.frames):
+    for k, load in enumerate(interval.frames):
         pose, push, twist = plant.pose(load.frame), wrench[6 * k : 6 * k + 3], wrench[6 * k + 3 : 6 * k + 6]
         if load.axes == "frame":
             push, twist = pose.rotation @ push, pose.rotation @ twist
@@ -254,10 +254,10 @@ def _external_power(leg: VectorisedPhase, state: SX, parameters: Mapping[str, SX
     return ca.substitute(found, ca.vertcat(plant.state, plant.model), ca.vertcat(state, own))
 
 
-def _rate_excess(leg: VectorisedPhase, state: SX, command: SX) -> SX:
+def _rate_excess(interval: VectorisedPhase, state: SX, command: SX) -> SX:
     """Rate by which drives push joints beyond their limits, where an event-driven run would have cut them off."""
-    total, rates = ca.SX(0), state[Layout(leg.robot.n).velocity]
-    for dof, most in leg.limits:
+    total, rates = ca.SX(0), state[Layout(interval.robot.n).velocity]
+    for dof, most in interval.limits:
         over = ca.fmax(ca.fabs(rates[dof]) - most, 0.0)
         # Integrated: any time beyond a limit while being pushed further leaves a positive number at the end.
         total += ca.if_else(command[dof] * rates[dof] > 0, over, 0.0)
@@ -273,20 +273,20 @@ class _LawSymbols(NamedTuple):
     memory: SX | None = None  # rate of a continuous law's
 
 
-def _close_loop(leg: VectorisedPhase, state: SX, parameters: Mapping[str, SX]) -> _LawSymbols:
-    law, own = leg.law, leg.law_program
+def _close_loop(interval: VectorisedPhase, state: SX, parameters: Mapping[str, SX]) -> _LawSymbols:
+    law, own = interval.law, interval.law_program
     if law is None or own is None:
         return _LawSymbols({}, {}, None)
     time, part = ca.SX.sym("time"), ca.SX.sym("part")
     constants = ca.SX.sym("constants", sum(value.size for value in law.constants.values()))
-    believed = ca.vertcat(*(ca.vec(parameters[name]) for name in PARAMETERS))
+    assumed = ca.vertcat(*(ca.vec(parameters[name]) for name in PARAMETERS))
     # A law with a nominal model of its own is compiled with that model's numbers; otherwise it knows the run's own.
     if law.model is not None:
-        believed = ca.SX(ca.DM(law.numbers(leg.robot)[: believed.numel()]))
+        assumed = ca.SX(ca.DM(law.numbers(interval.robot)[: assumed.numel()]))
     places = {"command", *({"force": "command"}.get(kind, kind) for kind, _, _ in own.actions)}
     when = time if law.period is not None else time + part
-    model = ca.vertcat(believed, constants)
-    asked, memory = law_commands(law, leg.robot, places, state, when, leg.frames, model)
+    model = ca.vertcat(assumed, constants)
+    asked, memory = law_commands(law, interval.robot, places, state, when, interval.frames, model)
     x = {name: own.program.inputs.get(name, ca.SX(0, 1)) for name in ("reference", "memory", "noise")}
     kept = {name: symbol for name, symbol in {**x, "constants": constants}.items() if symbol.numel()}
     if law.period is None:
@@ -301,36 +301,36 @@ def _close_loop(leg: VectorisedPhase, state: SX, parameters: Mapping[str, SX]) -
 @lru_cache(maxsize=32)
 def _loop(kept: Keyed[VectorisedPhase], uniform: frozenset[str]) -> FixedStep:
     """The loop of runs with one structure key; the inputs in ``uniform`` are the same for all of them."""
-    leg, robot = kept.value, kept.value.robot
-    still = np.isin(robot.dof_names, leg.non_free_dofs).astype(float)
-    program = motion_program(robot, leg.frames, ledger=True, free=not still.any())
-    absent: dict[str, Any] = {name: np.flatnonzero(leg.parameters[name] == 0.0).tolist() for name in _PASSIVE}
+    interval, robot = kept.value, kept.value.robot
+    still = np.isin(robot.dof_names, interval.non_free_dofs).astype(float)
+    program = motion_program(robot, interval.frames, ledger=True, free=not still.any())
+    absent: dict[str, Any] = {name: np.flatnonzero(interval.parameters[name] == 0.0).tolist() for name in _PASSIVE}
     program = program.with_zeros({"friction": None, **absent})
     nx = Layout(robot.n).size
     # Integrated with the state: energies, then impulse, moment and path of the mass centre (9), then the excess of
     # rates.
-    integrated = program.outputs["power"].numel() + (9 if leg.has_external_action else 0) + bool(leg.limits)
+    integrated = program.outputs["power"].numel() + (9 if interval.has_external_action else 0) + bool(interval.limits)
     state = ca.SX.sym("state", nx + integrated)
     parameters = {name: program.inputs[name] for name in (*PARAMETERS, *program.derived)}
-    push, load = ca.SX.sym("push", len(leg.phase.forces)), ca.SX.sym("load", 6 * len(leg.load_places))
-    law = _close_loop(leg, state[:nx], parameters)
+    push, load = ca.SX.sym("push", len(interval.phase.forces)), ca.SX.sym("load", 6 * len(interval.load_places))
+    law = _close_loop(interval, state[:nx], parameters)
     force = ca.SX(law.commands.get("command", ca.SX.zeros(robot.dofs)))
-    for k, name in enumerate(leg.phase.forces):
+    for k, name in enumerate(interval.phase.forces):
         force[robot.dof_index(name)] += push[k]
     # Frames of loads come first, those of thrusters alone behind them have no load of their own.
-    rest = 6 * (len(leg.frames) - len(leg.load_places))
-    wrench = ca.vertcat(load, ca.SX.zeros(rest)) + law.commands.get("wrench", ca.SX.zeros(6 * len(leg.frames)))
+    rest = 6 * (len(interval.frames) - len(interval.load_places))
+    wrench = ca.vertcat(load, ca.SX.zeros(rest)) + law.commands.get("wrench", ca.SX.zeros(6 * len(interval.frames)))
     drive = law.commands.get("drive", ca.SX.zeros(robot.dofs))
     old = [program.inputs[name] for name in ("state", "force", "wrench", "drive", "mode")]
     new = [state[:nx], force, wrench, drive, ca.SX(ca.DM(still))]
     rate, power, reaction = ca.substitute([program.outputs[name] for name in ("rate", "power", "reaction")], old, new)
     rates = [rate, power]
-    if leg.has_external_action:
+    if interval.has_external_action:
         # A program with everything free sees the base in a frame of its own, which the power of loads does not follow.
-        rates = [rate, power[: power.numel() - len(leg.frames)]]
-        rates.append(_external_power(leg, state[:nx], parameters, (force + reaction)[:6], wrench))
-    if leg.limits:
-        rates.append(_rate_excess(leg, state[:nx], law.commands["command"]))
+        rates = [rate, power[: power.numel() - len(interval.frames)]]
+        rates.append(_external_power(interval, state[:nx], parameters, (force + reaction)[:6], wrench))
+    if interval.limits:
+        rates.append(_rate_excess(interval, state[:nx], law.commands["command"]))
     given = {name: symbol for name, symbol in (("push", push), ("load", load)) if symbol.numel()}
     inputs = {"state": state, **parameters, **given, **law.inputs}
     outputs = {"rate": ca.densify(ca.vertcat(*rates))}
@@ -346,17 +346,17 @@ class SignalTables(NamedTuple):
     references: Array
 
     @classmethod
-    def from_phases(cls, legs: Sequence[VectorisedPhase]) -> SignalTables:
+    def from_phases(cls, intervals: Sequence[VectorisedPhase]) -> SignalTables:
         """Channels are forces, loads and the references of a continuous law; a sampled law reads its references at its
         ticks.
         """
-        first = legs[0]
+        first = intervals[0]
         count = len(first.phase.forces) + 6 * len(first.load_places)
         follows = 0 if first.law is None else len(first.law.channels())
-        powers = max(len(leg.signals.coefficient) for leg in legs)
-        table = np.zeros((len(legs), powers, len(first.steps.counts), count + follows))
-        for leg, own in zip(legs, table, strict=True):
-            given = leg.signals.coefficient
+        powers = max(len(interval.signals.coefficient) for interval in intervals)
+        table = np.zeros((len(intervals), powers, len(first.steps.counts), count + follows))
+        for interval, own in zip(intervals, table, strict=True):
+            given = interval.signals.coefficient
             own[: len(given)] = given[:, :, : count + follows]
         # One table for all runs if signals agree: it stays in the cache, or in one place on the GPU.
         if np.all(table == table[:1]):
@@ -378,9 +378,9 @@ class _PhaseBatch(NamedTuple):
     every: int  # steps between two records
 
     @classmethod
-    def from_phases(cls, legs: Sequence[VectorisedPhase], states: Array) -> _PhaseBatch:
-        first, size = legs[0], len(legs)
-        numbers = [leg.numbers() for leg in legs]
+    def from_phases(cls, intervals: Sequence[VectorisedPhase], states: Array) -> _PhaseBatch:
+        first, size = intervals[0], len(intervals)
+        numbers = [interval.numbers() for interval in intervals]
         stacked = {name: np.array([own[name] for own in numbers]) for name in numbers[0]}
         # What all runs share is an input without a lane: what depends on such inputs alone is computed once for each
         # group of lanes.
@@ -393,11 +393,11 @@ class _PhaseBatch(NamedTuple):
             common["memory"] = first.law_program.memory
         drawn = NO_RANDOM_CHANNELS
         if first.law_program is not None and "seed" in loop.inputs:
-            laws = [cast(Law, leg.law) for leg in legs]
+            laws = [cast(Law, interval.law) for interval in intervals]
             drawn = laws[0].random_channels(first.robot)
             each |= {"seed": np.array([[float(law.seed)] for law in laws]), "sample": np.zeros((size, 1))}
         every = max(1, int(first.steps.counts.sum()) // INSTANTS)
-        return cls(loop, common, each, first.steps, SignalTables.from_phases(legs), drawn, first.start, every)
+        return cls(loop, common, each, first.steps, SignalTables.from_phases(intervals), drawn, first.start, every)
 
     @property
     def channels(self) -> list[str]:
@@ -437,7 +437,7 @@ class _PhaseBatch(NamedTuple):
 
 
 def run_phases(
-    legs: Sequence[VectorisedPhase], states: Array, device: Device = "cpu", threads: int | None = None
+    intervals: Sequence[VectorisedPhase], states: Array, device: Device = "cpu", threads: int | None = None
 ) -> tuple[Array, Array, Any]:
     """Times (T,) since the phase's start, s, the last at its end; the integrated vectors there (B, T, ny); and whether
     each run kept the rate limits of its drives (B,), since there are no events between ticks.
@@ -445,12 +445,12 @@ def run_phases(
     The flat state comes first, then energies as :class:`~spacearm.simulate.motion.Motion` places them, then impulse,
     twist about and path of the mass centre if there is an external action. Phases share a structure key.
     """
-    batch = _PhaseBatch.from_phases(legs, states)
+    batch = _PhaseBatch.from_phases(intervals, states)
     rows, ends = batch.run(device, threads)
     times = np.cumsum(np.repeat(batch.steps.steps, batch.steps.counts))
     at_records = times[batch.every - 1 :: batch.every]
     y = np.concatenate([rows, ends[:, None]], axis=1)
-    within = np.ones(len(legs), dtype=bool)
-    if legs[0].limits:
+    within = np.ones(len(intervals), dtype=bool)
+    if intervals[0].limits:
         y, within = y[..., :-1], y[:, -1, -1] == 0.0
     return np.append(at_records, times[-1]), y, within

@@ -75,8 +75,8 @@ class VectorisedRun:
         Raises:
             VectorisedError: states what vectorised runs do not support.
         """
-        for leg in self.batch_phases:
-            leg.check()
+        for interval in self.batch_phases:
+            interval.check()
         laws = [law for phase in self.phases for law in cast(tuple[Law, ...], phase.laws)]
         if len({*laws}) < len(laws):
             raise VectorisedError(
@@ -84,7 +84,7 @@ class VectorisedRun:
                 place="law",
                 hint=RUN_WITHOUT_DEVICE,
             )
-        return tuple(leg.structure_key for leg in self.batch_phases)
+        return tuple(interval.structure_key for interval in self.batch_phases)
 
 
 def run_vectorised(
@@ -132,35 +132,37 @@ def _run_group(
     states = np.array([run.start.vector for run in runs])
     sound, robot = np.ones(len(runs), dtype=bool), runs[0].robot
     tolerance = np.array([run.tolerance for run in runs])
-    for legs in zip(*(run.batch_phases for run in runs), strict=True):
+    for intervals in zip(*(run.batch_phases for run in runs), strict=True):
         # Places of locked rates in the flat state.
-        still = Layout(robot.n).velocity.start + np.array([robot.dof_index(name) for name in legs[0].phase.locked], int)
+        still = Layout(robot.n).velocity.start + np.array(
+            [robot.dof_index(name) for name in intervals[0].phase.locked], int
+        )
         # Locking a moving joint would take an impulse: not supported in a vectorised run.
         sound &= ~np.any(states[:, still], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            times, y, within = run_phases(legs, states, device, threads)
+            times, y, within = run_phases(intervals, states, device, threads)
             sound &= within
             for first in range(0, len(runs), _RUNS_TOGETHER):
                 some = slice(first, first + _RUNS_TOGETHER)
-                sound[some] &= _check_balances(legs[some], states[some], times, y[some], tolerance[some])
+                sound[some] &= _check_balances(intervals[some], states[some], times, y[some], tolerance[some])
         states = np.ascontiguousarray(y[:, -1, : states.shape[1]])
     return states, sound
 
 
 def _check_balances(
-    legs: Sequence[VectorisedPhase], starts: Array, times: Array, y: Array, tolerance: Array
+    intervals: Sequence[VectorisedPhase], starts: Array, times: Array, y: Array, tolerance: Array
 ) -> npt.NDArray[np.bool_]:
     """(B,) whether momentum, the mass centre's path and energy were conserved, as a certificate checks them.
 
     Scales are net instead of gross impulses, so that this check is stricter.
     """
-    first = legs[0]
+    first = intervals[0]
     robot, (count, _, ny) = first.robot, y.shape
     nx = starts.shape[1]
     rows = np.zeros((count, len(times) + 1, ny))
     # The start is the reference of every balance: integrated energies and impulses are zero there.
     rows[:, 0, :nx], rows[:, 1:] = starts, y
-    given = {name: np.array([leg.parameters[name] for leg in legs]) for name in first.parameters}
+    given = {name: np.array([interval.parameters[name] for interval in intervals]) for name in first.parameters}
     # Parameters of each run for each of its instants: all runs are then one batch of rows.
     own = {name: np.repeat(values, rows.shape[1], axis=0) for name, values in given.items()}
     flat = rows.reshape(-1, ny)

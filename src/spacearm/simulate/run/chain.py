@@ -120,7 +120,7 @@ class RunContext:
         """Times (T,) and flat states (T, 13 + 2 n) of each system: the samples of the preceding phase, and its end."""
         segment, chain = self._chain.segment, self._chain
         if segment is None or not segment.firsts:
-            raise InputError("no phase was run since the last change", place="here")
+            raise InputError("no phase was run since the last change", place="context")
         rows = slice(segment.firsts[-1], segment.rows.stop)
         times = np.append(segment.record.times[rows], chain.time)
         y = np.concatenate([segment.record.y[rows, : segment.model.nx], chain.vector[None]])
@@ -131,7 +131,7 @@ class RunContext:
         """Forces of drives and brakes (T, 6 + n), N or N m, of each system, at the samples of the preceding phase."""
         segment = self._chain.segment
         if segment is None or not segment.firsts:
-            raise InputError("no phase was run since the last change", place="here")
+            raise InputError("no phase was run since the last change", place="context")
         record, kernel, rows = segment.record, segment.model.kernel, slice(segment.firsts[-1], segment.rows.stop)
         total = record.inp[rows, kernel.inputs["force"]] + record.out[rows, kernel.outputs["reaction"]]
         return {part.name: total[:, part.dofs] for part in segment.model.parts}
@@ -163,11 +163,11 @@ def first_phase(items: tuple[Item, ...] | Callable[[RunContext], Iterable[Item]]
 
 
 def _blocks(
-    items: tuple[Item, ...] | Callable[[RunContext], Iterable[Item]], here: RunContext
+    items: tuple[Item, ...] | Callable[[RunContext], Iterable[Item]], context: RunContext
 ) -> Iterator[Change | list[Phase]]:
     """Changes, and the phases between them, in blocks known in advance."""
     if callable(items):
-        for item in items(here):
+        for item in items(context):
             if not isinstance(item, Phase | Change):
                 raise InputError(f"the chain gives {item!r}", place="simulate", hint="expected a Phase or a change")
             yield [item] if isinstance(item, Phase) else item

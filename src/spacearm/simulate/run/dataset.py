@@ -68,7 +68,9 @@ def dataset(
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
     robot, at = model.robot, Layout(model.robot.n)
     rotation, places, reaction = rotation_matrices(y[:, QUATERNION]), model.kernel.inputs, model.code.reaction
-    velocity, spin = (np.einsum("tij,tj->ti", rotation, y[:, p]) for p in (at.linear_velocity, at.angular_velocity))
+    velocity, angular_rate = (
+        np.einsum("tij,tj->ti", rotation, y[:, p]) for p in (at.linear_velocity, at.angular_velocity)
+    )
     held = "force that drives or holds a driven, locked or stuck degree of freedom"
     rate = "rate of the generalised velocity (base: components in base axes)"
     variables: dict[str, tuple[Any, ...]] = {
@@ -76,7 +78,7 @@ def dataset(
         "base_quaternion": ("time component", y[:, QUATERNION], "1", "base to world rotation, w x y z"),
         "base_attitude": ("time angle", attitude_angles(rotation), "rad", ANGLES),
         "base_velocity": ("time axis", velocity, "m/s", "velocity of the base origin, world axes"),
-        "base_angular_velocity": ("time axis", spin, "rad/s", "angular velocity of the base, world axes"),
+        "base_angular_velocity": ("time axis", angular_rate, "rad/s", "angular velocity of the base, world axes"),
         "joint_position": ("time joint", y[:, at.joints], "rad or m", "joint positions"),
         "joint_velocity": ("time joint", y[:, at.rates], "rad/s or m/s", "joint rates"),
         "acceleration": ("time dof", outputs[:, at.velocity], "rad/s2 or m/s2", rate),

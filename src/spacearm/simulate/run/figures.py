@@ -180,8 +180,8 @@ def _joints(run: Run) -> Iterator[Figure]:
         plot = _panels(run.times, {f"drive {group.effort}": (names, given, float(np.abs(torque).max(initial=0.0)))})
         near = limit_lines(plot, bounds, given, range(len(names)))
         use = {name: _range_share(given[:, k], bounds[k]) for k, name in enumerate(names)}
-        told = f"{_range_use_text(group.effort.partition('s [')[0], use)} {_limits_caption(near, most)}"
-        text = f"Efforts of drives and brakes; zero while a joint is free. {told}"
+        notes = f"{_range_use_text(group.effort.partition('s [')[0], use)} {_limits_caption(near, most)}"
+        text = f"Efforts of drives and brakes; zero while a joint is free. {notes}"
         yield Figure(f"drives{group.suffix}", _phases(plot, run), text)
 
 
@@ -217,11 +217,11 @@ def _commands(run: Run) -> Iterator[Figure]:
             known = kinds.setdefault((unit, name in run.robot.wheel_names), [])
             known += [log.label(name)] * (log.label(name) not in known)
     met = [event for event in run.events_of("saturation") if event.value > 0.0]
-    told = "No command reached a limit of its actuator."
+    notes = "No command reached a limit of its actuator."
     if met:
         often = {name: sum(event.name == name for event in met) for name in dict.fromkeys(event.name for event in met)}
         listed = ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in often.items())
-        told = f"Commands reached the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
+        notes = f"Commands reached the limit of their actuator: {listed}, first {met[0].name} at {met[0].time:.4g} s."
     parts = [
         (unit, names[first : first + MOST_CURVES])
         for (unit, _), names in kinds.items()
@@ -229,7 +229,7 @@ def _commands(run: Run) -> Iterator[Figure]:
     ]
     for number, (unit, names) in enumerate(parts, 1):
         plot, near = _command_figure(run, unit, names)
-        text = f"Commands of laws, held from tick to tick. {told}{' Dashed: limits.' if near else ''}"
+        text = f"Commands of laws, held from tick to tick. {notes}{' Dashed: limits.' if near else ''}"
         yield Figure(f"commands-{number}" if number > 1 else "commands", _phases(plot, run), text)
 
 

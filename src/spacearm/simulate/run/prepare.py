@@ -407,11 +407,12 @@ def enter(
                 hint="a jump takes an impulse: let the path start at the joint's position and rate",
             )
     # A driven joint follows its path whatever its friction: only free ones can stick or slip.
-    rubbing = [j for j in range(len(names)) if j not in prepared.driven] if prepared.phase.friction else []
+    frictional = [j for j in range(len(names)) if j not in prepared.driven] if prepared.phase.friction else []
     static, coulomb = (
-        np.concatenate([own[name] for own in parameters])[rubbing] for name in ("static_friction", "coulomb_friction")
+        np.concatenate([own[name] for own in parameters])[frictional]
+        for name in ("static_friction", "coulomb_friction")
     )
-    friction = make_friction(rubbing, static, coulomb)
+    friction = make_friction(frictional, static, coulomb)
     function = prepared.phase.event_function
     functions = None
     if function is not None:

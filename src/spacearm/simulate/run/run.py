@@ -324,7 +324,7 @@ def simulate(
     settings = ChainSettings(as_method(method), sample_times(sample, total), ledger, max_steps, max_events)
     chain = PhaseChain(world, vector, items, settings)
     # Warnings known before the run are given before it: it may take long.
-    told = len(chain.warnings)
+    notes = len(chain.warnings)
     for text in chain.warnings:
         warnings.warn(text, RunWarning, stacklevel=2)
     ensure_loops()
@@ -338,7 +338,7 @@ def simulate(
     except TimeLimitError as error:
         error.place = error.place or f"run at t = {chain.now:.9g} s of {total:g} s"
         raise
-    for text in chain.warnings[told:]:
+    for text in chain.warnings[notes:]:
         warnings.warn(text, RunWarning, stacklevel=2)
     if not chain.segments:
         raise InputError("there is no phase", place="simulate", hint="expected at least one")
@@ -366,9 +366,9 @@ def _check_speeds(world: World, vector: Array) -> None:
 def _check_start_limits(world: World, vector: Array, phase: Phase | None) -> None:
     """Check joint limits at the start: an error if they stop the run, else a warning."""
     for name, robot in world.systems.items():
-        told = "" if phase is None else check_limits(robot, vector[world.layouts[name].joints], phase)
-        if told:
-            warnings.warn(told, RunWarning, stacklevel=3)
+        notes = "" if phase is None else check_limits(robot, vector[world.layouts[name].joints], phase)
+        if notes:
+            warnings.warn(notes, RunWarning, stacklevel=3)
 
 
 def _check_angle_range(chain: PhaseChain) -> None:

@@ -112,10 +112,10 @@ class Simulator:
         self._values = np.zeros(len(self.forces))
         self._proceed(None)
 
-    def _items(self, here: RunContext) -> Iterator[Item]:
+    def _items(self, context: RunContext) -> Iterator[Item]:
         """Phases until nothing more is wanted, with the changes between."""
         while not self._over:
-            left = self._duration - here.time
+            left = self._duration - context.time
             if left <= WHOLE * self.period:
                 return
             yield Phase(left, laws=self._law, locked=self._locked)

@@ -190,7 +190,7 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
 
 def stiffness_warnings(method: Method, prepared: Sequence[PreparedPhase], scales: Sequence[TimeScales]) -> list[str]:
     """Warnings of parts so fast that the method diverges, or needs very many steps, in each phase; once per part."""
-    told: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for phase, found in zip(prepared, scales, strict=True):
         for scale, stable in ((found.damper, STABLE_RK4[0]), (found.spring, STABLE_RK4[1])):
             text = ""
@@ -206,12 +206,12 @@ def stiffness_warnings(method: Method, prepared: Sequence[PreparedPhase], scales
             if text:
                 # Once for each part: the same spring is usually too fast in every phase.
                 hint = f"lock it, lower its {'damping' if scale.kind == 'damper' else 'stiffness'}, or add inertia"
-                told.setdefault(scale.kind + scale.owner, f"{phase.place}: {scale.text}; {text} ({hint})")
+                notes.setdefault(scale.kind + scale.owner, f"{phase.place}: {scale.text}; {text} ({hint})")
         steps = float(phase.phase.duration) * found.contact.rate * CONTACT_STEPS
         if steps > LONG_SWING and not isinstance(method, RK4):
             text = f"if it keeps oscillating, {phase.phase.duration:g} s take {steps:.2g} steps, and the run ends early"
-            told.setdefault("contact", f"{phase.place}: {found.contact.text}; {text} (lower its stiffness)")
-    return list(told.values())
+            notes.setdefault("contact", f"{phase.place}: {found.contact.text}; {text} (lower its stiffness)")
+    return list(notes.values())
 
 
 def steps_per_radian(method: Dopri853, scale: TimeScale) -> float:

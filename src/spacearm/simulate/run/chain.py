@@ -350,7 +350,8 @@ class PhaseChain:
             scales = [kinds[each.driven] for each in prepared]
             check_budget(settings.method, model, prepared, scales, segment.record.times.size)
             touching = 0 if self.world.smooth else BLOWS
-            most = int(LONGEST_RUN / step_time(model, settings.method)) + touching
+            # Blows may take many steps, but no run takes much longer than a minute unless it is asked to.
+            most = int(LONGEST_RUN / step_time(model, settings.method))
             more = step_budget(settings.method, prepared, scales) + touching
             self.budget = max(self.budget, min(self.budget + more, most))
             self.warnings += stiffness_warnings(settings.method, prepared, scales)

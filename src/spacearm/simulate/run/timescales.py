@@ -241,10 +241,12 @@ def step_budget(method: Method, prepared: Sequence[PreparedPhase], scales: Seque
 
 
 def step_time(model: WorldMotion, method: Method) -> float:
-    """Approximate computing time of one step, s, from the instructions of the motion's program."""
+    """Approximate computing time of one step, s, from the instructions of the programs of motion and force elements."""
     # DOP853 has twelve stages.
     stages = 4 if isinstance(method, RK4) else 12
-    return STEP_TIME + stages * INSTRUCTION_TIME * len(model.kernel.trace.instructions)
+    elements = () if model.elements is None else (model.elements.kernel, model.elements.watch)
+    count = sum(len(kernel.trace.instructions) for kernel in (model.kernel, *elements) if kernel is not None)
+    return STEP_TIME + stages * INSTRUCTION_TIME * count
 
 
 def check_budget(

@@ -15,12 +15,12 @@ from spacearm.identify.inertia import (
     measure,
     monte_carlo,
 )
-from spacearm.identify.inertia.equivalent import single_body_problem
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.measure import make_sensors
 from spacearm.model import catalogue
-from spacearm.optimise import ParticleSwarm
 from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.equivalent import single_body_problem
+from spacearm.papers.xu2017.swarm import ParticleSwarm
 
 
 def main() -> list[dict[str, Any]]:

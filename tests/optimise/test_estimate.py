@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, ParticleSwarm, Problem
+from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, Problem
 from spacearm.optimise.estimate import StopReason
 from spacearm.optimise.information import Information, eliminate, remove_directions, solve_scaled
+from spacearm.papers.xu2017.swarm import ParticleSwarm
 
 T = np.linspace(0.0, 3.0, 60)
 TRUE = np.array([2.0, 0.7])

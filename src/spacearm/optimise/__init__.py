@@ -15,7 +15,6 @@ from spacearm.optimise.nelder_mead import NelderMead
 from spacearm.optimise.pareto import ParetoFront, pareto_search
 from spacearm.optimise.posterior import Posterior, Profile, profile, sample
 from spacearm.optimise.problem import Block, Parameter, Problem
-from spacearm.optimise.swarm import ParticleSwarm
 
 __all__ = [
     "Block",
@@ -27,7 +26,6 @@ __all__ = [
     "NelderMead",
     "Parameter",
     "ParetoFront",
-    "ParticleSwarm",
     "Posterior",
     "Problem",
     "Profile",

@@ -35,11 +35,11 @@ from spacearm.identify.inertia import (
     track_target,
 )
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate, limit_excess
-from spacearm.identify.inertia.equivalent import identify_recursively
 from spacearm.identify.inertia.validate import SineTorque, indistinguishable_robot
 from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load
+from spacearm.papers.xu2017.equivalent import identify_recursively
 from support.identify_robots import ROBOTS
 
 TIMES = np.linspace(0.0, 12.0, 5)

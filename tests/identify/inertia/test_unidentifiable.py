@@ -15,7 +15,6 @@ from spacearm.identify.inertia import (
     LinearLeastSquares,
     MotionRecord,
     Prior,
-    RecursiveEstimator,
     SplineNodes,
     base_parameters,
     identify,
@@ -35,6 +34,7 @@ from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, remove_directions
 from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.equivalent import RecursiveEstimator
 
 ROBOT = catalogue.load("xu2017")
 NOMINAL = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)

@@ -14,8 +14,6 @@ from spacearm.identify.inertia import (
     LinearLeastSquares,
     MotionRecord,
     Prior,
-    RecursiveEstimator,
-    SwarmSequence,
     TotalLeastSquares,
     base_parameters,
     compare_models,
@@ -26,7 +24,18 @@ from spacearm.identify.inertia import (
     standard_parameters,
 )
 from spacearm.identify.inertia.consistent import is_possible
-from spacearm.identify.inertia.equivalent import (
+from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
+from spacearm.identify.inertia.regression import fit_total
+from spacearm.identify.inertia.standard_parameters import ParameterSource
+from spacearm.identify.inertia.validate import indistinguishable_robot
+from spacearm.measure.channels import MOMENTUM_CHANNELS
+from spacearm.model import catalogue
+from spacearm.optimise import LeastSquares, diagnose
+from spacearm.optimise.information import covariance_at
+from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.equivalent import (
+    RecursiveEstimator,
+    SwarmSequence,
     equivalent_robot,
     from_table_order,
     identify_recursively,
@@ -35,15 +44,7 @@ from spacearm.identify.inertia.equivalent import (
     to_table_order,
     two_body_problem,
 )
-from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
-from spacearm.identify.inertia.regression import fit_total
-from spacearm.identify.inertia.standard_parameters import ParameterSource
-from spacearm.identify.inertia.validate import indistinguishable_robot
-from spacearm.measure.channels import MOMENTUM_CHANNELS
-from spacearm.model import catalogue
-from spacearm.optimise import LeastSquares, ParticleSwarm, diagnose
-from spacearm.optimise.information import covariance_at
-from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.swarm import ParticleSwarm
 
 ROBOT = catalogue.load("xu2017")
 WRONG = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters * 1.15)

@@ -7,7 +7,6 @@ Start with :func:`base_parameters` (what any motion can tell), simulate or read 
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.consistent import ConsistentEstimator
 from spacearm.identify.inertia.design import design
-from spacearm.identify.inertia.equivalent import RecursiveEstimator, SwarmSequence
 from spacearm.identify.inertia.experiment import Experiment, SplineNodes, ThrusterFiring, measure, one_joint
 from spacearm.identify.inertia.identifiability import Identifiability, identifiability
 from spacearm.identify.inertia.identify import Identification, identify
@@ -35,9 +34,7 @@ __all__ = [
     "MotionRecord",
     "OutputErrorProblem",
     "Prior",
-    "RecursiveEstimator",
     "SplineNodes",
-    "SwarmSequence",
     "TargetFilter",
     "TargetLoad",
     "ThrusterFiring",

@@ -3,7 +3,7 @@
 1. Records are prepared and their units checked; the method follows from what they contain, unless it is given.
 2. ``output-error`` predicts the whole motion (:mod:`spacearm.identify.inertia.output_error`) and uses every sample. The
    others take momentum or dynamics at each sample by itself: ``total`` and ``consistent`` by weighted total least
-   squares, ``linear`` by plain regression, ``recursion`` and ``swarm`` by a sequence of equivalent bodies.
+   squares, ``linear`` by plain regression.
 3. The result is stated as base parameters (what motion can determine), and as single numbers with their source: data,
    prior, or undetermined (:mod:`spacearm.identify.inertia.standard_parameters`).
 4. :class:`Identification` judges it: size and whiteness of the residuals, score tests of what is not estimated, scatter
@@ -15,10 +15,10 @@ of these and of the scatter between intervals of the data is stated (:meth:`Iden
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.stats import norm
@@ -29,7 +29,6 @@ from spacearm.errors import InputError
 from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, widen_deviations
 from spacearm.identify.inertia.consistent import ConsistentEstimator, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
-from spacearm.identify.inertia.equivalent import RecursiveEstimator, SwarmSequence
 from spacearm.identify.inertia.output_error import RHYTHM, OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_output_error
 from spacearm.identify.inertia.prepare_record import prepare_record
@@ -52,7 +51,7 @@ from spacearm.optimise.overconfidence import Scatter, scatter
 from spacearm.result import Certificate, Check
 from spacearm.typing import Array
 
-Method = Literal["output-error", "total", "linear", "consistent", "recursion", "swarm"]
+Method = Literal["output-error", "total", "linear", "consistent"]
 #: Long records with firings are thinned to this many samples for weighted total estimation, whose cost grows with the
 #: cube of their length (the impulse ties all samples together).
 MOST_PUSHED = 200
@@ -62,12 +61,6 @@ SAMPLED = 70
 CORRECTIONS = 6
 #: Share of a misfit that its cause may leave: a score is that of a small fault.
 REST = 0.05
-
-
-class InertiaEstimator(Protocol):
-    """What solves an :class:`InertiaProblem`."""
-
-    def solve(self, problem: InertiaProblem) -> Estimate: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,8 +307,7 @@ def identify(
         records: of the experiments: read from files, of runs, or simulated.
         method: ``output-error`` (every sample of every channel, at the Cramer-Rao bound), ``total`` (momentum or forces
             at each sample by themselves, noise in all readings counted), ``linear`` (the same, for exact data),
-            ``consistent`` (total, then only possible bodies), ``recursion`` and ``swarm`` (the paper's sequence of
-            equivalent bodies). Without it ``output-error`` where the records allow it:
+            ``consistent`` (total, then only possible bodies). Without it ``output-error`` where the records allow it:
             one run each, with position, attitude, joints and their noise; else ``total``.
         kinds: equations of the methods other than ``output-error``.
         prior: normal prior of single numbers; those that it knows exactly are not estimated. Numbers in null directions
@@ -348,20 +340,18 @@ def identify(
     bias: float | None = None
     given = tuple(record.times.size for record in used)
     used = [_complete(record) for record in used]
-    # The sequences of equivalent bodies have no place for uncertain fixed numbers.
-    counted = {} if method in ("recursion", "swarm") else consider
-    if method in SINGLE:
-        problem = InertiaProblem(robot, used, kinds, prior if method == "linear" else None, counted)
-        found = SINGLE[method]().solve(problem)
+    if method == "linear":
+        problem = InertiaProblem(robot, used, kinds, prior, consider)
+        found = LinearLeastSquares().solve(problem)
         # The information of the data follows from the sensors' noise, not from how small the residuals happen to be:
         # one linearisation of total estimation at the values found, by few samples, gives it.
-        few = InertiaProblem(robot, thin_records(used, most=SAMPLED), kinds, problem.prior, counted)
+        few = InertiaProblem(robot, thin_records(used, most=SAMPLED), kinds, prior, consider)
         seen = fit_total(few, start=found.values, iterations=1, held=found.extra.get("not_identifiable"))
         information = seen.information.with_values(found.values)
-        found = _attach_residuals(InertiaProblem(robot, thin_records(used), kinds, problem.prior, counted), found)
+        found = _attach_residuals(InertiaProblem(robot, thin_records(used), kinds, prior, consider), found)
         bias = None if problem.noise_assumed else _bias_of_thinning(problem, few, found)
     else:
-        problem = InertiaProblem(robot, thin_records(used), kinds, prior, counted)
+        problem = InertiaProblem(robot, thin_records(used), kinds, prior, consider)
         found = TotalLeastSquares().solve(problem)
         fit = found.extra["fit"]
         information = fit.information
@@ -400,14 +390,6 @@ def _attach_residuals(problem: InertiaProblem, found: Estimate) -> Estimate:
     return replace(
         found, residuals=problem.rows_by_channel(problem.misfit(found.values)), noise_known=not problem.noise_assumed
     )
-
-
-#: Estimators that take the equations as they are.
-SINGLE: Mapping[str, Callable[[], InertiaEstimator]] = {
-    "linear": LinearLeastSquares,
-    "recursion": RecursiveEstimator,
-    "swarm": SwarmSequence,
-}
 
 
 def _complete(record: MotionRecord) -> MotionRecord:

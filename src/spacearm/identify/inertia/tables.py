@@ -54,7 +54,7 @@ class EstimateTable(ScenarioTable):
 
     either: ClassVar = (("known_bodies", "unknown_bodies"),)
 
-    method: Literal["output-error", "total", "linear", "consistent", "recursion", "swarm"] | None = key(
+    method: Literal["output-error", "total", "linear", "consistent"] | None = key(
         None, "output-error where the records have position, attitude, joints and their noise; else total"
     )
     equations: tuple[Literal["momentum", "dynamics"], ...] = key(("momentum",), "of methods other than output-error")

@@ -37,14 +37,6 @@ from spacearm.identify.inertia import (
     track_target,
 )
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate
-from spacearm.identify.inertia.equivalent import (
-    equivalent_robot,
-    identify_recursively,
-    lump_inertias,
-    single_body_problem,
-    to_table_order,
-    two_body_problem,
-)
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState
@@ -59,8 +51,17 @@ from spacearm.identify.inertia.validate import (
 from spacearm.measure import make_sensors
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Pose, Robot
-from spacearm.optimise import Estimate, ParticleSwarm
+from spacearm.optimise import Estimate
 from spacearm.papers.xu2017 import data as paper
+from spacearm.papers.xu2017.equivalent import (
+    equivalent_robot,
+    identify_recursively,
+    lump_inertias,
+    single_body_problem,
+    to_table_order,
+    two_body_problem,
+)
+from spacearm.papers.xu2017.swarm import ParticleSwarm
 from spacearm.typing import Array
 
 #: Noisy runs are sampled at 1 Hz: enough for firings of 5 s, and 200 repetitions stay quick.

@@ -36,7 +36,7 @@ from spacearm.model import Robot
 from spacearm.model.edit import freeze
 from spacearm.optimise.estimate import Estimate, StopReason
 from spacearm.optimise.problem import Block, Parameter, Problem
-from spacearm.optimise.swarm import ParticleSwarm
+from spacearm.papers.xu2017.swarm import ParticleSwarm
 from spacearm.typing import Array
 
 #: Order of the unknowns in Eqs. 61 and 62: mass, tensor, mass centre.

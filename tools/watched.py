@@ -142,7 +142,7 @@ def report(outcomes: Iterable[Outcome], log: Path | None = None) -> int:
             if file is not None:
                 print(json.dumps(outcome._asdict()), file=file, flush=True)
             if outcome.kind.startswith("FAULT"):
-                print(f"{outcome.number}: {outcome.kind}\n  {outcome.changes}\n  {outcome.said.strip()}", flush=True)
+                print(f"{outcome.number}: {outcome.kind}\n  {outcome.changes}\n  {outcome.note.strip()}", flush=True)
             if done % 500 == 0:
                 print(f"{done}: {dict(kinds)}, {total:.0f} s of CPU time", flush=True)
     for kind, count in sorted(kinds.items()):

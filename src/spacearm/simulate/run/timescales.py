@@ -43,6 +43,8 @@ MOST_STEPS, MOST_STIFF, MOST_GIVEN = 250_000, 10_000_000, 10_000_000
 LONGEST_RUN = 60.0
 #: Approximate time, s, of a step, and of an instruction of the motion's program in each of its stages.
 STEP_TIME, INSTRUCTION_TIME = 3e-6, 0.6e-9
+#: Where events of force elements are looked for within each step, it takes about so many times as long.
+WATCHING = 3.0
 #: Steps per radian of a contact's oscillation in an impact, additional ones permitted in a run with contacts, and the
 #: number that a persistently oscillating contact may need before that is reported.
 CONTACT_STEPS, BLOWS, LONG_SWING = 3.0, 400_000, 10_000_000
@@ -246,7 +248,8 @@ def step_time(model: WorldMotion, method: Method) -> float:
     stages = 4 if isinstance(method, RK4) else 12
     elements = () if model.elements is None else (model.elements.kernel, model.elements.watch)
     count = sum(len(kernel.trace.instructions) for kernel in (model.kernel, *elements) if kernel is not None)
-    return STEP_TIME + stages * INSTRUCTION_TIME * count
+    watching = WATCHING if model.elements is not None and model.elements.watch is not None else 1.0
+    return watching * (STEP_TIME + stages * INSTRUCTION_TIME * count)
 
 
 def check_budget(

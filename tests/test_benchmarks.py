@@ -178,5 +178,5 @@ def test_short_benchmark_of_the_command_line() -> None:
 
 def test_single_steps_are_timed_beside_mujoco() -> None:
     times = stepwise.compare(bench_robots.arm(), count=3, rounds=1)
-    assert set(times) == {"adaptive", "RK4", "MuJoCo"}
+    assert set(times) == {"adaptive", "RK4", "many", "MuJoCo"}
     assert all(value > 0 for value in times.values())

@@ -42,7 +42,7 @@ def test_wrong_use_is_status_2_on_stderr(arguments: list[str], capsys: Capture) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "note"),
     [
         (["run"], "error: run needs SCENARIO (see spacearm run --help)"),
         (["run", "x.toml"], "error: run needs --out (see spacearm run --help)"),

@@ -90,7 +90,7 @@ def test_completion_is_a_script_that_bash_accepts(tmp_path: Path, capsys: Captur
 
 
 @pytest.mark.parametrize(
-    ("command", "file", "said"),
+    ("command", "file", "note"),
     [
         (["run", "{}", "-o", "out"], "robot.toml", "this is a robot file, not a scenario file ('spacearm check FILE'"),
         (["run", "{}", "-o", "out"], "robot.urdf", "this is a robot file, not a scenario file ('spacearm check FILE'"),

@@ -138,7 +138,7 @@ def test_an_unsound_run_is_written_loud_and_status_1(
 
 
 @pytest.mark.parametrize(
-    ("certificate", "said"),
+    ("certificate", "note"),
     [
         ({"energy": Check(1.0, 1e-9, "J")}, ": energy is 1 J and exceeds its tolerance 1e-09;"),
         ({"end": Check.from_condition(False, "more steps than allowed")}, ": end: more steps than allowed;"),

@@ -102,7 +102,7 @@ def test_the_workspace_study_and_its_errors():
         "2 joints move, but 3 components are given": {"twist": ["x", "y", "z"]},
         "no component 'up'": {"twist": ["up"]},
         "has the range 1 to -1": {"ranges": {"q0": [1.0, -1.0], "q1": [0.0, 1.0]}},
-        "axes are x, x": {"plane": ["x", "x"]},
+        "axes are 'x, x'": {"plane": ["x", "x"]},
         "elbow": {"across": ["q0", "elbow"]},
     }
     for message, given in wrong.items():

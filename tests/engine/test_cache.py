@@ -96,7 +96,7 @@ def other_secret(folder: Path, entry: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "note"),
     [
         (world_writable_folder, "can be written to by others; compiled code is neither kept nor taken"),
         (group_writable_folder, "can be written to by others; compiled code is neither kept nor taken"),

@@ -345,7 +345,7 @@ def test_the_command_line(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "notes"),
     [
         ('study = "impact"\nrobot = "xu2017"\nframe = "hand"\n', "export its robot, xu2017"),
         ('scenario = "mission.toml"\nruns = 4\n', "export its scenario, mission.toml"),

@@ -167,7 +167,7 @@ def test_joint_on_a_standard_link_is_placed_in_the_link_frame():
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "note"),
     [
         ("alpha = 90.0", "dh.row[0].alpha ('j1'): angle is 90 rad (for degrees use 'alpha_deg')"),
         ("theta = -180.0", "dh.row[0].theta ('j1'): angle is -180 rad (for degrees use 'theta_deg')"),

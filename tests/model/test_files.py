@@ -54,7 +54,7 @@ def _make(path, kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "note"),
     [
         ("missing", "there is no such file"),
         ("folder", "is a folder"),

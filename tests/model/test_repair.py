@@ -260,7 +260,7 @@ def test_base_mass(repair):
 
 
 @pytest.mark.parametrize(
-    ("joint", "said"),
+    ("joint", "note"),
     [
         ('<limit lower="1" upper="-1"/>', "1 to -1 left out"),
         ('<limit velocity="-2"/>', "-2 left out"),

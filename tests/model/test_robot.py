@@ -62,7 +62,7 @@ def test_arrays_are_float64_copies_that_nobody_can_change():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "note"),
     [
         ((-1.0,), "mass is -1 (expected at least 0)"),
         ((math.nan,), "mass is nan (expected a finite number, at least 0)"),
@@ -143,7 +143,7 @@ def test_unit_vectors_are_stable():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "note"),
     [
         (lambda: Spring(-1), "stiffness is -1"),
         (lambda: Spring(1, math.nan), "rest is nan"),
@@ -258,7 +258,7 @@ def test_long_chains_are_sorted_fast():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "note"),
     [
         ({"bodies": ()}, "robot 'tree': robot has no body"),
         (

@@ -280,7 +280,7 @@ def test_several_faults_are_told_together():
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "note"),
     [
         ("limits = { lower = -180, upper = 1 }", "joint[0].limits.lower ('elbow'): angle is -180 rad"),
         ("spring = { stiffness = 1, rest = 90 }", "(for degrees use 'rest_deg')"),

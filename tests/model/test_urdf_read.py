@@ -297,7 +297,7 @@ def test_written_text_has_no_warning_when_nothing_is_lost():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "note"),
     [
         (
             "dynamics damping",

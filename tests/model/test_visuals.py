@@ -106,7 +106,7 @@ LINK = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz=
 
 
 @pytest.mark.parametrize(
-    ("visual", "said"),
+    ("visual", "note"),
     [
         ("<visual/>", "no shape that is known"),
         ('<visual><geometry><box size="1 2"/></geometry></visual>', "box.size"),
@@ -178,7 +178,7 @@ def test_shapes_do_not_concern_the_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "note"),
     [
         ({"shape": "cone"}, "shape"),
         ({"size": np.ones(2)}, "size of a box"),

@@ -72,7 +72,7 @@ def test_formats(tmp_path: Path, name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "note"),
     [
         ("a.stl", binary_stl()[:100], "no triangles"),
         ("b.obj", b"v 0 0 0\nv 1 0 0\nf 1 2 9\n", "a vertex that is not there"),

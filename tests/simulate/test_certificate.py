@@ -252,7 +252,7 @@ def test_hardly_any_motion_is_no_false_alarm(over: float, shape: object, locked:
     assert run.sound, str(run.certificate)
 
 
-@pytest.mark.parametrize("spin", [0.0, 1e-17, 1e-9])
+@pytest.mark.parametrize("angular_rate", [0.0, 1e-17, 1e-9])
 def test_a_body_that_hardly_turns_in_flight_is_no_false_alarm(angular_rate: float) -> None:
     """Its angular momentum and its energy about the mass centre are rounding; there is nothing to drift."""
     robot = rail(0.0)

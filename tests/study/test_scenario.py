@@ -58,7 +58,7 @@ def test_it_runs_from_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "note"),
     [
         ('joint = "joint2"', 'joint = "joint9"', r"case\.toml: sweep\[0\]: .*no joint 'joint9'"),
         ("joint1 = 90.0", "joint1 = nan", r"sweep\[0\]\.joints_deg\.\S*.*nan"),

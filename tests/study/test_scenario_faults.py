@@ -124,7 +124,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "place", "value", "said"), CASES, ids=[f"{c[0]} {c[1]}" for c in CASES])
+@pytest.mark.parametrize(("name", "place", "value", "note"), CASES, ids=[f"{c[0]} {c[1]}" for c in CASES])
 def test_what_cannot_be_meant_is_refused_with_file_and_place(
     name: str, place: str, value: object, note: str, tmp_path: Path
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_search_among_stiff_joints_ends(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "value", "said"),
+    ("name", "place", "value", "note"),
     [
         ("ejection-space", "device.damping", 1e9, "does not leave the rail: more steps than allowed"),
         ("ejection-table", "device.stiffness", 2.0**63, "the flight ended at t = .* more steps than allowed"),
@@ -283,7 +283,7 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("channel", "told"),
+    ("channel", "notes"),
     [
         ("time", "measurements.columns.time: unknown key 'time' (the time has a key of its own: time ="),
         ("rae", "measurements.columns.rae: unknown key 'rae' (expected 'position', 'attitude'"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from spacearm import checks
 from spacearm.engine import Kernel
-from spacearm.engine.noise import ONCE, channel_key, moment, normal
+from spacearm.engine.noise import channel_key, draw_once, draw_series
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.program import Program
@@ -73,11 +73,11 @@ class SensorReader:
         """Readings (size,) of a flat state at this time, s; without noise where no seed is given."""
         error = self._fixed.copy()
         if seed is not None:
-            at = moment(time)
+            at = np.array([float(time)])
             for k in np.flatnonzero(self._noise):
-                error[k] += self._noise[k] * normal(seed, 0, at, self._keys[k])
+                error[k] += self._noise[k] * draw_series(seed, 0, at, self._keys[k])[0]
             for k in np.flatnonzero(self._spread):
-                error[k] += self._spread[k] * normal(seed, 0, ONCE, self._keys[k])
+                error[k] += self._spread[k] * draw_once(seed, 0, self._keys[k])
         return np.asarray(self._evaluate(state[None], error[None])[0])
 
     @property

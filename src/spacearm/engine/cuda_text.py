@@ -126,7 +126,7 @@ LAW = """if (!looking && k % hold == ask[piece]) {{
 }}"""
 
 #: Draws one random number.
-DRAW = "noise_[{entry}] = sa_normal({course}, {at}, {channel}ull);"
+DRAW = "noise_[{entry}] = sa_normal({schedule}, {at}, {channel}ull);"
 
 
 def polynomials(name: str, size: int, table: str, width: int | None = None, at: int = 0) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine.loops import compile_inner
+from spacearm.engine.loops import compile_inner, compile_loop
 from spacearm.typing import Array
 
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -69,3 +69,18 @@ def draw(drawn: Any, seed: int, sample: int, at: int, pitch: int, inp: Array, fi
     """
     for i in range(drawn.shape[0]):
         inp[first + pitch * i] = normal(seed, sample, ONCE if drawn[i, 1] else at, drawn[i, 0])
+
+
+@compile_loop
+def draw_series(seed: int, sample: int, times: Array, channel: int) -> Array:
+    """The numbers of a channel at these times (T,), s: what a law of the same seed draws."""
+    found = np.empty(times.size)
+    for i in range(times.size):
+        found[i] = normal(seed, sample, moment(times[i]), channel)
+    return found
+
+
+@compile_loop
+def draw_once(seed: int, sample: int, channel: int) -> float:
+    """The number of a channel that is drawn once for a run."""
+    return normal(seed, sample, ONCE, channel)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import check_name, check_not_empty, unique
-from spacearm.engine.noise import ONCE, channel_key, moment, normal
+from spacearm.engine.noise import channel_key, draw_once, draw_series
 from spacearm.errors import InputError, error_context
 from spacearm.measure.channels import BY_CHANNEL, MOMENTUM_CHANNELS
 from spacearm.measure.record import Channel, Record, splice
@@ -148,9 +148,9 @@ def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | N
             break
         # The same keys as in laws: a law and a record of the same seed see the same noise.
         key = channel_key(system, sensor.name, k)
-        error[:, k] += each["spread"][k] * normal(seed, 0, ONCE, key)
+        error[:, k] += each["spread"][k] * draw_once(seed, 0, key)
         if each["noise"][k]:
-            error[:, k] += each["noise"][k] * np.array([normal(seed, 0, moment(float(t)), key) for t in times])
+            error[:, k] += each["noise"][k] * draw_series(seed, 0, np.asarray(times, dtype=float), key)
     (values,) = read_moments(track.robot, [sensor], moments, [error])
     return sensor.resolution * np.floor(values / sensor.resolution + 0.5) if sensor.resolution else values
 

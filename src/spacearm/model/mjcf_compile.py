@@ -101,7 +101,7 @@ def compile_bundle(bundle: Bundle, losses: Losses, bounds: Bounds) -> CompiledMo
         raise ModelError("MuJoCo ran out of memory", hint=bounds.lift("memory_bytes"))
     if "error" in answer:
         raise ModelError(f"MuJoCo rejects the file: {bundle.locate_message(_one_line(answer['error']))}")
-    for message in map(_one_line, answer["told"]):
+    for message in map(_one_line, answer["notes"]):
         if "NaN" in message:
             raise ModelError(f"MuJoCo warns: {message}", hint="expected finite numbers")
         if "deprecated" not in message:

@@ -92,7 +92,7 @@ def test_a_part_of_a_record_predicts_the_rest_and_the_robot_is_written(folder: P
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "note"),
     [
         ('"q.csv"', '"no.csv"', r"no\.csv: .*columns\.joint_position.*there is no such file"),
         ('["a", "b"] }\ntorque', '["a"] }\ntorque', r"columns\.joint_position.*no such column"),

@@ -48,15 +48,15 @@ def unsound(study: str = "case") -> Result:
 def test_run_hands_over_and_writes_the_folder(tmp_path: Path, stand_in: Callable[..., None], capsys: Capture) -> None:
     calls: list[tuple[object, ...]] = []
 
-    def run_scenario(path: Path, *, cross_check: bool, progress: object) -> Result:
-        calls.append((path, cross_check, progress))
+    def run_scenario(path: Path, *, cross_check: bool, progress: object, data: Path | None) -> Result:
+        calls.append((path, cross_check, progress, data))
         return replace(good(), files={"extra.txt": "from the scenario"})
 
     stand_in("spacearm.study.scenario", read_study_name=lambda path: "case", run_scenario=run_scenario)
     scenario = tmp_path / "case.toml"
     scenario.touch()
     assert main(["run", str(scenario), "-o", str(tmp_path / "new" / "out"), "--cross-check"]) == 0
-    assert calls == [(scenario, True, None)]
+    assert calls == [(scenario, True, None, None)]
     assert files_in(tmp_path / "new" / "out") == ["extra.txt", "index.html", "results.json"]
     assert str(tmp_path / "new" / "out" / "index.html") in capsys.readouterr().out
 

@@ -73,7 +73,6 @@ CASES = [
     ("ejection-table", "monte_carlo.samples", 10**12, "monte_carlo.samples: value is 1000000000000"),
     ("ejection-table", "monte_carlo.seed", -1, "monte_carlo.seed: value is -1"),
     ("ejection-table", "device.stiffness", 1e30, "device: stiffness is 2e+30"),
-    ("ejection-table", "segment", 1e-300, "segment: value is 1e-300"),
     ("capture-design", "design.seed", -1, "design.seed: value is -1"),
     ("capture-design", "design.runs", 10**15, "design.runs: value is 1000000000000000"),
     ("capture-design", "design.step", 1e-300, "design.step: value is 1e-300"),

@@ -129,7 +129,7 @@ class StowTable(GainKeys):
         rate = float(np.linalg.norm(state.base_angular_velocity))
         for name, value, most, unit in (
             ("end rate", rate, self.si_value("end_rate"), "rad/s"),
-            ("end attitude", flight.base_turn(), self.si_value("end_attitude"), "rad"),
+            ("end attitude", flight.base_rotation(), self.si_value("end_attitude"), "rad"),
             ("end wheel speed", float(speeds.max(initial=0.0)), self.end_wheel_speed, "rad/s"),
         ):
             if most is not None:

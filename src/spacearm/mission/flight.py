@@ -378,7 +378,7 @@ class MissionFlight:
         seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
         return np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
 
-    def base_turn(self) -> float:
+    def base_rotation(self) -> float:
         """Angle of the base's attitude from that at time zero, rad."""
         return float(2.0 * np.arccos(min(1.0, abs(float(self.state.quaternion @ self.start.quaternion)))))
 

@@ -103,7 +103,7 @@ class MissionApproachTable(GainKeys):
         far, _, _ = flight.gap()
         return [], {
             "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
-            "base_turn": NotedValue(flight.base_turn(), "of the base meanwhile", "rad"),
+            "base_rotation": NotedValue(flight.base_rotation(), "of the base meanwhile", "rad"),
         }
 
 

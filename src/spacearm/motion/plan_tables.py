@@ -255,4 +255,4 @@ class PlanFindings(Findings):
     plan: control.JointPlan
 
     duration = row("s", of=lambda p: p.plan.duration)
-    base_turn = row("rad", "rotation of the base at its end", of=lambda p: p.plan.base_rotation)
+    base_rotation = row("rad", "rotation of the base at its end", of=lambda p: p.plan.base_rotation)

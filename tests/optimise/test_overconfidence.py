@@ -101,13 +101,17 @@ def test_intervals_of_coloured_residuals_cover(memory: float, worst: float, leas
 
 
 def test_intervals_of_white_residuals_hardly_grow() -> None:
-    """Deviations by twelve intervals are themselves known to a fifth; no parameter is claimed to be better known."""
+    """Deviations by twelve intervals are themselves known to a fifth; no parameter is claimed to be better known.
+
+    Student's quantile alone makes 12 % of it, the choice of the largest of two the rest. Only coloured residuals are
+    widened by it.
+    """
     factors = []
     for _ in range(100):
         noise = RNG.normal(size=600)
         residual = noise - COLUMNS @ (COVARIANCE @ (COLUMNS.T @ noise))
         factors.append(interval_factors(residual, COLUMNS, COVARIANCE))
     assert np.min(factors) >= 1.0
-    assert np.mean(factors) < 1.3
+    assert np.mean(factors) < 1.25
     undetermined = interval_factors(np.ones(600), COLUMNS, np.diag([np.inf, *np.diag(COVARIANCE)[1:]]))
     assert undetermined[0] == 1.0

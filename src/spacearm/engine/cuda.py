@@ -358,7 +358,7 @@ class GpuRollout:
         return RolloutResult(found[0], found[1], bool(int(bad[0])))
 
     def _schedule_arguments(self, schedule: GpuSchedule, records: int) -> tuple[Any, ...]:
-        """The course as the kernel's last arguments; the same one as before is there already."""
+        """The schedule as the kernel's last arguments; the same one as before is there already."""
         cp, key = (
             self.cp,
             (records, schedule.hold, *(value.tobytes() for value in schedule if isinstance(value, np.ndarray))),
@@ -417,7 +417,7 @@ def roll_on_gpu(
     loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], schedule: GpuSchedule,
     every: int, **given: Any,
 ) -> RolloutResult:  # fmt: skip
-    """Samples through the course, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
+    """Samples through the schedule, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
     own = {name: value for name, value in each.items() if name in loop.inputs}
     found = loop.stage.derive({**common, **own})
     common = {**common, **{name: value for name, value in found.items() if value.ndim == 1}}

@@ -271,7 +271,7 @@ def _law(
     references: Mapping[str, Any],
     longest: float = LONGEST_PERIOD,
 ) -> Law:
-    # closed: build depends on the crew and the plant only, so that laws with other numbers share one program.
+    # closed: build depends on the actuators and the plant only, so that laws with other numbers share one program.
     kind, robot = Law if period else OpenPeriodLaw, actuators.robot
     return kind(build, period or longest, references=references, model=robot, system=robot.name, name=name, closed=True)
 

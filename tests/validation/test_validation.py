@@ -9,6 +9,7 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.result import Result
+from spacearm.scene.scene import SceneView
 from spacearm.study import run_scenario
 from spacearm.typing import Array
 from spacearm.validation.comparison import Comparison, Readings, compare_prediction
@@ -152,6 +153,25 @@ def record(folder: Path, scenario: str, *, noise: tuple[float, float] = (5e-4, 1
     return run_scenario(folder / "lab.toml")
 
 
+def assert_ghosts_are_what_was_measured(result: Result) -> None:
+    """Translucent bodies at the places of the file, beside those of the prediction."""
+    assert result.scene is not None
+    view = result.scene.views[0]
+    assert [name for name, _ in view.systems] == ["chaser", "target", "chaser, measured", "target, measured"]
+    ghosts = {view.systems[actor.system][0]: actor for actor in view.actors if actor.ghost}
+    assert len(ghosts) == 2
+    assert result.data is not None
+    for name, prefix in (("chaser", ""), ("target", "target_")):
+        ghost = ghosts[f"{name}, measured"]
+        for k, axis in enumerate("xy"):
+            read = result.data[f"{prefix}base_{axis}_measured"]
+            there = np.interp(ghost.times, read[f"time_{prefix}base_{axis}"], read)
+            np.testing.assert_allclose(ghost.poses[:, 0, k], there, rtol=0, atol=1e-6)
+    assert not any(actor.ghost for actor in view.actors if actor.system < 2)
+    again = SceneView.from_data(view.data())
+    assert [actor.ghost for actor in again.actors] == [actor.ghost for actor in view.actors]
+
+
 def test_a_capture_on_a_tilted_table_is_predicted_from_its_approach(tmp_path: Path) -> None:
     """The tilt is fitted before the catch; pin, lock and the caught target's motion are predicted after it."""
     result = record(tmp_path, SCENARIO)
@@ -166,6 +186,7 @@ def test_a_capture_on_a_tilted_table_is_predicted_from_its_approach(tmp_path: Pa
     assert "chi-square" in result.headline
     assert result.data is not None
     assert result.data["target_base_yaw_measured"].size == 79
+    assert_ghosts_are_what_was_measured(result)
     assert len(result.figures) == 8  # six channels, and the momentum of what was measured
 
 

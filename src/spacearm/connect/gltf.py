@@ -77,7 +77,7 @@ def write_gltf(scene: Scene | SceneView, path: str | Path, *, view: int = 0) -> 
         else scene.views[checks.integer(view, "view", least=0, most=len(scene.views) - 1)]
     )
     made, first = _File(), one.span[0]
-    tops = [top for actor in one.actors for top in _actor_nodes(made, one, actor, first)]
+    tops = [top for actor in one.actors if not actor.ghost for top in _actor_nodes(made, one, actor, first)]
     root = made.node(name=one.title or "scene", rotation=_UPRIGHT, children=tops)
     document: dict[str, Any] = {
         "asset": {"version": "2.0", "generator": f"spacearm {__version__}"},

@@ -55,7 +55,13 @@ GUIDE = 121
 
 
 def scene_of(
-    what: Any, *, title: str = "", hand: str | Sequence[str] | None = None, frames: int = 600, configuration: str = ""
+    what: Any,
+    *,
+    title: str = "",
+    hand: str | Sequence[str] | None = None,
+    frames: int = 600,
+    configuration: str = "",
+    ghosts: Mapping[str, tuple[Robot, Any, Any]] | None = None,
 ) -> Scene:
     """The scene of a run, of a robot, or of several to choose from.
 
@@ -67,6 +73,8 @@ def scene_of(
         hand: frame or frames whose path is drawn; by itself the one whose name says that it is a hand.
         frames: samples of each system at most.
         configuration: of a robot, by name.
+        ghosts: motions that are drawn translucent beside it, ``(robot, times, states)`` by the name in the legend: what
+            was measured beside what was predicted.
     """
     number(frames, "frames", least=2)
     given = {"": what} if not isinstance(what, Mapping) else what
@@ -74,7 +82,34 @@ def scene_of(
         raise InputError("there is nothing to show", place="scene")
     hands = None if hand is None else (hand,) if isinstance(hand, str) else tuple(hand)
     views = [_view(name, each, title, hands, int(frames), configuration) for name, each in given.items()]
+    if ghosts:
+        views = [_add_ghosts(view, ghosts, int(frames)) for view in views]
     return Scene(tuple(views))
+
+
+def _add_ghosts(view: SceneView, ghosts: Mapping[str, tuple[Robot, Any, Any]], frames: int) -> SceneView:
+    """The view with these motions as further systems, each in a colour of its own."""
+    systems, actors, meshes = list(view.systems), list(view.actors), list(view.meshes)
+    for name, motion in ghosts.items():
+        own = _history_view(*motion, name, "", (), frames)
+        number, first = len(systems), len(meshes)
+        colour = COLOURS[number % len(COLOURS)]
+        # Its meshes come after those of the view; its bodies are of one colour, whatever the robot's own colours are.
+        bodies = tuple(
+            replace(
+                body, system=number, box=None,
+                shapes=tuple(
+                    replace(shape, colour=colour, mesh=shape.mesh + first if shape.mesh >= 0 else -1)
+                    for shape in body.shapes
+                ),
+            )
+            for body in own.actors[0].bodies
+        )  # fmt: skip
+        systems.append((name, colour))
+        actors.append(replace(own.actors[0], system=number, bodies=bodies, joints=(), frames=(), paths=(), pushes=(),
+                              ghost=True))  # fmt: skip
+        meshes += own.meshes
+    return replace(view, systems=tuple(systems), actors=tuple(actors), meshes=tuple(meshes))
 
 
 def _view(

@@ -6,7 +6,7 @@ the distance is not, so that plain interpolation is exact. Shades are computed a
 interpolated. Twice the resolution, averaged, smooths the edges.
 
 World axes, m; the camera's axes are right, up, toward the eye. Images are (height, width, 3) bytes. No shadows, no
-transparency, no clipping: a triangle that reaches behind the eye is left out.
+transparency (ghosts are left out), no clipping: a triangle that reaches behind the eye is left out.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ class Camera:
         live = [
             (actor, bodies)
             for actor, bodies in zip(self.view.actors, self.bodies, strict=True)
-            if actor.times[0] <= time <= actor.times[-1] and (time < actor.times[-1] or actor.times[-1] >= end)
+            if actor.times[0] <= time <= actor.times[-1]
+            and (time < actor.times[-1] or actor.times[-1] >= end)
+            # Nothing is translucent here, and an opaque ghost would hide what it is compared with.
+            and not actor.ghost
         ]
         middle, whole, own, low, flat = self._extent
         leader = next((actor for actor, _ in live if actor.system == 0), None)

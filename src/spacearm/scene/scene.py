@@ -130,7 +130,10 @@ class SceneJoint:
 
 @dataclass(frozen=True, eq=False)
 class SceneSystem:
-    """A system for as long as its robot stays the same. Joints, frames and paths are (name, body, what is there)."""
+    """A system for as long as its robot stays the same. Joints, frames and paths are (name, body, what is there).
+
+    A ghost is drawn translucent and acts on nothing: a measured motion beside a predicted one.
+    """
 
     system: int
     times: Array  # (T,) s
@@ -142,6 +145,7 @@ class SceneSystem:
     pushes: tuple[SceneForce, ...] = ()
     guides: tuple[tuple[str, Array], ...] = ()  # name and points (K, 3) of a path that a law follows, world axes
     hinges: tuple[SceneJoint, ...] = ()  # of a robot that stands: all joints, parents before children
+    ghost: bool = False
 
     def data(self, peaks: Mapping[str, float]) -> dict[str, Any]:
         return {
@@ -155,7 +159,7 @@ class SceneSystem:
             "pushes": [push.data(peaks[push.kind]) for push in self.pushes],
             "guides": [{"name": name, "points": points.tolist()} for name, points in self.guides],
             "hinges": [hinge.data() for hinge in self.hinges],
-        }
+        } | ({"ghost": True} if self.ghost else {})
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> SceneSystem:
@@ -171,6 +175,7 @@ class SceneSystem:
             tuple(SceneForce.from_data(each) for each in data["pushes"]),
             tuple((each["name"], np.array(each["points"])) for each in data.get("guides", ())),
             tuple(SceneJoint.from_data(each) for each in data.get("hinges", ())),
+            bool(data.get("ghost", False)),
         )
 
 

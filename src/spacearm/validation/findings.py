@@ -10,6 +10,7 @@ import numpy as np
 
 from spacearm.figures import add_curve, new_figure
 from spacearm.measure import Record
+from spacearm.model import Robot
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Run
@@ -99,6 +100,7 @@ class ValidationFindings(Findings):
     deviations: Array
     relaxed: list[RelaxedAssumption]
     measured_balance: MeasuredBalance | None
+    measured_states: dict[str, tuple[Robot, Array, Array]]
 
     channel = row(of=lambda v: {name: ChannelFindings(found=each) for name, each in v.comparison.channels.items()})
     uncertain = row(of=lambda v: v.uncertain_numbers())
@@ -224,7 +226,7 @@ class ValidationFindings(Findings):
         return dataset(coordinates, columns)
 
     def scene(self) -> Scene:
-        return scene_of(self.run)
+        return scene_of(self.run, ghosts={f"{name}, measured": motion for name, motion in self.measured_states.items()})
 
     def figures(self) -> list[Figure]:
         found = []
@@ -277,6 +279,7 @@ def make_findings(measured: MeasuredRun, found: Comparison) -> ValidationFinding
         deviations=np.array([entry.sd for entry in uncertain]),
         relaxed=relax_assumptions(measured, found) if measured.file.relax else [],
         measured_balance=measure_balance(measured, file),
+        measured_states=measured.motion.histories(),
     )
 
 

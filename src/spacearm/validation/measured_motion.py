@@ -14,6 +14,8 @@ import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION
 from spacearm.model.robot import BASE_POSITION
 from spacearm.model.rotations import rotation_matrices
@@ -23,6 +25,8 @@ from spacearm.typing import Array
 from spacearm.validation.comparison import Readings
 from spacearm.validation.quantities import YAW
 
+#: Quantities that show a degree of freedom of a base.
+MEASURED = {"base_vx": "base_x", "base_vy": "base_y", "base_vz": "base_z", "base_wz": YAW}
 #: Readings that a local regression needs at least.
 ENOUGH = 5
 #: Parts of the largest distance between which an approach counts as its last part, and its readings at most.
@@ -85,6 +89,22 @@ class MeasuredMotion:
     def is_measured(self, system: str) -> bool:
         """Whether place and yaw of a system were measured."""
         return all(self.reading(system, name) is not None for name in ("base_x", "base_y", YAW))
+
+    def histories(self) -> dict[str, tuple[Robot, Array, Array]]:
+        """Robot, times and flat states of each system whose base was measured in all its degrees of freedom."""
+        found = {}
+        for system, robot in self.world.systems.items():
+            free = [name for name in BASE_DOFS if name not in robot.base.locked_dofs]
+            own = [self.reading(system, MEASURED[name]) if name in MEASURED else None for name in free]
+            own += [self.reading(system, name) for name in robot.joint_names]
+            measured = [each for each in own if each is not None]
+            if measured and not any(each is None for each in own[: len(free)]):
+                # Beyond its readings a system would stand still.
+                start, end = max(each.times[0] for each in measured), min(each.times[-1] for each in measured)
+                times = measured[0].times[(measured[0].times >= start) & (measured[0].times <= end)]
+                if times.size > 1:
+                    found[system] = robot, times, self.states(system, times)
+        return found
 
     def joints(self, system: str, times: Array) -> Array:
         """(T, n) joint positions."""

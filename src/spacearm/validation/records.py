@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Records from which a shared number is taken, at least.
 FEWEST = 3
+#: Records that have a view in the scene, at most.
+MOST_VIEWS = 30
 #: Least deviation of a shared number, in the stated one: equal values of few records prove nothing.
 LEAST_SCATTER = 1e-2
 
@@ -299,7 +301,10 @@ class RecordsFindings(Findings):
         )  # fmt: skip
 
     def scene(self) -> Scene:
-        return next(iter(self.records.values())).scene()
+        """A view for each record, the one that is explained worst first."""
+        worst = sorted(self.records, key=lambda name: -self.records[name].comparison.chi_square.ratio)
+        views = [(name, self.records[name].scene().views[0]) for name in worst[:MOST_VIEWS]]
+        return Scene(tuple(replace(view, name=name, title=name) for name, view in views))
 
     def figures(self) -> list[Figure]:
         names = list(next(iter(self.records.values())).comparison.channels)

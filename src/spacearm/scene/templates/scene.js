@@ -597,9 +597,9 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       gl.viewport(0, 0, canvas.width, canvas.height); gl.clearColor(0, 0, 0, 0); gl.depthMask(true); gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
       const key = unit(add(add(times(x, 0.45), y, 0.75), z, 0.75));
       const light = { camera, eye, key, tint: [0, 0, 0], glow: 0, dark: +dark, opacity: 1 };
-      if (this.shown.bodies) for (const { a, at } of live) this.bodies(a, at, a.solids, light);
+      if (this.shown.bodies) for (const { a, at } of live) if (!a.ghost) this.bodies(a, at, a.solids, light);
       if (this.shown.loads) for (const { a, at } of live) this.loads(a, at, light);
-      if (this.shown.centre) for (const { a, at } of live) if (a.count > 1) this.mark(a.centre(at), light);
+      if (this.shown.centre) for (const { a, at } of live) if (a.count > 1 && !a.ghost) this.mark(a.centre(at), light);
       this.strokes(live, camera, width, height, ratio);
       gl.depthMask(false);
       if (this.shown.grid) {
@@ -612,9 +612,12 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
           gl.depthMask(false); gl.colorMask(true, true, true, true); this.bodies(a, at, solids, { ...light, opacity });
         }
       };
+      gl.enable(gl.POLYGON_OFFSET_FILL); gl.polygonOffset(-2, -4); // a ghost on the very body that it is compared with is in front of it
+      if (this.shown.bodies) veiled(live.filter(({ a }) => a.ghost).map(({ a, at }) => ({ a, at, solids: a.solids })), 0.4);
+      gl.disable(gl.POLYGON_OFFSET_FILL);
       if (this.shown.inertia) veiled(live.map(({ a, at }) => ({ a, at, solids: a.boxes })), 0.35);
       if (this.shown.ghost && this.time > this.start && this.shown.bodies)
-        veiled(this.actors.filter((a) => a.first <= this.start && !this.data.systems[a.system].hidden).map((a) => ({ a, at: [0, 0], solids: a.solids })), 0.16);
+        veiled(this.actors.filter((a) => a.first <= this.start && !a.ghost && !this.data.systems[a.system].hidden).map((a) => ({ a, at: [0, 0], solids: a.solids })), 0.16);
       gl.depthMask(true);
       this.write(live, dark, ratio);
       const slider = this.$(".track input");
@@ -665,7 +668,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       }
       const triad = (p, q, l) => [[224, 64, 54], [38, 160, 75], [52, 110, 224]].forEach((c, d) => segments.push([p, add(p, turned(q, [0, 1, 2].map((i) => (i === d ? l : 0)))), [...c, 255]]));
       for (const { a, at } of live) {
-        if (this.shown.frames) {
+        if (this.shown.frames && !a.ghost) {
           a.bodies.forEach((b, i) => { const { p, q } = a.pose(i, at); triad(p, q, this.own * 0.09); });
           for (const frame of a.frames) { const { p, q } = a.pose(frame.body, at); triad(add(p, turned(q, frame.at)), product(q, frame.at.slice(3)), this.own * 0.12); }
         }
@@ -687,7 +690,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       pen.setTransform(ratio, 0, 0, ratio, 0, 0); pen.clearRect(0, 0, width, height);
       pen.font = '12px system-ui, "Noto Sans", "DejaVu Sans", sans-serif'; pen.lineJoin = "round";
       const say = (words, x, y, align = "left") => { pen.textAlign = align; pen.lineWidth = 3; pen.strokeStyle = ground; pen.strokeText(words, x, y); pen.fillStyle = text; pen.fillText(words, x, y); };
-      if (this.shown.labels) for (const { a, at } of live) {
+      if (this.shown.labels) for (const { a, at } of live) if (!a.ghost) {
         a.bodies.forEach((b, i) => { const { p, q } = a.pose(i, at), s = b.shapes.length && this.project(add(p, turned(q, b.com))); if (s) say(b.name, s[0] + 6, s[1] - 6); });
         for (const frame of a.frames) { const { p, q } = a.pose(frame.body, at), s = this.project(add(p, turned(q, frame.at))); if (s) say(frame.name, s[0] + 6, s[1] + 12); }
       }

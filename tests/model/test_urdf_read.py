@@ -411,8 +411,7 @@ def test_sdf_and_xacro_are_told_what_to_do(tmp_path):
         ("robot.sdf", "<sdf/>", "convert it to MJCF"),
         ("robot.urdf", "<sdf version='1.6'/>", "convert it to MJCF"),
         ("robot.urdf", "<mujoco/>", "ends in .xml"),
-        ("robot.xacro", "", "xacro FILE > robot.urdf"),
-        ("robot.urdf.xacro", "", "xacro FILE > robot.urdf"),
+        ("robot.urdf", '<robot name="r" xmlns:xacro="http://ros.org/wiki/xacro"><xacro:x/></robot>', "ends in .xacro"),
     ):
         path = tmp_path / name
         path.write_text(text)

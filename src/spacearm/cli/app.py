@@ -66,7 +66,31 @@ CrossCheck = Annotated[bool, Parameter(negative="", help="run the same case in M
 Repair = Annotated[bool, Parameter(negative="", help="replace invalid values by the nearest valid ones, and list them")]
 Base = Annotated[str | None, Parameter(help="body to use as the base, if the file has several")]
 BaseMass = Annotated[float | None, Parameter(help="mass (kg) of a base for which the file gives none")]
-Outside = Annotated[bool, Parameter(negative="", help="let MJCF use files outside its folder")]
+Outside = Annotated[bool, Parameter(negative="", help="let MJCF and xacro use files outside their folder or package")]
+
+
+def _arguments(_: object, tokens: Sequence[Token]) -> list[str]:
+    texts = [token.value for token in tokens]
+    for text in texts:
+        name, found, _value = text.partition(":=")
+        if not found or not name.strip():
+            raise ValueError("expected NAME:=VALUE")
+    return texts
+
+
+Arguments = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--argument", negative="", help="NAME:=VALUE of a xacro file; may be repeated", converter=_arguments
+    ),
+]
+
+
+def _by_name(texts: Sequence[str] | None) -> dict[str, str]:
+    """``NAME:=VALUE`` as a mapping."""
+    return {name.strip(): value for name, _, value in (text.partition(":=") for text in texts or ())}
+
+
 Strict = Annotated[bool, Parameter(negative="", help="fail if something would be lost")]
 Fixed = Annotated[Path | None, Parameter(name=["--out", "-o"], help="file for the repaired robot")]
 
@@ -112,6 +136,7 @@ def check(
     base: Base = None,
     base_mass: BaseMass = None,
     outside: Outside = False,
+    argument: Arguments = None,
     strict: Strict = False,
     json: Json = False,
 ) -> int:
@@ -125,7 +150,9 @@ def check(
     from spacearm.cli.robots import check_robot
     from spacearm.model.robot_import import Reading
 
-    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
+    reading = Reading(
+        repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict, arguments=_by_name(argument)
+    )
     return check_robot(file, reading=reading, out=out, json=json)
 
 
@@ -191,6 +218,7 @@ def convert(
     base: Base = None,
     base_mass: BaseMass = None,
     outside: Outside = False,
+    argument: Arguments = None,
     strict: Strict = False,
     json: Json = False,
 ) -> int:
@@ -204,7 +232,9 @@ def convert(
     from spacearm.cli.robots import convert_robot
     from spacearm.model.robot_import import Reading
 
-    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
+    reading = Reading(
+        repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict, arguments=_by_name(argument)
+    )
     return convert_robot(source, target, reading=reading, json=json)
 
 
@@ -258,6 +288,7 @@ def mount(
     repair: Repair = False,
     base: Annotated[str | None, Parameter(help="body to use as the arm's base")] = None,
     outside: Outside = False,
+    argument: Arguments = None,
     strict: Strict = False,
     json: Json = False,
 ) -> int:
@@ -278,6 +309,7 @@ def mount(
         out,
         reading=reading,
         base=base,
+        arguments=_by_name(argument),
         scale_factor=scale,
         pose=(at, rpy),
         frame=frame,
@@ -324,6 +356,7 @@ def view(
     base: Base = None,
     base_mass: BaseMass = None,
     outside: Outside = False,
+    argument: Arguments = None,
 ) -> int:
     """Show a robot, or the results of a run, in three dimensions: one page that needs no network.
 
@@ -335,7 +368,7 @@ def view(
     from spacearm.cli.scenes import view as view_scene
     from spacearm.model.robot_import import Reading
 
-    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, arguments=_by_name(argument))
     return view_scene(what, out, reading=reading, configuration=configuration, browser=open_)
 
 
@@ -406,6 +439,7 @@ def export(
     base: Base = None,
     base_mass: BaseMass = None,
     outside: Outside = False,
+    argument: Arguments = None,
     json: Json = False,
 ) -> int:
     """Write a robot or a motion scenario as self-contained C99 with its own test, or as an FMU.
@@ -416,7 +450,7 @@ def export(
     from spacearm.cli.tools import export_source
     from spacearm.model.robot_import import Reading
 
-    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside)
+    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, arguments=_by_name(argument))
     return export_source(source, c, fmu, step, fmi, reading=reading, json=json)
 
 

@@ -316,6 +316,7 @@ def mount_robot(
     *,
     reading: Reading,
     base: str | None,
+    arguments: dict[str, str],
     scale_factor: float | None,
     pose: tuple[tuple[float, float, float], tuple[float, float, float]],
     frame: str | None,
@@ -336,7 +337,7 @@ def mount_robot(
 
     file_format(target)
     host, notes = _read(carrier, reading)
-    guest, more = _read(arm, replace(reading, base=base, depth=1))
+    guest, more = _read(arm, replace(reading, base=base, arguments=arguments, depth=1))
     for mine, theirs in zip(notes.lists(), more.lists(), strict=True):
         mine.extend(theirs)
     kept = base_inertia and guest.bodies[0].inertia is not PLACEHOLDER

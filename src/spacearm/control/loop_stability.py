@@ -89,7 +89,8 @@ class LinearLoop:
     def is_stable(self, period: float | None = None) -> bool:
         """Whether nothing grows from tick to tick faster than ``SLOWEST_GROWTH``."""
         every = self.period if period is None else period
-        return self.largest_pole(every) <= math.exp(SLOWEST_GROWTH * every)
+        largest = self.largest_pole(every)  # compared by logarithms, since a period from a file may be any number
+        return largest <= 1.0 or math.log(largest) <= SLOWEST_GROWTH * every
 
     def stable_period(self, longest: float | None = None) -> float:
         """The longest period, s, up to ``longest`` (the law's own unless given), below which the loop is stable.

@@ -4,6 +4,7 @@
 ``.toml``                 spacearm's own robot file, see :doc:`/robot-file`
 ``.urdf``                 URDF
 ``.xml``, ``.mjcf``       MJCF (MuJoCo)
+``.xacro``                xacro, which becomes URDF; read only
 ========================  ==========================================
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -26,24 +27,32 @@ from spacearm.model.visuals import with_meshes
 
 #: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
 FORMATS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
+#: Formats that are read and not written.
+READ_ONLY = {".xacro": "xacro"}
 #: What to do with files that spacearm does not read, by file ending.
 FOREIGN = {
-    ".xacro": "expand it first: xacro FILE > robot.urdf, with ROS or with the Python package xacro",
     ".sdf": "SDF is not read; convert it to MJCF (sdf2mjcf of the package sdformat-mjcf) or export the robot as URDF",
 }
 FOREIGN[".world"] = FOREIGN[".sdf"]
 
 
 def file_format(path: str | Path) -> str:
-    """``toml``, ``urdf`` or ``mjcf``, from the ending of the name."""
+    """The format in which a robot is written: ``toml``, ``urdf`` or ``mjcf``, from the ending of the name."""
     ending = Path(path).suffix.lower()
-    if ending not in FORMATS:
+    if ending in READ_ONLY:
+        raise ModelError(f"{READ_ONLY[ending]} is read and not written", file=path, hint="expected .urdf")
+    return _find_format(path, FORMATS)
+
+
+def _find_format(path: str | Path, formats: Mapping[str, str]) -> str:
+    ending = Path(path).suffix.lower()
+    if ending not in formats:
         raise ModelError(
             f"a file ending in {ending!r} is not a robot file" if ending else "the file's name has no ending",
             file=path,
-            hint=FOREIGN.get(ending, f"expected one of {', '.join(FORMATS)}"),
+            hint=FOREIGN.get(ending, f"expected one of {', '.join(formats)}"),
         )
-    return FORMATS[ending]
+    return formats[ending]
 
 
 def load(
@@ -54,6 +63,7 @@ def load(
     base_mass: float | None = None,
     outside: bool = False,
     strict: bool = False,
+    arguments: Mapping[str, object] | None = None,
 ) -> Robot:
     """The robot in this file, or the catalogue's robot of this name.
 
@@ -64,13 +74,16 @@ def load(
             (:class:`RepairWarning`); for URDF and MJCF, since spacearm's own files say what they mean.
         base: body to take as the base; what it does not carry is left out. For files where several stand on the world.
         base_mass: mass (kg) of a base to which the file gives none.
-        outside: let an MJCF file include files and use meshes outside its folder.
+        outside: let an MJCF file include files and use meshes outside its folder, and a xacro file outside its package.
         strict: refuse a file of which something would be lost, instead of warning (:class:`LossyConversion`).
+        arguments: values of a xacro file's arguments, by name.
 
     Raises:
         ModelError: with file and place, all that is wrong with the file.
     """
-    reading = Reading(repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict)
+    reading = Reading(
+        repair=repair, base=base, base_mass=base_mass, outside=outside, strict=strict, arguments=arguments or {}
+    )
     if str(path) in catalogue.names() and not Path(path).exists():
         reading.check_own(path)
         return catalogue.load(str(path))
@@ -79,9 +92,11 @@ def load(
 
 def read(path: str | Path, reading: Reading) -> Robot:
     """The robot in this file, read as ``reading`` says: :func:`load` with its options in one value."""
-    kind = file_format(path)
+    kind = _find_format(path, {**FORMATS, **READ_ONLY})
     if kind == "toml":
         reading.check_own(path)
+    elif kind != "xacro":
+        reading.check_no_arguments(path)
     reader = import_module(f"spacearm.model.{kind}_read")
     robot: Robot = getattr(reader, f"read_{kind}")(path, reading)
     return robot

@@ -96,7 +96,9 @@ def assemble_robot(table: AssembledRobotTable, folder: Path | None = None, robot
 
 def _read_robot(table: RobotFileKeys, folder: Path | None, depth: int) -> tuple[Robot, bool]:
     """The robot as the table wants it, and whether its base has no mass of its own, where it is to be mounted."""
-    reading = Reading(repair=table.repair, base=table.base, base_mass=table.base_mass, depth=depth)
+    reading = Reading(
+        repair=table.repair, base=table.base, base_mass=table.base_mass, arguments=table.arguments, depth=depth
+    )
     robot = find_robot(table.file, folder, reading)
     massless = robot.bodies[0].inertia is PLACEHOLDER
     return _change(robot, table), massless

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.errors import InputError, ModelError
+from spacearm.errors import InputError, ModelError, quote_text
 from spacearm.model import repair as mending
 from spacearm.model.fuse import Weld, fuse
 from spacearm.model.loops import Loop
@@ -47,6 +47,7 @@ class Reading:
         base_mass: mass (kg) of a base to which the file gives none: a ball of water, unless the file gives an inertia.
         outside: follow includes and meshes out of the file's folder.
         strict: refuse the file when anything of it would be lost.
+        arguments: values of a xacro file's arguments, by name; kept as text.
         depth: how many robots it is mounted within; a robot that is mounted needs no mass of its base, and a base
             without mass then gets :data:`PLACEHOLDER`, which mounting takes away again.
     """
@@ -56,17 +57,27 @@ class Reading:
     base_mass: float | None = None
     outside: bool = False
     strict: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
     depth: int = 0
 
     def __post_init__(self) -> None:
         if self.base_mass is not None:
             object.__setattr__(self, "base_mass", finite(self.base_mass, "base mass", above=0.0))
+        texts = {name: _argument_text(value) for name, value in self.arguments.items()}
+        object.__setattr__(self, "arguments", texts)
 
     def check_own(self, source: str | Path) -> None:
         """An error where spacearm's own file, or a robot of the catalogue, is to have another base."""
         if self.base is not None or self.base_mass is not None:
             hint = "a robot file says both itself"
             raise InputError("base and base mass are options for URDF and MJCF", file=source, hint=hint)
+        self.check_no_arguments(source)
+
+    def check_no_arguments(self, source: str | Path) -> None:
+        """An error where a file that takes no arguments is given some."""
+        if self.arguments:
+            names = ", ".join(map(quote_text, self.arguments))
+            raise InputError(f"takes no arguments, and is given {names}", file=source, hint="xacro files take them")
 
 
 class RobotImport:
@@ -389,6 +400,11 @@ def row_of_joints(
             between.append(Body(beyond, Inertia.massless()))
         parent, placement = beyond, Pose()
     return joints, between
+
+
+def _argument_text(value: object) -> str:
+    """As xacro reads it: ``true`` and ``false`` in small letters."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _format_values(values: npt.ArrayLike) -> str:

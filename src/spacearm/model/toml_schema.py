@@ -374,6 +374,9 @@ class RobotFileKeys(TomlTable):
     repair: Annotated[bool, Strict()] = Field(False, description="replace impossible values by the nearest possible")
     base: Name | None = Field(None, description="body to take as the base, of URDF and MJCF")
     base_mass: Number | None = Field(None, description="mass of a base to which URDF or MJCF gives none, kg")
+    arguments: dict[Name, Annotated[bool, Strict()] | Number | str] = Field(
+        default_factory=dict, max_length=100, description="values of the arguments of a xacro file, by name"
+    )
     scale: Number | None = Field(None, description="factor on all lengths; the robot then moves as before, in its size")
     scale_mass: Number | None = Field(None, description="factor on all masses; the cube of `scale` unless given")
     loops: Annotated[bool, Strict()] = Field(True, description="false: without its closed loops")

@@ -121,7 +121,8 @@ def _root(text: str | bytes, intake: RobotImport) -> ET.Element:
     for parent in [root, *root.findall("link"), *root.findall("link/inertial"), *root.findall("joint")]:
         for element in parent:
             if "xacro" in str(element.tag):
-                raise ModelError("this is a xacro file", place=f"<{clip_text(element.tag)}>", hint=FOREIGN[".xacro"])
+                hint = "give the file a name that ends in .xacro"
+                raise ModelError("this is a xacro file", place=f"<{clip_text(element.tag)}>", hint=hint)
     return root
 
 

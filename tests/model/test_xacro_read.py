@@ -63,7 +63,8 @@ def test_arguments_come_from_the_command_line_and_from_files(tmp_path, capsys):
     assert "104 kg" in capsys.readouterr().out
     assert main(["check", str(path), "--argument", "payload=4"]) != 0
     assert "NAME:=VALUE" in capsys.readouterr().err
-    bus = f'[robot]\nname = "bus"\n[[body]]\nname = "bus"\nmass = 10.0\ninertia = [1, 1, 1]\n[[mount]]\nfile = "{path.name}"\n'
+    body = '[robot]\nname = "bus"\n[[body]]\nname = "bus"\nmass = 10.0\ninertia = [1, 1, 1]\n'
+    bus = f'{body}[[mount]]\nfile = "{path.name}"\n'
     mounted = write(tmp_path, f'{bus}arguments = {{ payload = 4, long = false }}\nprefix = "a_"\n', "bus.toml")
     assert load(mounted).mass == 114.0
     with pytest.raises(InputError, match=r"takes no arguments, and is given 'payload'"):

@@ -40,9 +40,9 @@ import numpy as np
 from spacearm.errors import SpacearmError
 from spacearm.mechanics.programs import build
 from spacearm.mechanics.tree import rotor_inertias
-from spacearm.model import Robot, load, massless_dofs
+from spacearm.model import Robot, load
 from spacearm.model.files import file_format, robot_text
-from spacearm.model.massless import joint_space_inertia
+from spacearm.model.massless import joint_space_inertia, massless_dofs
 from spacearm.model.notices import LossyConversion, RepairWarning
 from spacearm.typing import Array
 

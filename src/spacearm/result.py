@@ -20,7 +20,7 @@ from spacearm.text_format import ROUNDING, format_quantity, html_table, humanise
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Certificate", "Check", "Figure", "Figures", "Limit", "PrintedFigure", "Result", "Row", "Verdict"]
+__all__ = ["Certificate", "Check", "Figure", "Limit", "Result", "Row", "Verdict"]
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 

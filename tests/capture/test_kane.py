@@ -5,7 +5,7 @@ import pytest
 
 from spacearm.capture import SoftAxis, SoftJoint, soften
 from spacearm.capture.soft_joints import AXES
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.simulate.motion import robot_motion

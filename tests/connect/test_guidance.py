@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.connect import GuidanceProcess, SensorReader
+from spacearm.connect import GuidanceProcess
+from spacearm.connect.sensor_reader import SensorReader
 from spacearm.errors import InputError
 from spacearm.measure import record_run
 from spacearm.mechanics.sensors import Encoder, Gyro, StarTracker, Tachometer

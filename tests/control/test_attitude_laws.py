@@ -8,6 +8,7 @@ from tests.support.arms import arm, tumbling
 from tests.support.control import craft, step_response, turned_by
 
 from spacearm import Mechanics, control, load, save
+from spacearm.control.attitude import propellant_mass
 from spacearm.errors import InputError
 from spacearm.simulate import Phase, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
@@ -108,7 +109,7 @@ def test_thrusters_hold_an_attitude_within_a_dead_band():
     assert firing.shape[1] == 12
     assert found.certificate is not None
     assert all(check.value < 1e-9 for name, check in found.certificate.items() if "momentum" in name)
-    used = control.propellant_mass(robot, log)
+    used = propellant_mass(robot, log)
     on = log.values.sum(axis=0) * 0.1
     assert used == pytest.approx(sum(on) * 1.0 / (220.0 * 9.80665), rel=1e-9)
 

@@ -14,6 +14,8 @@ from tests.support.control import POSTURE, quaternion_of
 
 from spacearm import Mechanics, control
 from spacearm.control.disturbance import STEPS, BaseAttitude
+from spacearm.control.plans import quintic
+from spacearm.control.workspace import longest_reach
 from spacearm.errors import InputError
 from spacearm.mechanics.shapes import Box, Sphere
 from spacearm.model import Limits, Pose
@@ -29,7 +31,7 @@ GOAL = POSTURE + np.array([0.6, -0.4, 0.5, 0.3, -0.5, 0.4, 0.6])
 @pytest.mark.parametrize("start", [START, MOVING], ids=["rest", "moving"])
 def test_attitude_and_its_derivatives_along_a_joint_path(start):
     """The attitude is that of a run; derivatives are those of differences."""
-    straight = control.quintic(0.0, 1.0, 20.0)
+    straight = quintic(0.0, 1.0, 20.0)
     times = np.linspace(0.0, 20.0, 2 * STEPS + 1)
     values, rates = straight(times), straight.derivative()(times)
     motion = BaseAttitude(ROBOT, start, 20.0, np.stack([1 - values, values], 1), np.stack([-rates, rates], 1))
@@ -99,7 +101,7 @@ def test_a_pose_in_the_world_is_reached_on_the_floating_base(start):
 
 
 def test_poses_that_cannot_be_reached_are_errors():
-    longest = control.longest_reach(ROBOT, "hand")
+    longest = longest_reach(ROBOT, "hand")
     with pytest.raises(
         InputError, match=rf"goal is 19.87 m from the mass centre \(frame 'hand' reaches {longest:.4g} m"
     ):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from spacearm import Mechanics, control
+from spacearm.control.workspace import base_disturbance
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.simulate import Attach, Dopri853, Phase, Run, State, World, simulate
 
@@ -64,7 +65,7 @@ def stopped(duration: float) -> tuple[Run, float]:
     grasped = SPIN * np.cross([0.0, 0.0, 1.0], hand - centre)
     rates = np.linalg.solve(matrix, [grasped[0], grasped[1], SPIN])
     begin = State.at_rest(arm, joints)
-    begin = State(begin.position, begin.quaternion, joints, [*control.base_disturbance(arm, joints) @ rates, *rates])
+    begin = State(begin.position, begin.quaternion, joints, [*base_disturbance(arm, joints) @ rates, *rates])
     spinning = State.from_velocities(target, np.zeros(0), position=centre, base_angular_velocity=[0.0, 0.0, SPIN])
     held = Phase(duration, accelerations={f"joint{i + 1}": -float(rate) / duration for i, rate in enumerate(rates)})
     world, states = World({"servicer": arm, "target": target}), {"servicer": begin, "target": spinning}

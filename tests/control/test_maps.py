@@ -8,6 +8,7 @@ from tests.control.test_workspace import BASE_ARM, INERTIA, MASS, planar
 
 from spacearm import control
 from spacearm.control.maps import evaluate_arm
+from spacearm.control.workspace import longest_reach
 from spacearm.errors import InputError
 from spacearm.study.scenario import run_document
 from support import ROOT
@@ -50,7 +51,7 @@ def test_singular_configurations_and_reach_are_those_of_the_closed_form():
         changes += int(np.sum(signs[1:] != signs[:-1]))
     assert len(found.configurations) == changes
     # Links of 0.43, 0.89 and 0.97 m reach their sum when stretched, and no farther.
-    assert control.longest_reach(robot, "hand") == pytest.approx(LINKS.sum(), abs=1e-12)
+    assert longest_reach(robot, "hand") == pytest.approx(LINKS.sum(), abs=1e-12)
     stretched = control.workspace(robot, "hand", {"q0": (-1.0, 1.0), "q1": (-1.0, 1.0)}, rows=(0, 1), count=21)
     assert stretched.reach[1] == pytest.approx(LINKS.sum(), abs=1e-12)
     low, high = found.independent()[-1]

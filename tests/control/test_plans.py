@@ -11,6 +11,7 @@ from tests.support.control import POSTURE, hand_path, quaternion_of
 from tests.support.numpy_kinematics import turn
 
 from spacearm import Mechanics, control
+from spacearm.control.plans import limit_time_factor, scale_time
 from spacearm.errors import InputError
 from spacearm.model import Limits
 from spacearm.simulate import Phase, State, simulate
@@ -43,8 +44,8 @@ def test_slowing_down_divides_forces_by_the_square():
     goal, duration = POSTURE + 0.5, 2.0
     signals, _ = control.point_to_point(POSTURE, goal, duration)
     limited = ROBOT.replace(joints=[replace(joint, limits=Limits(effort=3.0)) for joint in ROBOT.joints])
-    factor = control.limit_time_factor(limited, START, signals, duration)
-    slow = {n: control.scale_time(s, factor) for n, s in zip(ROBOT.joint_names, signals, strict=True)}
+    factor = limit_time_factor(limited, START, signals, duration)
+    slow = {n: scale_time(s, factor) for n, s in zip(ROBOT.joint_names, signals, strict=True)}
     run = simulate(ROBOT, START, Phase(factor * duration, driven=slow), sample=factor * duration / 1000)
     assert np.abs(run.data["reaction"].values[:, 6:]).max() == pytest.approx(3.0, rel=1e-6)
 
@@ -95,7 +96,7 @@ def test_the_fastest_timing_uses_its_limits_and_beats_a_uniform_stretch():
     limited = ROBOT.replace(joints=[replace(j, limits=Limits(velocity=0.5, effort=3.0)) for j in ROBOT.joints])
     goal = POSTURE + np.array([0.6, -0.4, 0.5, 0.3, -0.5, 0.4, 0.6])
     plan = control.JointPlan.from_endpoints(limited, START, goal, 4.0)
-    uniform = plan.duration * control.limit_time_factor(limited, START, plan.paths, plan.duration)
+    uniform = plan.duration * limit_time_factor(limited, START, plan.paths, plan.duration)
     quick = control.minimise_duration(plan)
     assert quick.duration < 0.85 * uniform
     run = simulate(limited, START, quick.phase(), sample=quick.duration / 2000)

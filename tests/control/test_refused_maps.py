@@ -8,6 +8,7 @@ from tests.support.arms import arm
 
 from spacearm import control
 from spacearm.control.maps import evaluate_arm, hand_map, joint_map
+from spacearm.control.workspace import base_disturbance
 from spacearm.errors import InputError
 from spacearm.model import Body, Frame, Inertia, Joint, Limits, Pose, Robot
 from spacearm.simulate import State
@@ -26,7 +27,7 @@ def needle() -> Robot:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: control.base_disturbance(needle(), [0.0]), "not finite.*one line"),
+        (lambda: base_disturbance(needle(), [0.0]), "not finite.*one line"),
         (lambda: control.dynamic_manipulability(needle(), "hand", [0.0], [0]), "not finite"),
         (lambda: control.dynamic_manipulability(ROBOT, "hand", np.zeros(3), [0, 7]), "row is 7"),
         (lambda: control.dynamic_manipulability(ROBOT, "hand", np.zeros(3), [0, 0]), "distinct"),

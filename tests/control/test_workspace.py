@@ -12,6 +12,7 @@ from tests.support.arms import arm, tumbling
 from tests.support.numpy_kinematics import frame_poses
 
 from spacearm import Mechanics, control
+from spacearm.control.workspace import base_disturbance
 from spacearm.errors import InputError
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.simulate import Phase, State, simulate, spline
@@ -125,7 +126,7 @@ def test_a_closed_loop_of_the_joints_turns_the_base_and_back():
 
     def turn(t: float) -> np.ndarray:
         q, rate = rates(t)
-        np.testing.assert_allclose(control.base_disturbance(robot, q)[5], planar_motion(q)[1][2], atol=1e-12)
+        np.testing.assert_allclose(base_disturbance(robot, q)[5], planar_motion(q)[1][2], atol=1e-12)
         return planar_motion(q)[1][2] @ rate
 
     expected = float(quad_vec(turn, 0.0, duration, epsabs=1e-12)[0])

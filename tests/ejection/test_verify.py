@@ -11,7 +11,7 @@ import pytest
 from spacearm.ejection import Ejection, Rig, SeparationDevice, eject
 from spacearm.ejection.verify import check_in_mujoco, friction_laws
 from spacearm.model import Friction, Inertia
-from spacearm.simulate import Track
+from spacearm.simulate.run.run import Track
 
 
 @pytest.mark.parametrize("number", range(1, 6))

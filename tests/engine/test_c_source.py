@@ -12,7 +12,8 @@ import pytest
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.c_source import literal
 from spacearm.engine.kernel import Kernel
-from spacearm.mechanics import Program, motion_program
+from spacearm.mechanics import Program
+from spacearm.mechanics.motion import motion_program
 from spacearm.typing import Array
 from support.compilers import by_c
 from support.random_robots import random_robot

@@ -16,8 +16,8 @@ from spacearm.engine import Kernel, Mechanics, NonFiniteWarning, cache
 from spacearm.engine.machine import host
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.errors import InputError
-from spacearm.mechanics import Program, motion_program
-from spacearm.mechanics.motion import LoadFrame, motion_tangent
+from spacearm.mechanics import Program
+from spacearm.mechanics.motion import LoadFrame, motion_program, motion_tangent
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.simulate import rollout
 from support import ROOT

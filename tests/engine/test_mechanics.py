@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Kernel, Mechanics
-from spacearm.mechanics import LoadFrame, Program, build
+from spacearm.mechanics import Program, build
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.programs import PROGRAMS
 from spacearm.model import Robot
 from spacearm.typing import Array

@@ -10,7 +10,7 @@ import pytest
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError, ModelError
 from spacearm.impact import ImpactPoint, extended_inertia_tensor, free_body, impact_point
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.model import Body, Inertia, Robot, catalogue
 from spacearm.model.parts import skew
 from support.population import difference, member, member_state

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.impact import even_sphere, impact_point, mass_ellipsoid, sphere, virtual_mass
-from spacearm.impact.virtual_mass import circle, plane_basis
+from spacearm.impact import even_sphere, impact_point, mass_ellipsoid, virtual_mass
+from spacearm.impact.virtual_mass import circle, plane_basis, sphere
 from spacearm.model import catalogue
 
 CASES = {"fixed": {"locked": "all"}, "free": {}, "half": {"resistance": 0.5}}

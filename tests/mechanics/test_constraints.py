@@ -8,9 +8,8 @@ import pytest
 
 from spacearm import Body, Frame, Inertia, Joint, Mechanics, ModelError, Pose, State
 from spacearm.engine import Kernel
-from spacearm.mechanics import motion_program
 from spacearm.mechanics.linear import factorise
-from spacearm.mechanics.motion import motion_tangent
+from spacearm.mechanics.motion import motion_program, motion_tangent
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Loop, Robot
 from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows

@@ -10,7 +10,8 @@ import pinocchio as pin
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.mechanics import LoadFrame, Program, build, motion_program
+from spacearm.mechanics import Program, build
+from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.programs import PROGRAMS
 from spacearm.model import Robot
 from spacearm.typing import Array

@@ -21,7 +21,7 @@ from spacearm.mission.encounter import MissionTargetTable
 from spacearm.mission.laws import Actuators
 from spacearm.mission.scenario import MissionFindings
 from spacearm.model import catalogue
-from spacearm.simulate import Track
+from spacearm.simulate.run.run import Track
 from spacearm.typing import Array
 
 RATE = 0.0011  # rad/s, of a low orbit

@@ -14,7 +14,8 @@ from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.notices import LossyConversion
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text
-from spacearm.simulate import close_loops, loop_gap
+from spacearm.simulate import close_loops
+from spacearm.simulate.loops import loop_gap
 from support.linkages import dual_arm, four_bar
 
 

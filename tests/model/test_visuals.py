@@ -10,7 +10,7 @@ import pytest
 
 from spacearm import Body, Inertia, Joint, ModelError, Pose, Robot, Visual, catalogue, load, save
 from spacearm.engine import Kernel
-from spacearm.mechanics import motion_program
+from spacearm.mechanics.motion import motion_program
 from spacearm.model import edit
 from spacearm.model.notices import LossyConversion
 from spacearm.model.rotations import rotation_about, rotation_from_rpy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.optimise import evolve
+from spacearm.optimise.evolution import evolve
 from spacearm.typing import Array
 
 

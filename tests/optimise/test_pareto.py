@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from spacearm.optimise import pareto_search
-from spacearm.optimise.pareto import neighbour_distance, not_dominated
+from spacearm.optimise.pareto import neighbour_distance, not_dominated, pareto_search
 
 
 def test_not_dominated_by_brute_force() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from spacearm.figures import add_curve, new_figure
-from spacearm.report import write_index, write_result
+from spacearm.report import write_result
 from spacearm.report.folder import publish
-from spacearm.report.write import PLOTLY, IndexEntry, share_script, write_files
+from spacearm.report.write import PLOTLY, IndexEntry, share_script, write_files, write_index
 from spacearm.result import Figure, Result
 from spacearm.study import run_scenario
 from support import ROOT

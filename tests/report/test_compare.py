@@ -11,8 +11,8 @@ import pytest
 from spacearm.cli.app import run_app
 from spacearm.errors import InputError
 from spacearm.figures import add_curve, new_figure
-from spacearm.report import compare_results, write_comparison, write_result
-from spacearm.report.compare import relative_difference
+from spacearm.report import write_result
+from spacearm.report.compare import compare_results, relative_difference, write_comparison
 from spacearm.report.write import read_plots
 from spacearm.result import Certificate, Check, Figure, Limit, Result, Row
 

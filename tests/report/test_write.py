@@ -15,10 +15,10 @@ import xarray as xr
 from spacearm.errors import InputError
 from spacearm.figures import COLOURS, add_curve, label, lines, new_figure
 from spacearm.model import catalogue
-from spacearm.report import reusable_result, write_index, write_result
+from spacearm.report import write_result
 from spacearm.report.folder import publish
-from spacearm.report.reuse import input_digest
-from spacearm.report.write import PLOTLY, IndexEntry, plot_json, share_script, write_files
+from spacearm.report.reuse import input_digest, reusable_result
+from spacearm.report.write import PLOTLY, IndexEntry, plot_json, share_script, write_files, write_index
 from spacearm.result import Certificate, Check, Figure, Result, Row, Verdict
 from spacearm.scene import scene_of
 from spacearm.text_format import (

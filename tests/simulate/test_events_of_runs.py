@@ -15,7 +15,6 @@ from spacearm.simulate import (
     Dopri853,
     EndReason,
     Event,
-    EventFunction,
     Load,
     Phase,
     Run,
@@ -29,6 +28,7 @@ from spacearm.simulate import (
     table,
 )
 from spacearm.simulate.motion import robot_motion
+from spacearm.simulate.phase import EventFunction
 from support.arms import BASE_LOCKED, arm, slider, tumbling
 
 

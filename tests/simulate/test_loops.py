@@ -10,7 +10,8 @@ from scipy.integrate import solve_ivp
 from spacearm import Body, Frame, Inertia, InputError, Joint, Mechanics, Phase, State, World, cross_check, simulate
 from spacearm.model import Loop, Robot
 from spacearm.model.mjcf_write import mjcf_text
-from spacearm.simulate import RK4, Attach, Close, Detach, Gravity, Lock, Open, close_loops, close_state, loop_gap
+from spacearm.simulate import RK4, Attach, Close, Detach, Gravity, Lock, Open, close_loops, close_state
+from spacearm.simulate.loops import loop_gap
 from support.linkages import BARS, at, dual_arm, four_bar, reduced_inertia, solve_four_bar
 
 START = {"crank": 0.9, "coupler": -0.6, "rocker": 1.2}

@@ -13,9 +13,9 @@ import pytest
 from spacearm.cli.app import run_app
 from spacearm.model import Robot
 from spacearm.model.document import find_robot
-from spacearm.report import write_index, write_result
+from spacearm.report import write_result
 from spacearm.report.page import badges
-from spacearm.report.write import IndexEntry
+from spacearm.report.write import IndexEntry, write_index
 from spacearm.result import Check, Limit, Result
 from spacearm.study import run_document
 from spacearm.study.limits import joint_limits, range_use

@@ -14,8 +14,8 @@ import xarray as xr
 from spacearm.cli import main
 from spacearm.errors import InputError
 from spacearm.model import catalogue
-from spacearm.study import Findings, NotedValue, register, row, run_document, run_scenario
-from spacearm.study.findings import make_rows
+from spacearm.study import Findings, register, row, run_document, run_scenario
+from spacearm.study.findings import NotedValue, make_rows
 from spacearm.study.scenario import STUDIES
 from spacearm.study.tables import StartTable
 from support import ROOT

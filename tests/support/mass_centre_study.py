@@ -12,7 +12,9 @@ from spacearm.figures import add_curve, new_figure
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Name
 from spacearm.result import Check, Figure
-from spacearm.study import Findings, Session, StudyFile, check_distinct, dataset, key, row, xyz
+from spacearm.study import Findings, Session, StudyFile, dataset, key, row
+from spacearm.study.findings import xyz
+from spacearm.study.keys import check_distinct
 from spacearm.study.tables import ConfigurationKeys, Count
 
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.joint import (
-    JointLaw,
-    JointTest,
-    MeasurementChain,
-    ReferenceReadings,
-    observe,
-    simulate_reference,
-)
+from spacearm.identify.joint import JointLaw, JointTest, MeasurementChain, observe, simulate_reference
+from spacearm.identify.joint.reference_simulation import ReferenceReadings
 from spacearm.model import Pose, Robot, catalogue
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor

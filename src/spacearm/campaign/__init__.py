@@ -2,7 +2,7 @@
 
 ::
 
-    plan = Plan.read("campaign.toml")
+    plan = CampaignPlan.read("campaign.toml")
     store = run_campaign(plan, Path("out"), workers=2)
     result = report(store)
 """
@@ -13,11 +13,9 @@ from spacearm.campaign.execute import run_campaign
 from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.report import report
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import RunOutcome
 
 __all__ = [
     "CampaignPlan",
-    "RunOutcome",
     "Store",
     "report",
     "run_campaign",

@@ -27,10 +27,10 @@ from spacearm.model.mounts import assemble_robot
 from spacearm.model.toml_read import CAMPAIGN_FILE, SCENARIO_FILE, parse_toml, robot_from_tables
 from spacearm.model.toml_schema import Name, Number, Seed, integer_between
 from spacearm.model.toml_write import toml_text
-from spacearm.study import ScenarioTable, check_distinct
+from spacearm.study import ScenarioTable
 from spacearm.study import key as field  # tables here have a key called `key`
 from spacearm.study.document_keys import ROBOT, find_root, get_key, put_key
-from spacearm.study.keys import RobotTable, validation_error
+from spacearm.study.keys import RobotTable, check_distinct, validation_error
 from spacearm.study.tables import Count
 from spacearm.typing import Array
 

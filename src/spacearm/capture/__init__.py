@@ -5,8 +5,8 @@ from spacearm.capture.capture_simulation import simulate_capture
 from spacearm.capture.clutch import SwitchAtOverload, SwitchAtTime
 from spacearm.capture.design import DesignFront, design
 from spacearm.capture.evaluate import Evaluator, LoadCase
-from spacearm.capture.modes import Modes, modes
-from spacearm.capture.momentum_budget import MomentumBudget, momentum_budget
+from spacearm.capture.modes import modes
+from spacearm.capture.momentum_budget import momentum_budget
 from spacearm.capture.plastic_impact import close_clutch
 from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import SoftAxis, SoftJoint, soft_joints, soften
@@ -18,8 +18,6 @@ __all__ = [
     "DesignFront",
     "Evaluator",
     "LoadCase",
-    "Modes",
-    "MomentumBudget",
     "OnOff",
     "SettlingCriterion",
     "SoftAxis",

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from spacearm.mechanics import LoadFrame, Program
+from spacearm.mechanics import Program
 from spacearm.mechanics.dynamics import joint_wrenches, mass_matrix
 from spacearm.mechanics.linear import solve_symmetric
-from spacearm.mechanics.motion import load_wrenches_on_bodies, state_size, sum_on_bodies
+from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, state_size, sum_on_bodies
 from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scale_spatial
 from spacearm.mechanics.sweep import inertial_wrenches, velocities
 from spacearm.mechanics.tree import Tree

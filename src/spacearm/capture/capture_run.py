@@ -15,14 +15,16 @@ from spacearm.capture.plastic_impact import ROBOT
 from spacearm.capture.soft_joints import soft_axes, soft_joints
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate
-from spacearm.simulate import Occurrence, Run, Track
+from spacearm.simulate import Run
 from spacearm.simulate.run.ledger import LedgerEntry
+from spacearm.simulate.run.run import Track
+from spacearm.simulate.run.segment import Occurrence
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

@@ -40,7 +40,6 @@ from spacearm.simulate import (
     Change,
     Dopri853,
     EndReason,
-    EventFunction,
     Load,
     Lock,
     Phase,
@@ -55,6 +54,7 @@ from spacearm.simulate import (
 from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
 from spacearm.simulate.methods import Method
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.phase import EventFunction
 from spacearm.simulate.signals import as_signal
 from spacearm.typing import Array
 

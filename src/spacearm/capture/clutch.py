@@ -24,9 +24,10 @@ from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.simulate import EventFunction, Load, World
+from spacearm.simulate import Load, World
 from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.phase import EventFunction
 from spacearm.typing import Array
 
 

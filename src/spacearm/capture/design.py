@@ -21,7 +21,7 @@ from spacearm.checks import array, check_name, check_not_empty, number, unique
 from spacearm.engine.checkpoints import checkpoint
 from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
-from spacearm.optimise import pareto_search
+from spacearm.optimise.pareto import pareto_search
 from spacearm.typing import Array
 
 Range = tuple[float, float]

@@ -31,7 +31,7 @@ from spacearm.engine.device import Device, as_native_array, cupy, is_device_arra
 from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
 from spacearm.engine.signals import merge
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics import LoadFrame, motion_program
+from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import Load, State

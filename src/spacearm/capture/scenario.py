@@ -41,20 +41,9 @@ from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Load, State
 from spacearm.simulate.run.ledger import LedgerEntry
-from spacearm.study import (
-    Findings,
-    NotedValue,
-    ScenarioTable,
-    Session,
-    StudyFile,
-    key,
-    keyword_maker,
-    largest_difference,
-    mujoco_check,
-    row,
-    xyz,
-)
-from spacearm.study.keys import make_value
+from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
+from spacearm.study.findings import NotedValue, largest_difference, mujoco_check, xyz
+from spacearm.study.keys import keyword_maker, make_value
 from spacearm.study.limits import run_limits
 from spacearm.study.signal_tables import LoadTable, SignalTable, no_degrees_reason
 from spacearm.study.tables import MotionKeys, Pair, ShapedBodyTable, StartTable

@@ -62,9 +62,8 @@ def reproduce_papers(
 ) -> int:
     """Run papers, ``workers`` at a time; a failure does not stop the others, and finished ones are kept."""
     from spacearm.papers import select
-    from spacearm.report import write_index
     from spacearm.report.folder import INDEX, prepare
-    from spacearm.report.write import IndexEntry, share_script
+    from spacearm.report.write import IndexEntry, share_script, write_index
 
     papers = select(names)
     if len(papers) > 1:
@@ -111,8 +110,7 @@ def _run_in_processes(
     Papers that are already finished, and those whose process failed, are left to the caller.
     """
     from spacearm.engine.warm import warm_up
-    from spacearm.report import reusable_result
-    from spacearm.report.reuse import input_digest
+    from spacearm.report.reuse import input_digest, reusable_result
 
     origins = {paper.name: input_digest(paper.name, f"{cross_check=}") for paper in papers}
     waiting = [name for name in origins if fresh or reusable_result(out / name, origins[name]) is None]
@@ -153,9 +151,8 @@ def _run_in_processes(
 
 def _reproduce(paper: Paper, out: Path, *, cross_check: bool, fresh: bool) -> Result:
     """Run a paper and write its folder, unless the folder already holds its results."""
-    from spacearm.report import reusable_result
     from spacearm.report.folder import publish
-    from spacearm.report.reuse import input_digest
+    from spacearm.report.reuse import input_digest, reusable_result
     from spacearm.report.write import PLOTLY, write_files
 
     origin = input_digest(paper.name, f"{cross_check=}")
@@ -273,7 +270,7 @@ def compare_folders(first: Path, second: Path, out: Path | None, fail_above: flo
     from rich.table import Table
     from rich.text import Text
 
-    from spacearm.report import compare_results, write_comparison
+    from spacearm.report.compare import compare_results, write_comparison
     from spacearm.text_format import format_percent
     from spacearm.text_format import format_result as text_of
 

@@ -4,14 +4,12 @@ from spacearm.connect.ccsds import read_aem, read_oem, write_aem, write_oem
 from spacearm.connect.gltf import write_gltf
 from spacearm.connect.guidance import GuidanceClient, GuidanceProcess, connect_guidance
 from spacearm.connect.mcap_files import write_mcap
-from spacearm.connect.sensor_reader import SensorReader
 from spacearm.connect.trajectory import CircularOrbit, Trajectory, trajectories_of, write_trajectory_csv
 
 __all__ = [
     "CircularOrbit",
     "GuidanceClient",
     "GuidanceProcess",
-    "SensorReader",
     "Trajectory",
     "connect_guidance",
     "read_aem",

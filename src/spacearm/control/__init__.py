@@ -1,12 +1,6 @@
 """Closed-loop control: control laws for the phases of a run, plans for them to follow, and the workspace of an arm."""
 
-from spacearm.control.attitude import (
-    attitude_by_thrusters,
-    attitude_by_wheels,
-    detumble,
-    fire_thrusters,
-    propellant_mass,
-)
+from spacearm.control.attitude import attitude_by_thrusters, attitude_by_wheels, detumble
 from spacearm.control.attitude_paths import AttitudeRotation, AttitudeSpline
 from spacearm.control.disturbance import least_disturbance, reach
 from spacearm.control.follow import follow_line, reactionless
@@ -22,29 +16,12 @@ from spacearm.control.laws import (
 from spacearm.control.loop_stability import LinearLoop, linearise_loop
 from spacearm.control.maps import hand_map, joint_map
 from spacearm.control.modulation import PulseWidth, PulseWidthFrequency
-from spacearm.control.plans import (
-    HandPath,
-    JointPlan,
-    hand_line,
-    hand_spline,
-    limit_time_factor,
-    point_to_point,
-    quintic,
-    scale_time,
-)
+from spacearm.control.plans import JointPlan, hand_line, hand_spline, point_to_point
 from spacearm.control.time_scaling import minimise_duration
-from spacearm.control.workspace import (
-    Workspace,
-    base_disturbance,
-    dynamic_manipulability,
-    longest_reach,
-    virtual_manipulator,
-    workspace,
-)
+from spacearm.control.workspace import Workspace, dynamic_manipulability, virtual_manipulator, workspace
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import BasePosition, BaseVelocity, Encoder, ForceTorque, Gyro, Sensor, StarTracker
-from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.law import Law, PythonLaw
 
 __all__ = [
@@ -52,12 +29,10 @@ __all__ = [
     "AttitudeSpline",
     "BasePosition",
     "BaseVelocity",
-    "CommandLog",
     "Commands",
     "Encoder",
     "ForceTorque",
     "Gyro",
-    "HandPath",
     "JointPlan",
     "Law",
     "LinearLoop",
@@ -71,11 +46,9 @@ __all__ = [
     "attitude_by_thrusters",
     "attitude_by_wheels",
     "base_arm_coordination",
-    "base_disturbance",
     "computed_torque",
     "detumble",
     "dynamic_manipulability",
-    "fire_thrusters",
     "follow_line",
     "hand_line",
     "hand_map",
@@ -84,19 +57,14 @@ __all__ = [
     "joint_map",
     "joint_pid",
     "least_disturbance",
-    "limit_time_factor",
     "linearise_loop",
-    "longest_reach",
     "minimise_duration",
     "point_to_point",
-    "propellant_mass",
-    "quintic",
     "reach",
     "reaction_null_space",
     "reactionless",
     "resolved_acceleration",
     "resolved_rate",
-    "scale_time",
     "virtual_manipulator",
     "workspace",
 ]

@@ -35,9 +35,10 @@ from spacearm.mechanics.plant import Plant
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import Signal, State, from_ppoly, gaps
+from spacearm.simulate import Signal, State, gaps
 from spacearm.simulate.distance import Pair, base_gap_kernel
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.signals import from_ppoly
 from spacearm.typing import Array
 
 #: Runge-Kutta steps along a plan.

@@ -28,8 +28,9 @@ from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.simulate import Phase, Run, Signal, State, collision_pairs, from_ppoly, gaps, nearest_approach, simulate
+from spacearm.simulate import Phase, Run, Signal, State, collision_pairs, gaps, nearest_approach, simulate
 from spacearm.simulate.distance import NearestApproach, Pair
+from spacearm.simulate.signals import from_ppoly
 from spacearm.typing import Array
 
 Profile = Literal["quintic", "trapezoid"]

@@ -11,6 +11,7 @@ import numpy as np
 from spacearm import control
 from spacearm.checks import check_name
 from spacearm.control.maps import HandMap, JointMap, evaluate_arm, hand_map, joint_map, twist_rows
+from spacearm.control.workspace import longest_reach
 from spacearm.control.workspace_figures import figures
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -64,7 +65,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
         across = self.map_joint_pair([*ranges])
         over = joint_map(robot, frame, {n: ranges[n] for n in across}, rows, still, [*ranges], self.grid)
         session.report_progress(0.4, "over places")
-        longest = control.longest_reach(robot, frame)
+        longest = longest_reach(robot, frame)
         thick = self.thickness or 0.1 * (longest if math.isfinite(longest) else 2.0)
         places = hand_map(
             robot, frame, ranges, rows, still, axes=self.plane, thickness=thick, samples=self.samples, cells=self.cells
@@ -174,7 +175,7 @@ class WorkspaceFindings(Findings):
 
     def certificate(self) -> Mapping[str, Checks]:
         checks: dict[str, Checks] = {}
-        longest = control.longest_reach(self.robot, self.frame)
+        longest = longest_reach(self.robot, self.frame)
         if math.isfinite(longest):
             beyond = max(0.0, self.reach[1] - longest)
             checks["reach"] = Check(beyond, 1e-9, "m", "beyond the virtual manipulator's length")

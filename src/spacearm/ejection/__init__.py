@@ -2,13 +2,7 @@
 
 from spacearm.ejection.batch import Ejections, eject_batch
 from spacearm.ejection.clearance import BoxRegion, PlaneRegion, clearance
-from spacearm.ejection.configuration import (
-    BestConfiguration,
-    EjectionConstraints,
-    EjectionGoal,
-    best_configuration,
-    configuration_map,
-)
+from spacearm.ejection.configuration import EjectionConstraints, EjectionGoal, best_configuration, configuration_map
 from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.montecarlo import EjectionUncertainty, monte_carlo
 from spacearm.ejection.release import ReleaseState
@@ -17,7 +11,6 @@ from spacearm.ejection.run import Ejection, eject
 from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 
 __all__ = [
-    "BestConfiguration",
     "BoxRegion",
     "Ejection",
     "EjectionConstraints",

@@ -29,7 +29,7 @@ from spacearm.engine.phase import SampleEnds
 from spacearm.engine.solver import EndReason
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
-from spacearm.mechanics import motion_program
+from spacearm.mechanics.motion import motion_program
 from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION, Layout

@@ -4,11 +4,11 @@ Every candidate is a complete stick-slip run. A candidate is admissible if it le
 keeps its clearance and reaches no joint limit.
 
 Method: scrambled Sobol points over the joint ranges, then covariance matrix adaptation
-(:func:`spacearm.optimise.evolve`) from the best of them that lie apart. No gradients are used: a joint that barely
-holds or barely breaks loose makes scores jump, and a violated constraint is a discontinuity (score minus infinity).
-Populations work in the unit box of the searched joints, so that a step is a fraction of a joint's range, independent of
-its unit. The result is the best candidate evaluated; nothing proves that it is global, and ``peaks`` shows how many
-populations agree.
+(:func:`spacearm.optimise.evolution.evolve`) from the best of them that lie apart. No gradients are used: a joint that
+barely holds or barely breaks loose makes scores jump, and a violated constraint is a discontinuity (score minus
+infinity). Populations work in the unit box of the searched joints, so that a step is a fraction of a joint's range,
+independent of its unit. The result is the best candidate evaluated; nothing proves that it is global, and ``peaks``
+shows how many populations agree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError
-from spacearm.optimise import evolve
+from spacearm.optimise.evolution import evolve
 from spacearm.simulate.run.dataset import label_dataset
 from spacearm.typing import Array
 
@@ -183,7 +183,7 @@ def best_configuration(
         joints: joints to search over; the others keep their positions in ``at`` (zero if omitted).
         release: motion of the arm at the release, the same for all configurations.
         keep: number of populations, which start from the best samples that lie apart.
-        refine: largest number of generations (:func:`spacearm.optimise.evolve`); 0: the best sample is returned.
+        refine: largest number of generations of the evolution; 0: the best sample is returned.
     """
     goal, constraints = goal or EjectionGoal(), constraints or EjectionConstraints()
     for name, value, least in (("samples", samples, 1), ("keep", keep, 1), ("refine", refine, 0)):

@@ -16,9 +16,10 @@ from spacearm.ejection.separation_device import ForceSegment
 from spacearm.engine import mechanics_of
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
-from spacearm.simulate import Change, Event, Phase, RunContext, Separate, Switch, Track
+from spacearm.simulate import Change, Event, Phase, RunContext, Separate, Switch
 from spacearm.simulate.bodies import elastic_energy
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.run.run import Track
 from spacearm.typing import Array
 
 #: Largest number of quarter periods of the whole arm, as one mass, within which it must have left the rail.

@@ -37,9 +37,11 @@ from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import Certificate, Check, Checks
-from spacearm.simulate import Dopri853, Occurrence, Run, State, Track, World, collision_pairs, simulate
+from spacearm.simulate import Dopri853, Run, State, World, collision_pairs, simulate
 from spacearm.simulate.bodies import evaluate_bodies, momentum
 from spacearm.simulate.run.dataset import label_dataset
+from spacearm.simulate.run.run import Track
+from spacearm.simulate.run.segment import Occurrence
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

@@ -36,20 +36,9 @@ from spacearm.model.toml_schema import Name, Number, Seed, Vector3, integer_betw
 from spacearm.result import Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate.check.crosscheck import CrossCheck
-from spacearm.study import (
-    Findings,
-    NotedValue,
-    ScenarioTable,
-    Session,
-    StudyFile,
-    joint_values,
-    key,
-    keyword_maker,
-    mujoco_check,
-    row,
-    xyz,
-)
-from spacearm.study.keys import OneOrMore, make_value
+from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
+from spacearm.study.findings import NotedValue, joint_values, mujoco_check, xyz
+from spacearm.study.keys import OneOrMore, keyword_maker, make_value
 from spacearm.study.limits import joint_limits, worst_first
 from spacearm.study.tables import ConfigurationKeys, Count, InertiaTable, MotionKeys
 from spacearm.typing import Array

@@ -18,7 +18,8 @@ from spacearm.engine.fixed_step import FixedStep, StepSymbols, roll_samples
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
 from spacearm.engine.sensitivity import TangentRollout
-from spacearm.mechanics import build, motion_program
+from spacearm.mechanics import build
+from spacearm.mechanics.motion import motion_program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Limits, Robot, catalogue
 from spacearm.model.layout import Layout

@@ -12,7 +12,8 @@ from spacearm import checks
 from spacearm.engine.device import Device, Precision, cupy, is_device_array, to_cupy
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
-from spacearm.mechanics import LoadFrame, Program, build
+from spacearm.mechanics import Program, build
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot

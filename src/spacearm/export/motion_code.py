@@ -40,7 +40,8 @@ from spacearm.export.motion_tables import (
 from spacearm.export.ports import Ports
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.simulate import RK4, ForceElement, Phase, State, World, simulate
+from spacearm.simulate import RK4, Phase, State, World, simulate
+from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.law import SAME_INSTANT, Law, PreparedLaw, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters

@@ -6,12 +6,12 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 """
 
 from spacearm.impact.collision import Collision, VelocityJump, collide, effective_mass, weld_after_grasp
-from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
+from spacearm.impact.configuration_search import Impactor, optimise_configuration
 from spacearm.impact.contact import ContactRun, simulate_contact
 from spacearm.impact.floating import FloatingSystem, build_system, free_body, solid_ball
 from spacearm.impact.grasp import grasp_velocity
 from spacearm.impact.tensor import ImpactPoint, extended_inertia_tensor, impact_point
-from spacearm.impact.virtual_mass import MassEllipsoid, VirtualMass, even_sphere, mass_ellipsoid, sphere, virtual_mass
+from spacearm.impact.virtual_mass import MassEllipsoid, even_sphere, mass_ellipsoid, virtual_mass
 
 __all__ = [
     "Collision",
@@ -20,9 +20,7 @@ __all__ = [
     "ImpactPoint",
     "Impactor",
     "MassEllipsoid",
-    "Optimum",
     "VelocityJump",
-    "VirtualMass",
     "build_system",
     "collide",
     "effective_mass",
@@ -35,7 +33,6 @@ __all__ = [
     "optimise_configuration",
     "simulate_contact",
     "solid_ball",
-    "sphere",
     "virtual_mass",
     "weld_after_grasp",
 ]

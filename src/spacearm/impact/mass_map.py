@@ -25,7 +25,8 @@ from spacearm.impact.virtual_mass import (
     virtual_mass,
 )
 from spacearm.result import Figure
-from spacearm.study import Findings, NotedValue, dataset, row
+from spacearm.study import Findings, dataset, row
+from spacearm.study.findings import NotedValue
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

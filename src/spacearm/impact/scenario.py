@@ -29,7 +29,9 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Certificate, Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
-from spacearm.study import Findings, NotedValue, ScenarioTable, Session, StudyFile, check_distinct, key, row
+from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
+from spacearm.study.findings import NotedValue
+from spacearm.study.keys import check_distinct
 from spacearm.study.tables import InertiaTable, Numbers, Pair, StartTable, StateKeys, check_revolute
 from spacearm.text_format import format_number
 from spacearm.text_format import format_result as text_of

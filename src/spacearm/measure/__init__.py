@@ -5,7 +5,7 @@ standard deviation, and of the commands.
 """
 
 from spacearm.measure.files import Column, read_record
-from spacearm.measure.record import Channel, Record, Shift
+from spacearm.measure.record import Channel, Record
 from spacearm.measure.sensors import make_sensors, record_run
 from spacearm.mechanics.sensors import (
     Accelerometer,
@@ -26,7 +26,6 @@ __all__ = [
     "FramePosition",
     "JointAccelerometer",
     "Record",
-    "Shift",
     "Tachometer",
     "TorqueSensor",
     "make_sensors",

@@ -24,7 +24,8 @@ from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.result import Limit
 from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, Signal, State, World, distance
 from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
-from spacearm.study import NotedValue, key
+from spacearm.study import key
+from spacearm.study.findings import NotedValue
 
 if TYPE_CHECKING:
     from spacearm.mission.outcomes import StageOutcome

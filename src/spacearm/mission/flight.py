@@ -49,7 +49,7 @@ from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose,
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.chain import Item
 from spacearm.simulate.run.touches import TouchRecord
-from spacearm.study import NotedValue
+from spacearm.study.findings import NotedValue
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ from spacearm.model.toml_schema import Duration
 from spacearm.result import Limit
 from spacearm.simulate import Phase, Release, constant, pulse, spline, thruster_load
 from spacearm.simulate.readings import Moments, read_moments
-from spacearm.study import NotedValue, key
+from spacearm.study import key
+from spacearm.study.findings import NotedValue
 from spacearm.study.sensor_tables import SamplingTable, SensorTable
 from spacearm.text_format import format_result as text_of
 from spacearm.typing import Array

@@ -20,8 +20,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spacearm.control import Commands, Law, Plant, fire_thrusters
-from spacearm.control.attitude import thruster_pulses, warn_of_partial_levels
+from spacearm.control import Commands, Law, Plant
+from spacearm.control.attitude import fire_thrusters, thruster_pulses, warn_of_partial_levels
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
 from spacearm.model import Pose, Robot

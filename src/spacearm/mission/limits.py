@@ -15,8 +15,7 @@ from typing import Annotated
 import casadi as ca
 import numpy as np
 
-from spacearm.control import CommandLog, propellant_mass
-from spacearm.control.attitude import STANDARD_GRAVITY
+from spacearm.control.attitude import STANDARD_GRAVITY, propellant_mass
 from spacearm.engine import Kernel
 from spacearm.mechanics import Program
 from spacearm.mechanics.spatial import SX
@@ -25,8 +24,10 @@ from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import positive_number
 from spacearm.result import LIMIT_SLACK, Limit
-from spacearm.simulate import EventFunction, RunContext
+from spacearm.simulate import RunContext
+from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.elements import ElementView
+from spacearm.simulate.phase import EventFunction
 from spacearm.study import ScenarioTable, key
 from spacearm.study.limits import range_use
 from spacearm.typing import Array

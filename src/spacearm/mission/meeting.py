@@ -18,7 +18,8 @@ from spacearm.model.toml_schema import Duration, Number, integer_between
 from spacearm.result import Limit
 from spacearm.simulate import Phase
 from spacearm.simulate.run.chain import Item
-from spacearm.study import NotedValue, key
+from spacearm.study import key
+from spacearm.study.findings import NotedValue
 from spacearm.study.surroundings import ContactPairTable
 
 #: Share of the approach that the hand may take to come nearer once it goes with the grasp.

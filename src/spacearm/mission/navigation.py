@@ -26,7 +26,8 @@ from spacearm.model.layout import QUATERNION
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Number, Seed, Vector3
 from spacearm.simulate import State
-from spacearm.study import NotedValue, ScenarioTable, key
+from spacearm.study import ScenarioTable, key
+from spacearm.study.findings import NotedValue
 from spacearm.study.sensor_tables import SensorTable
 from spacearm.typing import Array
 

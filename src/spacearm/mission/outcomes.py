@@ -11,7 +11,7 @@ from typing import Any
 
 from spacearm.mission.limits import order_limits
 from spacearm.result import Limit
-from spacearm.study import NotedValue
+from spacearm.study.findings import NotedValue
 
 #: How a limit is called that waiting may mend.
 UNSETTLED = "not settled"

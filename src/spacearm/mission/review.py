@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spacearm.figures import new_figure
 from spacearm.result import Figure, Limit
-from spacearm.study import NotedValue
+from spacearm.study.findings import NotedValue
 from spacearm.text_format import ROUNDING, format_number
 
 if TYPE_CHECKING:

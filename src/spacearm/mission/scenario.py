@@ -41,9 +41,11 @@ from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Duration, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import EndReason, ForceElement, Orbit, Run, State, simulate
+from spacearm.simulate import EndReason, Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.study import Findings, NotedValue, Session, StudyFile, key, largest_difference, mujoco_check, row
+from spacearm.simulate.elements import ForceElement
+from spacearm.study import Findings, Session, StudyFile, key, row
+from spacearm.study.findings import NotedValue, largest_difference, mujoco_check
 from spacearm.study.tables import StartTable
 from spacearm.text_format import format_number
 from spacearm.typing import Array

@@ -24,7 +24,8 @@ from spacearm.model.toml_schema import Duration, Name
 from spacearm.result import Limit
 from spacearm.simulate import Attach, Phase, Release, Signal, constant
 from spacearm.simulate.run.chain import Item
-from spacearm.study import NotedValue, ScenarioTable, key
+from spacearm.study import ScenarioTable, key
+from spacearm.study.findings import NotedValue
 from spacearm.typing import Array
 
 #: What a stage gives while it is flown, and what it returns.

@@ -4,7 +4,6 @@ from spacearm.model import catalogue
 from spacearm.model.base import BaseConstraint
 from spacearm.model.files import load, save
 from spacearm.model.loops import Loop
-from spacearm.model.massless import massless_dofs
 from spacearm.model.parts import (
     Body,
     CollisionShape,
@@ -42,7 +41,6 @@ __all__ = [
     "Visual",
     "catalogue",
     "load",
-    "massless_dofs",
     "save",
     "wheel",
 ]

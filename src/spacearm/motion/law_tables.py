@@ -15,6 +15,7 @@ from pydantic import PrivateAttr, model_validator
 
 from spacearm import control
 from spacearm.checks import check_name
+from spacearm.control.plans import HandPath
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError
 from spacearm.model import Robot
@@ -143,9 +144,9 @@ class ControlLawTable(ScenarioTable):
     )
     rate_gain: Number | None = key(None, "for thrusters, s; for resolved_rate, 1/s")
     torque: Number | None = key(None, "N m")
-    _planned: control.HandPath | None = PrivateAttr(None)
+    _planned: HandPath | None = PrivateAttr(None)
 
-    def follow_path(self, path: control.HandPath) -> ControlLawTable:
+    def follow_path(self, path: HandPath) -> ControlLawTable:
         """The same law along the path of a plan, except for what the table sets itself."""
         # A copy: the same table may serve several phases.
         table = self.model_copy()

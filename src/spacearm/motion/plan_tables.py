@@ -21,7 +21,8 @@ from spacearm.model.document import error_context
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
 from spacearm.simulate import Signal, State
-from spacearm.study import Findings, ScenarioTable, check_distinct, key, row
+from spacearm.study import Findings, ScenarioTable, key, row
+from spacearm.study.keys import check_distinct
 from spacearm.study.signal_tables import SignalTable
 from spacearm.study.surroundings import ContactShapeTable
 from spacearm.study.tables import ConfigurationKeys

@@ -19,26 +19,16 @@ from spacearm.motion.law_tables import ControlLawTable
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, Run, Signal, State, TouchRecord, World, simulate
+from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, Run, Signal, State, World, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
 from spacearm.simulate.methods import Method
 from spacearm.simulate.run.figures import figures
-from spacearm.study import (
-    Findings,
-    NotedValue,
-    ScenarioTable,
-    Session,
-    StudyFile,
-    joint_values,
-    key,
-    largest_difference,
-    mujoco_check,
-    row,
-    xyz,
-)
+from spacearm.simulate.run.touches import TouchRecord
+from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
+from spacearm.study.findings import NotedValue, joint_values, largest_difference, mujoco_check, xyz
 from spacearm.study.limits import run_limits
 from spacearm.study.scenario import VectorisedStudy
 from spacearm.study.sensor_tables import SensorTable, sensors_of

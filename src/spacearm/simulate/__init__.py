@@ -9,39 +9,26 @@ from spacearm.simulate.attach import Attach, Detach, Pin
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
 from spacearm.simulate.changes import Change, Lock, Release, Separate, SetRates, Switch
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.check.difference import RunComparison, compare
+from spacearm.simulate.check.difference import compare
 from spacearm.simulate.close import Close, Open
 from spacearm.simulate.contact import Contact, JointStops, ShapeOnFrame
 from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest_approach
-from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
 from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
 from spacearm.simulate.fields import Drag, Gravity, Orbit
 from spacearm.simulate.joint_laws import Backlash, BoucWen, LuGre
 from spacearm.simulate.loads import Load, thruster_load
-from spacearm.simulate.loops import close_loops, close_state, loop_gap
+from spacearm.simulate.loops import close_loops, close_state
 from spacearm.simulate.methods import RK4, Dopri853
-from spacearm.simulate.phase import Event, EventFunction, Phase
+from spacearm.simulate.phase import Event, Phase
 from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.chain import RunContext
-from spacearm.simulate.run.ledger import Ledger, LedgerEntry
-from spacearm.simulate.run.run import Run, RunWarning, Track, simulate
+from spacearm.simulate.run.ledger import Ledger
+from spacearm.simulate.run.run import Run, RunWarning, simulate
 from spacearm.simulate.run.run_file import load_run
-from spacearm.simulate.run.segment import Occurrence
-from spacearm.simulate.run.simulator import SavedState, Simulator
-from spacearm.simulate.run.touches import TouchRecord
-from spacearm.simulate.signals import (
-    Signal,
-    approximate,
-    constant,
-    from_ppoly,
-    half_sine,
-    pulse,
-    spline,
-    table,
-    triangle,
-)
+from spacearm.simulate.run.simulator import Simulator
+from spacearm.simulate.signals import Signal, approximate, constant, half_sine, pulse, spline, table, triangle
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 
@@ -63,26 +50,20 @@ __all__ = [
     "Drag",
     "EndReason",
     "Event",
-    "EventFunction",
-    "ForceElement",
     "Gravity",
     "JointStops",
     "Ledger",
-    "LedgerEntry",
     "Load",
     "Lock",
     "LuGre",
-    "Occurrence",
     "Open",
     "Orbit",
     "Phase",
     "Pin",
     "Release",
     "Run",
-    "RunComparison",
     "RunContext",
     "RunWarning",
-    "SavedState",
     "Separate",
     "SetRates",
     "ShapeOnFrame",
@@ -90,8 +71,6 @@ __all__ = [
     "Simulator",
     "State",
     "Switch",
-    "TouchRecord",
-    "Track",
     "VectorSimulator",
     "World",
     "approximate",
@@ -103,12 +82,10 @@ __all__ = [
     "constant",
     "cross_check",
     "distance",
-    "from_ppoly",
     "gaps",
     "gate",
     "half_sine",
     "load_run",
-    "loop_gap",
     "nearest_approach",
     "pulse",
     "rollout",

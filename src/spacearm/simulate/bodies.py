@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.loops import compile_lean
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices

@@ -20,8 +20,9 @@ import numpy as np
 
 from spacearm.engine import Kernel
 from spacearm.engine.system import Feedback, make_feedback
-from spacearm.mechanics import LoadFrame, Program
+from spacearm.mechanics import Program
 from spacearm.mechanics.kinematics import SymbolicPose, base_pose, frame_jacobian, frame_pose
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.spatial import SX
 from spacearm.mechanics.structure import Keyed
 from spacearm.mechanics.tree import Tree

@@ -32,9 +32,9 @@ from spacearm.engine import law as engine
 from spacearm.engine.noise import channel_key
 from spacearm.engine.signals import Signals
 from spacearm.errors import InputError, error_context, quote_text
-from spacearm.mechanics import LoadFrame
 from spacearm.mechanics.law import MOST_LATE, Commands, LawProgram, law_program
 from spacearm.mechanics.law import combine_commands as joined_commands
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import ForceTorque, Sensor, apply_sensors
 from spacearm.mechanics.structure import Keyed, structure

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from spacearm.checks import numbers
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.parts import read_only_array
 from spacearm.simulate.signals import Signal, approximate, as_signal, half_sine, pulse, triangle

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
-from spacearm.mechanics import LoadFrame
-from spacearm.mechanics.motion import loop_program
+from spacearm.mechanics.motion import LoadFrame, loop_program
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Robot
 from spacearm.simulate.state import State

@@ -29,7 +29,8 @@ from spacearm.engine.system import (
     make_solver_memory,
 )
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics import LoadFrame, Program, motion_program
+from spacearm.mechanics import Program
+from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.program import concatenate_programs
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Joint, Robot

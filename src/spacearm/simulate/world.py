@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError, did_you_mean, quote_text
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_POSITION, RATE_ENDING

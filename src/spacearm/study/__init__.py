@@ -20,38 +20,19 @@ studies. The module of a study is imported only when the study is run.
 
 from __future__ import annotations
 
-from spacearm.study.findings import (
-    Findings,
-    IdentifiedRobotFile,
-    NotedValue,
-    dataset,
-    joint_values,
-    largest_difference,
-    mujoco_check,
-    row,
-    xyz,
-)
-from spacearm.study.keys import ScenarioTable, check_distinct, key, keyword_maker, validation_error
+from spacearm.study.findings import Findings, dataset, row
+from spacearm.study.keys import ScenarioTable, key
 from spacearm.study.scenario import Session, StudyFile, register, run_document, run_scenario
 
 __all__ = [
     "Findings",
-    "IdentifiedRobotFile",
-    "NotedValue",
     "ScenarioTable",
     "Session",
     "StudyFile",
-    "check_distinct",
     "dataset",
-    "joint_values",
     "key",
-    "keyword_maker",
-    "largest_difference",
-    "mujoco_check",
     "register",
     "row",
     "run_document",
     "run_scenario",
-    "validation_error",
-    "xyz",
 ]

@@ -28,7 +28,6 @@ from spacearm.simulate import (
     Detach,
     Disconnect,
     Drag,
-    ForceElement,
     Gravity,
     JointStops,
     Lock,
@@ -41,6 +40,7 @@ from spacearm.simulate import (
     World,
     gate,
 )
+from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.joint_laws import JointLaw
 from spacearm.simulate.run.chain import Item, Phases
 from spacearm.study import ScenarioTable, Session, key

@@ -14,8 +14,8 @@ from spacearm.model import Robot
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Run
-from spacearm.study import Findings, NotedValue, row
-from spacearm.study.findings import dataset
+from spacearm.study import Findings, row
+from spacearm.study.findings import NotedValue, dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
 from spacearm.validation.assumptions import RelaxedAssumption, relax_assumptions

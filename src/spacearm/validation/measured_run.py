@@ -37,8 +37,9 @@ from spacearm.simulate import (
 )
 from spacearm.simulate.run.chain import Item
 from spacearm.simulate.world import SEPARATOR
-from spacearm.study import Session, check_distinct
+from spacearm.study import Session
 from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, put_key
+from spacearm.study.keys import check_distinct
 from spacearm.study.surroundings import PinTable
 from spacearm.typing import Array
 from spacearm.validation.comparison import Readings, StackedReadings

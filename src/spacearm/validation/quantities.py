@@ -13,7 +13,8 @@ from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_POSITION, RATE_ENDING
-from spacearm.simulate import Run, Track, World
+from spacearm.simulate import Run, World
+from spacearm.simulate.run.run import Track
 from spacearm.simulate.world import SEPARATOR
 from spacearm.typing import Array
 

@@ -20,9 +20,9 @@ from spacearm.model.document import validate_tables
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene
 from spacearm.simulate.world import SEPARATOR
-from spacearm.study import Findings, NotedValue, Session, row
+from spacearm.study import Findings, Session, row
 from spacearm.study.document_keys import fill_key, find_root, put_key
-from spacearm.study.findings import dataset
+from spacearm.study.findings import NotedValue, dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
 from spacearm.validation.comparison import Linearisation, compare_linearised

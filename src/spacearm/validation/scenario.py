@@ -8,7 +8,8 @@ import numpy as np
 
 from spacearm.model.toml_schema import Duration, Name, Number
 from spacearm.motion.scenario import MotionFile
-from spacearm.study import Session, StudyFile, check_distinct, key
+from spacearm.study import Session, StudyFile, key
+from spacearm.study.keys import check_distinct
 from spacearm.study.scenario import VectorisedStudy
 from spacearm.study.tables import ColumnTable
 from spacearm.validation.comparison import compare_linearised

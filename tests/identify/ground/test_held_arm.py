@@ -15,12 +15,8 @@ import pinocchio as pin
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.ground import (
-    convert_motors,
-    flight_only_parameters,
-    held_base_parameters,
-    identify_held_arm,
-)
+from spacearm.identify.ground import flight_only_parameters, held_base_parameters, identify_held_arm
+from spacearm.identify.ground.transmission import convert_motors
 from spacearm.identify.inertia import base_parameters, identify
 from spacearm.measure import Record
 from spacearm.measure.channels import CHANNELS

@@ -9,7 +9,8 @@ import pandas
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import identify, prepare_record
+from spacearm.identify.inertia import identify
+from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.measure import Channel, Column, Record, make_sensors, read_record, record_run
 from spacearm.model import catalogue
 from spacearm.simulate import Phase, Run, State, pulse, simulate, spline, thruster_load

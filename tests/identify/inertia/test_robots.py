@@ -31,11 +31,11 @@ from spacearm.identify.inertia import (
     measure,
     one_joint,
     predict_held_out,
-    save_identified,
     track_target,
 )
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate, limit_excess
 from spacearm.identify.inertia.validate import SineTorque, indistinguishable_robot
+from spacearm.identify.inertia.writeback import save_identified
 from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load

@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import (
-    JointTest,
-    MeasurementChain,
-    ReferenceReadings,
-    joint_test_from_vision,
-    observe,
-    simulate_reference,
-)
+from spacearm.identify.joint import JointTest, MeasurementChain, joint_test_from_vision, observe, simulate_reference
 from spacearm.identify.joint.measurement_chain import planar_pose
-from spacearm.identify.joint.reference_simulation import _add_pose_noise
+from spacearm.identify.joint.reference_simulation import ReferenceReadings, _add_pose_noise
 from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, StarTracker
 from support.simulated_joint_tests import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
 

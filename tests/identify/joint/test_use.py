@@ -15,7 +15,6 @@ from spacearm.identify.joint import (
     IdentifiabilityWarning,
     JointFit,
     MeasurementChain,
-    ReferenceReadings,
     forward,
     frequency_response,
     hold_out,
@@ -27,6 +26,7 @@ from spacearm.identify.joint import (
     simulate_reference,
 )
 from spacearm.identify.joint.flexible_joints import linearise
+from spacearm.identify.joint.reference_simulation import ReferenceReadings
 from spacearm.identify.numerics import solvable
 from spacearm.measure import Column, read_record
 from spacearm.model import catalogue, load, save

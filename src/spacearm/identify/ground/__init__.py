@@ -5,15 +5,10 @@ Start with :func:`held_base_parameters` (what torques can show) and :func:`ident
 """
 
 from spacearm.identify.ground.held_base import flight_only_parameters, held_base_parameters
-from spacearm.identify.ground.identify import HeldArmIdentification, TorquePrediction, identify_held_arm
-from spacearm.identify.ground.torque_model import TorqueModel
-from spacearm.identify.ground.transmission import convert_motors
+from spacearm.identify.ground.identify import HeldArmIdentification, identify_held_arm
 
 __all__ = [
     "HeldArmIdentification",
-    "TorqueModel",
-    "TorquePrediction",
-    "convert_motors",
     "flight_only_parameters",
     "held_base_parameters",
     "identify_held_arm",

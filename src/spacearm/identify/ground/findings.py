@@ -13,7 +13,8 @@ from spacearm.identify.ground.identify import HeldArmIdentification, TorquePredi
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.model.files import file_format, robot_text
 from spacearm.result import Checks, Figure
-from spacearm.study import Findings, IdentifiedRobotFile, NotedValue, row
+from spacearm.study import Findings, row
+from spacearm.study.findings import IdentifiedRobotFile, NotedValue
 
 if TYPE_CHECKING:
     from spacearm.identify.ground.scenario import GroundFile

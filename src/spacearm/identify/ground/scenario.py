@@ -19,7 +19,8 @@ from spacearm.measure.formats import read_columns, read_numbers
 from spacearm.measure.units import to_si
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3
-from spacearm.study import ScenarioTable, Session, StudyFile, check_distinct, key
+from spacearm.study import ScenarioTable, Session, StudyFile, key
+from spacearm.study.keys import check_distinct
 from spacearm.study.tables import ColumnTable, JointNumbers, Numbers, PerJointKeys
 from spacearm.typing import Array
 

@@ -4,30 +4,26 @@ Start with :func:`base_parameters` (what any motion can tell), simulate or read 
 :func:`identifiability`, then :func:`identify`. The docs' page has an example.
 """
 
-from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
+from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import ConsistentEstimator
 from spacearm.identify.inertia.design import design
 from spacearm.identify.inertia.experiment import Experiment, SplineNodes, ThrusterFiring, measure, one_joint
-from spacearm.identify.inertia.identifiability import Identifiability, identifiability
+from spacearm.identify.inertia.identifiability import identifiability
 from spacearm.identify.inertia.identify import Identification, identify
-from spacearm.identify.inertia.load import TargetLoad, extract_load
+from spacearm.identify.inertia.load import extract_load
 from spacearm.identify.inertia.montecarlo import monte_carlo
 from spacearm.identify.inertia.online import TargetFilter, track_target
 from spacearm.identify.inertia.output_error import OutputErrorProblem
-from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.record_files import read_record, write_record
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalLeastSquares
 from spacearm.identify.inertia.standard_parameters import Prior, standard_parameters
 from spacearm.identify.inertia.validate import compare_models, predict_held_out
-from spacearm.identify.inertia.writeback import build_identified_robot, save_identified
 
 __all__ = [
-    "BaseParameters",
     "ConsistentEstimator",
     "Experiment",
-    "Identifiability",
     "Identification",
     "InertiaProblem",
     "LinearLeastSquares",
@@ -36,11 +32,9 @@ __all__ = [
     "Prior",
     "SplineNodes",
     "TargetFilter",
-    "TargetLoad",
     "ThrusterFiring",
     "TotalLeastSquares",
     "base_parameters",
-    "build_identified_robot",
     "compare_models",
     "design",
     "extract_load",
@@ -50,9 +44,7 @@ __all__ = [
     "monte_carlo",
     "one_joint",
     "predict_held_out",
-    "prepare_record",
     "read_record",
-    "save_identified",
     "standard_parameters",
     "track_target",
     "write_record",

@@ -22,7 +22,8 @@ from spacearm.identify.inertia.validate import HoldOutError, ModelComparison
 from spacearm.identify.inertia.writeback import format_identified_robot
 from spacearm.measure.channels import CHANNELS
 from spacearm.result import Check, Checks, Figure
-from spacearm.study import Findings, IdentifiedRobotFile, NotedValue, row
+from spacearm.study import Findings, row
+from spacearm.study.findings import IdentifiedRobotFile, NotedValue
 from spacearm.text_format import format_uncertain
 from spacearm.typing import Array
 

@@ -44,15 +44,9 @@ from spacearm.model import Robot
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.result import Check
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.study import (
-    ScenarioTable,
-    Session,
-    StudyFile,
-    check_distinct,
-    key,
-    mujoco_check,
-)
-from spacearm.study.keys import RobotTable
+from spacearm.study import ScenarioTable, Session, StudyFile, key
+from spacearm.study.findings import mujoco_check
+from spacearm.study.keys import RobotTable, check_distinct
 from spacearm.study.sensor_tables import ChannelName, SamplingTable, SensorTable
 from spacearm.study.signal_tables import FiringTable, SignalTable, no_degrees_reason
 from spacearm.study.tables import ColumnTable, ConfigurationKeys, MeasuredKeys, MotionKeys

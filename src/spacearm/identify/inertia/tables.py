@@ -24,8 +24,8 @@ from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.files import file_format
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, integer_between
-from spacearm.study import ScenarioTable, Session, key, keyword_maker, validation_error
-from spacearm.study.keys import RobotTable
+from spacearm.study import ScenarioTable, Session, key
+from spacearm.study.keys import RobotTable, keyword_maker, validation_error
 from spacearm.study.scenario import Progress
 from spacearm.study.tables import ConfigurationKeys, Count
 

@@ -19,23 +19,20 @@ from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import JointTest, joint_test_from_record, joint_test_from_vision
 from spacearm.identify.joint.measurement_chain import MeasurementChain
-from spacearm.identify.joint.prediction import FrequencyResponse, frequency_response, hold_out
+from spacearm.identify.joint.prediction import frequency_response, hold_out
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.joint.reference_simulation import ReferenceReadings, observe, simulate_reference
+from spacearm.identify.joint.reference_simulation import observe, simulate_reference
 from spacearm.identify.joint.sampling import weight_early_samples
-from spacearm.identify.joint.select import Selection, select_law
+from spacearm.identify.joint.select import select_law
 
 __all__ = [
     "DataWarning",
-    "FrequencyResponse",
     "IdentifiabilityWarning",
     "JointFit",
     "JointLaw",
     "JointProblem",
     "JointTest",
     "MeasurementChain",
-    "ReferenceReadings",
-    "Selection",
     "change_gear",
     "frequency_response",
     "hold_out",

@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.figures import COLOURS, add_curve, new_figure, template
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.prediction import FrequencyResponse
-from spacearm.optimise import Profile
+from spacearm.optimise.posterior import Profile
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from spacearm.checks import array, check_increasing
 from spacearm.measure.clean import fill_gaps, find_present
-from spacearm.simulate import Signal, from_ppoly
+from spacearm.simulate import Signal
+from spacearm.simulate.signals import from_ppoly
 from spacearm.typing import Array
 
 if TYPE_CHECKING:

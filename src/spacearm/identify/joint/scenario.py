@@ -27,19 +27,11 @@ from spacearm.measure import Column, read_record
 from spacearm.model import Robot
 from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
-from spacearm.optimise import Profile
+from spacearm.optimise.posterior import Profile
 from spacearm.result import Check, Checks, Figure
-from spacearm.study import (
-    Findings,
-    IdentifiedRobotFile,
-    NotedValue,
-    ScenarioTable,
-    Session,
-    StudyFile,
-    key,
-    keyword_maker,
-    row,
-)
+from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
+from spacearm.study.findings import IdentifiedRobotFile, NotedValue
+from spacearm.study.keys import keyword_maker
 from spacearm.study.sensor_tables import ONE_TABLE, SensorTable, sensors_of
 from spacearm.study.signal_tables import SignalTable
 from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from spacearm.ejection import (
-    BestConfiguration,
     Ejection,
     EjectionConstraints,
     EjectionGoal,
@@ -22,6 +21,7 @@ from spacearm.ejection import (
     equivalent_mass,
     monte_carlo,
 )
+from spacearm.ejection.configuration import BestConfiguration
 from spacearm.ejection.montecarlo import EjectionSensitivity
 from spacearm.model import Inertia, catalogue
 from spacearm.model.parts import Friction

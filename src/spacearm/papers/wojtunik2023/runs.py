@@ -20,13 +20,10 @@ import numpy as np
 
 from spacearm.engine import Mechanics
 from spacearm.identify.joint import (
-    FrequencyResponse,
     JointFit,
     JointLaw,
     JointTest,
     MeasurementChain,
-    ReferenceReadings,
-    Selection,
     change_gear,
     frequency_response,
     hold_out,
@@ -39,14 +36,17 @@ from spacearm.identify.joint import (
 )
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.paths import smooth_path
-from spacearm.identify.joint.prediction import HoldOutTest
+from spacearm.identify.joint.prediction import FrequencyResponse, HoldOutTest
 from spacearm.identify.joint.problem import JointProblem
+from spacearm.identify.joint.reference_simulation import ReferenceReadings
+from spacearm.identify.joint.select import Selection
 from spacearm.identify.joint.suspects import OFF
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Rotor
-from spacearm.optimise import LeastSquares, NelderMead, Posterior, Profile
+from spacearm.optimise import LeastSquares, NelderMead
 from spacearm.optimise.information import covariance_at
+from spacearm.optimise.posterior import Posterior, Profile
 from spacearm.papers.wojtunik2023.data import (
     ACCELERATION,
     AVERAGE,

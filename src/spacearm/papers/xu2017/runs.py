@@ -16,9 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.identify.inertia import (
-    BaseParameters,
     Experiment,
-    Identifiability,
     Identification,
     InertiaProblem,
     MotionRecord,
@@ -36,7 +34,9 @@ from spacearm.identify.inertia import (
     standard_parameters,
     track_target,
 )
+from spacearm.identify.inertia.base_parameters import BaseParameters
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate
+from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo
 from spacearm.identify.inertia.online import TargetState

@@ -14,7 +14,6 @@ from spacearm.impact import (
     FloatingSystem,
     ImpactPoint,
     MassEllipsoid,
-    VirtualMass,
     build_system,
     collide,
     impact_point,
@@ -25,7 +24,8 @@ from spacearm.impact import (
 from spacearm.impact.aftermath import simulate_aftermath
 from spacearm.impact.contact import Convergence, contact_convergence
 from spacearm.impact.crosscheck import tensor_by_mujoco
-from spacearm.mechanics import LoadFrame
+from spacearm.impact.virtual_mass import VirtualMass
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.papers.agreement import checks
 from spacearm.papers.yoshida1992.data import CASES, FREQUENCIES, HAND, NAME, PLANE, POSTURE, STRIKER_MASS, STRIKER_SPEED
 from spacearm.result import Check

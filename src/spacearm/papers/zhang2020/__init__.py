@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spacearm.capture import CaptureRun, Modes, modes, simulate_capture
+from spacearm.capture import CaptureRun, modes, simulate_capture
+from spacearm.capture.modes import Modes
 from spacearm.model import Robot, catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings

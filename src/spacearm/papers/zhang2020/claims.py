@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from spacearm.capture import CaptureRun, Modes, SettlingCriterion
+from spacearm.capture import CaptureRun, SettlingCriterion
+from spacearm.capture.modes import Modes
 from spacearm.papers.agreement import Finding, build_finding
 from spacearm.papers.zhang2020.data import CRITERION, DAMPINGS, PLACES, SINGLE, STIFFNESS, closed_form_modes
 from spacearm.papers.zhang2020.runs import (

@@ -12,10 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from spacearm.capture import CaptureRun, Modes, OnOff, SettlingCriterion, simulate_capture
+from spacearm.capture import CaptureRun, OnOff, SettlingCriterion, simulate_capture
 from spacearm.capture.clutch import ClutchMode
 from spacearm.capture.design import DesignFront, design
 from spacearm.capture.evaluate import Evaluator, LoadCase
+from spacearm.capture.modes import Modes
 from spacearm.model import Robot, catalogue
 from spacearm.papers.zhang2020.data import (
     BASE_IZ,

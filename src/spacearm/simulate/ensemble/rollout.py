@@ -38,7 +38,7 @@ from spacearm.engine.fixed_step import (
 )
 from spacearm.engine.machine import host
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics import LoadFrame, motion_program
+from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque
 from spacearm.mechanics.spatial import SX

@@ -23,7 +23,7 @@ from spacearm.engine.device import Device, check_precision, cupy, is_device_arra
 from spacearm.engine.fixed_step import FixedStep, Samples, StepSymbols
 from spacearm.engine.machine import host
 from spacearm.errors import InputError
-from spacearm.mechanics import motion_program
+from spacearm.mechanics.motion import motion_program
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import Layout

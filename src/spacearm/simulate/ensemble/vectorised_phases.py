@@ -30,8 +30,8 @@ from spacearm.engine.device import Device
 from spacearm.engine.fixed_step import NO_RANDOM_CHANNELS, FixedStep, StepSymbols, Update
 from spacearm.engine.signals import Signals, merge
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics import LoadFrame, motion_program
 from spacearm.mechanics.law import LawProgram
+from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque

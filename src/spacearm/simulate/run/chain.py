@@ -29,7 +29,7 @@ from spacearm.engine.solver import ASKED, PAUSED, EndReason, EventKind, Progress
 from spacearm.engine.system import System
 from spacearm.engine.warm import implicit_address
 from spacearm.errors import InputError
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.simulate.changes import Change
 from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
 from spacearm.simulate.contact import ContactElement

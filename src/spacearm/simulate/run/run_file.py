@@ -12,7 +12,7 @@ import numpy as np
 
 from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError
-from spacearm.mechanics import LoadFrame
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.model.files import robot_text, write_atomically
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.result import Certificate, json_value

@@ -146,9 +146,9 @@ class Ours:
     def __init__(self, robot: Robot, frames: list[str]) -> None:
         self.robot = robot
         names = ("mass_matrix", "bias", "hybrid_dynamics", "momentum")
-        self.programs = {name: build(robot, name).inline_derived() for name in names}
+        self.programs = {name: build(robot, name).inline_derived_inputs() for name in names}
         self.programs |= {
-            f"jacobian of {frame}": build(robot, "jacobian", frame=frame).inline_derived() for frame in frames
+            f"jacobian of {frame}": build(robot, "jacobian", frame=frame).inline_derived_inputs() for frame in frames
         }
         self.held = np.zeros(robot.dofs)
         self.held[[robot.dof_index(name) for name in massless_dofs(robot)]] = 1.0

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from spacearm.campaign import CampaignPlan, Store, run_campaign
-from spacearm.campaign.work import run_cells_vectorised, run_one
+from spacearm.campaign.work import run_cell_batches, run_one
 from spacearm.cli import main
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate.ensemble.vectorised_phases import VectorisedError
-from spacearm.simulate.ensemble.vectorised_runs import run_vectorised
+from spacearm.simulate.ensemble.vectorised_runs import simulate_lanes
 from spacearm.study import Session
 from spacearm.study.scenario import VectorisedStudy, study_file
 from support.cuda_as_c import as_gpu
@@ -119,7 +119,7 @@ def plan_of(place: Path, scenario: str = LOOP, campaign: str = CAMPAIGN) -> Camp
 
 def lane_of(plan: CampaignPlan, number: int) -> VectorisedStudy:
     document, robots, _ = plan.build_scenario(0, number)
-    return study_file(document).prepare_vectorised(Session(plan.folder, robots=robots))
+    return study_file(document).prepare_lane(Session(plan.folder, robots=robots))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -133,7 +133,7 @@ def columns(folder: Path) -> dict[str, list[Any]]:
 
 def test_runs_are_those_of_one_by_one(place: Path) -> None:
     plan = plan_of(place)
-    assert None not in run_vectorised([lane_of(plan, number).run for number in range(10)])  # none is made alone
+    assert None not in simulate_lanes([lane_of(plan, number).run for number in range(10)])  # none is made alone
     alone, beside = (columns(run_campaign(plan, place / str(d), device=d).folder) for d in (None, "cpu"))
     assert alone.keys() == beside.keys()
     assert len(set(alone["success"])) == 2
@@ -151,7 +151,7 @@ def test_company_and_chunks_do_not_matter(place: Path) -> None:
     plan = plan_of(place)
     store = run_campaign(plan, place / "whole", device="cpu")
     found = columns(store.folder)
-    (single,) = run_cells_vectorised(plan, [(0, 7)], "cpu")
+    (single,) = run_cell_batches(plan, [(0, 7)], "cpu")
     assert [found[name][7] for name in single.values] == list(single.values.values())
     whole = files(store.folder)
     assert files(run_campaign(plan, place / "two", workers=2, device="cpu").folder) == whole
@@ -196,8 +196,8 @@ key = "start.angular_velocity_deg[2]"
 deviation = 0.05
 """
     plan = plan_of(place, text, campaign)
-    assert run_vectorised([lane_of(plan, 1).run]) != [None], "its balances do not hold"
-    alone, beside = run_one(plan, 0, 1).values, run_cells_vectorised(plan, [(0, 1)], "cpu")[0].values
+    assert simulate_lanes([lane_of(plan, 1).run]) != [None], "its balances do not hold"
+    alone, beside = run_one(plan, 0, 1).values, run_cell_batches(plan, [(0, 1)], "cpu")[0].values
     np.testing.assert_allclose(list(beside.values()), list(alone.values()), rtol=0.0, atol=1e-13)
 
 
@@ -206,7 +206,7 @@ def test_a_run_that_breaks_down_is_told_as_alone(place: Path) -> None:
     text = CAMPAIGN.replace("deviation = 0.1\nrelative = true", "kind = 'log-uniform'\nlow = 1e2\nhigh = 1e9", 1)
     plan = plan_of(place, campaign=text)
     places = [(0, number) for number in range(10)]
-    beside = run_cells_vectorised(plan, places, "cpu")
+    beside = run_cell_batches(plan, places, "cpu")
     alone = [run_one(plan, *place) for place in places]
     notes = [(outcome.status, outcome.reason, outcome.binding) for outcome in beside]
     assert notes == [(outcome.status, outcome.reason, outcome.binding) for outcome in alone]
@@ -243,7 +243,7 @@ def test_geometry_that_varies_is_told(place: Path) -> None:
     more = '[[vary]]\nkey = "robot.joint[joint2].origin.xyz[0]"\ndeviation = 0.01\n'
     plan = plan_of(place, campaign=CAMPAIGN.replace("runs = 10", "runs = 40") + more)
     with pytest.raises(VectorisedError, match="geometry"):
-        run_cells_vectorised(plan, [(0, number) for number in range(40)], "cpu")
+        run_cell_batches(plan, [(0, number) for number in range(40)], "cpu")
 
 
 def test_command_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

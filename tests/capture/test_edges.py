@@ -76,14 +76,14 @@ def test_travel_exceeded_from_the_start_is_found():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         outcome = simulate_capture(arm, start, single_hit("fz"), duration=0.1, travel="report")
-    assert outcome.travel_exceeded[0].time == 0.0
+    assert outcome.travel_violations[0].time == 0.0
 
 
 def test_travel_to_one_side_only():
     outcome = simulate_capture(
         _sliding((-0.5, 0.0)), REST, single_hit("fz"), duration=5.0, travel="report", sample=0.01
     )
-    (gone,) = outcome.travel_exceeded
+    (gone,) = outcome.travel_violations
     assert gone.limit == 0.0
     assert gone.reached == pytest.approx(outcome.joint(gone.joint).max())
     assert gone.reached > 0.01
@@ -92,7 +92,7 @@ def test_travel_to_one_side_only():
 def test_travel_between_samples():
     (gone,) = simulate_capture(
         _sliding(0.024), REST, single_hit("fz"), duration=5.0, travel="report", sample=5.0
-    ).travel_exceeded
+    ).travel_violations
     assert gone.reached >= gone.limit
 
 

@@ -144,7 +144,7 @@ def test_travel_exceeded_is_an_error_with_its_time():
     with pytest.raises(SimulationError, match=r"'joint1.slide_z.slide_z' is exceeded at t = 0\.\d+ s"):
         simulate_capture(arm, State.at_rest(arm), [hit], duration=5.0)
     outcome = simulate_capture(arm, State.at_rest(arm), [hit], duration=5.0, travel="report", sample=1e-3)
-    first = outcome.travel_exceeded[0]
+    first = outcome.travel_violations[0]
     assert first.joint == name
     assert first.limit == pytest.approx(0.01)
     crossing = np.interp(first.time, outcome.times, outcome.joint(name))

@@ -15,7 +15,7 @@ from spacearm.model import Limits
 from spacearm.model.base import BASE_DOFS
 from spacearm.simulate import RK4, Phase, State, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, run_vectorised
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, simulate_lanes
 
 #: Of the arm with one joint about its axis, by Steiner, kg m2.
 INERTIA = 0.04 + 4.0 * (0.02**2 + 0.03**2)
@@ -121,7 +121,7 @@ def test_lanes_hand_back_what_meets_a_rate_limit_between_ticks():
     runs = [
         VectorisedRun(robot, State.from_velocities(robot, [0.0], [rate]), [phase], 0.01, 1e-6) for rate in (0.0, -3.0)
     ]
-    first, second = run_vectorised(runs)
+    first, second = simulate_lanes(runs)
     assert first is None
     alone = simulate(robot, runs[1].start, phase, method=RK4(0.01))
     np.testing.assert_allclose(second.rates, alone.states[-1, 14:], rtol=1e-9)

@@ -22,7 +22,7 @@ from spacearm.model.base import BASE_DOFS
 from spacearm.scene import scene_of
 from spacearm.simulate import RK4, Load, Phase, State, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, run_vectorised
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, simulate_lanes
 from spacearm.simulate.run.figures import figures
 
 ROBOT = arm(7)
@@ -122,11 +122,11 @@ def test_noise_in_lanes_is_that_of_the_run_in_every_phase(tmp_path):
     """Two phases, the second off the ticks of the first: lanes as a run in fixed steps, C of the GPU to the bit."""
     phases = [Phase(duration, laws=pid(seed=7), limits="ignore") for duration in (0.133, 0.2)]
     lane = VectorisedRun(ROBOT, START, phases, 0.005, 1e-6)
-    (beside,) = run_vectorised([lane])
+    (beside,) = simulate_lanes([lane])
     alone = simulate(ROBOT, START, phases, method=RK4(0.005)).states[-1]
     np.testing.assert_allclose(beside.vector, alone, rtol=0.0, atol=1e-13)
     with as_gpu(tmp_path):
-        (there,) = run_vectorised([lane], device="gpu")
+        (there,) = simulate_lanes([lane], device="gpu")
     np.testing.assert_array_equal(there.vector, beside.vector)
 
 

@@ -53,7 +53,7 @@ def test_every_operation_has_the_same_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flags", [("-O0",), ("-O3", "-march=native")])
 def test_a_motion_program_has_the_same_bits(tmp_path: Path, flags: tuple[str, ...]) -> None:
     robot = random_robot(5, 4, geometry="mixed", rotors=0.5, passive=True)
-    motion = motion_program(robot).inline_derived()
+    motion = motion_program(robot).inline_derived_inputs()
     flat = ca.SX.sym("x", motion.flat_input.numel())
     program = Program("flat", {"x": flat}, {"y": motion.function(flat)})
     rng = np.random.default_rng(1)

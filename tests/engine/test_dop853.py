@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacearm.engine import dop853
-from spacearm.engine.block import Block
+from spacearm.engine.block import ArgumentBlock
 from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step
 from spacearm.engine.loops import CompiledEntry, interpret
 from spacearm.engine.phase import make_events
@@ -46,7 +46,7 @@ def _dense(call: Any) -> int:
 
 
 def ask(entry: CompiledEntry, system: System, time: float, step: float, y: Any, result: Any) -> None:
-    entry(Block(Call(system, time, step, y, result)))
+    entry(ArgumentBlock(Call(system, time, step, y, result)))
 
 
 def start(time: float = 0.0):

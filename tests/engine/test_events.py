@@ -10,7 +10,7 @@ import pytest
 from numba import carray, cfunc
 
 from spacearm.engine import events, loops, solver
-from spacearm.engine.block import Block
+from spacearm.engine.block import ArgumentBlock
 from spacearm.engine.phase import Functions, Level
 from spacearm.engine.signals import Signals, fill, merge
 from spacearm.engine.solver import EndReason, EventKind
@@ -201,7 +201,9 @@ def test_merged_signals_are_the_pieces_they_were_made_of() -> None:
     assert signals.breaks.size == 14
     values = np.zeros(3)
     for time in rng.uniform(0, 2, 50):
-        _fill(Block(Filling(signals, int(np.searchsorted(signals.breaks, time, side="right")) - 1, time, values)))
+        _fill(
+            ArgumentBlock(Filling(signals, int(np.searchsorted(signals.breaks, time, side="right")) - 1, time, values))
+        )
         for target, breaks, coefficients in channels:
             piece = int(np.searchsorted(breaks, time, side="right")) - 1
             exact = np.polynomial.polynomial.polyval(time - breaks[piece], coefficients[:, piece])

@@ -60,7 +60,7 @@ def test_any_number_that_is_not_finite_is_seen(width: int, value: float) -> None
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 21])
 def test_a_batch_writes_its_own_rows_only(count: int) -> None:
     """Groups that are full and groups that are not; rows before and behind the batch stay."""
-    kernel = Kernel(build(catalogue.load("cai2023"), "forward_dynamics").inline_derived())  # no inputs but these
+    kernel = Kernel(build(catalogue.load("cai2023"), "forward_dynamics").inline_derived_inputs())  # no inputs but these
     rng = np.random.default_rng(4)
     inertia = catalogue.load("cai2023").inertia_parameters.ravel()
     inputs = {"joints": rng.normal(size=(count, 7)), "velocity": rng.normal(size=(count, 13))}

@@ -31,7 +31,7 @@ def most_added() -> tuple[Array, Collision]:
     """The most that equal resistances of 0.5 add, over 400 pairs of joint rates."""
     rates = np.random.default_rng(0).uniform(-3.0, 3.0, (400, 2))
     found = hit(rates)
-    worst = int(np.argmax(found.energy_added))
+    worst = int(np.argmax(found.added_energy))
     return rates[worst], hit(rates[worst])
 
 
@@ -75,7 +75,7 @@ def test_equal_resistances_of_moving_joints_add_energy_and_are_not_sound() -> No
     assert work == pytest.approx(after - before, rel=1e-12)
     assert float(found.energy_before) == pytest.approx(before, rel=1e-12)
     assert float(found.energy_after) == pytest.approx(after, rel=1e-12)
-    assert float(found.energy_added) == pytest.approx(work, rel=1e-12)
+    assert float(found.added_energy) == pytest.approx(work, rel=1e-12)
     assert not found.sound
     check = found.certificate["resistance_energy"]
     assert not check.sound
@@ -114,7 +114,7 @@ def test_a_contact_in_time_adds_what_the_jump_adds() -> None:
     chain = build_system(ROBOT, "hand", joints="L", rates=rates, resistance=0.5)
     striker = build_system(solid_ball(1.0, 0.5), "contact", velocity=2.0 * NORMAL).move_to_contact(chain)
     slow = simulate_contact(chain, striker, frequency=1e5, normal=NORMAL, restitution=1.0)
-    assert slow.resistance_work == pytest.approx(float(found.energy_added), rel=1e-3)
+    assert slow.resistance_work == pytest.approx(float(found.added_energy), rel=1e-3)
 
 
 def scenario(rates: Array) -> Result:

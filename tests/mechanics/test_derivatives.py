@@ -34,7 +34,7 @@ def differences(function: Callable[[Array], Array], point: Array, direction: Arr
 def motion_case(seed: int, kind: str) -> tuple[Robot, Program, dict[str, Array]]:
     """A robot with flexible joints and loads, its motion program, and a random point for each of its inputs."""
     robot = random_robot(seed, 1 + seed % 5, flexible=0.4, rotors=0.3, geometry="mixed", passive=True)
-    program = motion_program(robot, (LoadFrame("frame1"), LoadFrame("frame2", "frame"))).inline_derived()
+    program = motion_program(robot, (LoadFrame("frame1"), LoadFrame("frame2", "frame"))).inline_derived_inputs()
     rng = np.random.default_rng([seed, 3])
     flat = MotionInputs.draw(robot, rng, random_mode(robot, rng, kind)).flat(robot, random_state(robot, rng))
     point, start = {}, 0
@@ -159,7 +159,7 @@ def test_every_program_has_right_derivatives(seed: int, name: str) -> None:
         options["loads"] = (LoadFrame("frame1"), LoadFrame("frame2", "frame"))
     if name in AT_FRAME:
         options["frame"] = "frame1"
-    program = build(robot, name, **options).inline_derived()
+    program = build(robot, name, **options).inline_derived_inputs()
     rng = np.random.default_rng(seed)
     state = random_state(robot, rng)
     known = {

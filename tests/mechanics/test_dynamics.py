@@ -23,7 +23,7 @@ def check(robot: Robot, seed: int, *, where: str) -> None:
     """All outputs of the motion program for every kind of mode, from CasADi's own interpreter."""
     loads = loads_of(robot)
     own_axes = [load.frame for load in loads if load.axes == "frame"]
-    program = motion_program(robot, loads).inline_derived()
+    program = motion_program(robot, loads).inline_derived_inputs()
     rng = np.random.default_rng([seed, 5])
     for kind in MODES:
         state = random_state(robot, rng)
@@ -58,8 +58,10 @@ def test_without_ledger_the_rest_is_the_same() -> None:
     robot = member(40)
     state, rng = member_state(40)
     given = MotionInputs.draw(robot, rng, random_mode(robot, rng, "mixed"), frame_axes=["frame2"])
-    full = np.array(motion_program(robot, loads_of(robot)).inline_derived().function(given.flat(robot, state))).ravel()
-    lean = motion_program(robot, loads_of(robot), ledger=False).inline_derived()
+    full = np.array(
+        motion_program(robot, loads_of(robot)).inline_derived_inputs().function(given.flat(robot, state))
+    ).ravel()
+    lean = motion_program(robot, loads_of(robot), ledger=False).inline_derived_inputs()
     short = np.array(lean.function(given.flat(robot, state))).ravel()
     size = 13 + 2 * robot.n
     np.testing.assert_allclose(short[:size], full[:size], rtol=1e-13, atol=1e-13)
@@ -74,7 +76,7 @@ def test_inertias_and_rotors_are_run_time_inputs() -> None:
     state = random_state(robot, rng)
     given = MotionInputs.draw(robot, rng, random_mode(robot, rng, "mixed"), frame_axes=["frame2"])
     result = np.array(
-        motion_program(robot, loads_of(robot)).inline_derived().function(given.flat(other, state))
+        motion_program(robot, loads_of(robot)).inline_derived_inputs().function(given.flat(other, state))
     ).ravel()
     assert difference(result, expected_motion(other, state, given).flat) < TOLERANCE
     assert difference(result, expected_motion(robot, state, given).flat) > 1e-3
@@ -88,9 +90,11 @@ def test_two_loads_on_one_body_add_up() -> None:
     given = MotionInputs.draw(robot, rng, random_mode(robot, rng, "free"))
     given.wrench = {name: given.wrench[name]}
     single = np.array(
-        motion_program(robot, (LoadFrame(name),), ledger=False).inline_derived().function(given.flat(robot, state))
+        motion_program(robot, (LoadFrame(name),), ledger=False)
+        .inline_derived_inputs()
+        .function(given.flat(robot, state))
     ).ravel()
     wrench = given.wrench[name]
     given.wrench = {"a": 0.25 * wrench, "b": 0.75 * wrench}
-    double = motion_program(robot, (LoadFrame(name), LoadFrame(name)), ledger=False).inline_derived()
+    double = motion_program(robot, (LoadFrame(name), LoadFrame(name)), ledger=False).inline_derived_inputs()
     assert difference(np.array(double.function(given.flat(robot, state))).ravel(), single) < 1e-13

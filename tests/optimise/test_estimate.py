@@ -8,7 +8,7 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.optimise import Block, LeastSquares, MultiStart, NelderMead, Parameter, Problem
 from spacearm.optimise.estimate import StopReason
-from spacearm.optimise.information import Information, eliminate, remove_directions, solve_scaled
+from spacearm.optimise.information import Information, eliminate, remove_directions, solve_with_scaling
 from spacearm.papers.xu2017.swarm import ParticleSwarm
 
 T = np.linspace(0.0, 3.0, 60)
@@ -122,8 +122,8 @@ def test_information_that_is_empty_singular_or_not_finite() -> None:
     lost = Information.from_matrix(np.zeros(2), np.full((2, 2), np.nan), np.ones(2))
     assert (lost.rank, lost.condition) == (0, np.inf)
     assert np.isinf(lost.std).all()
-    assert solve_scaled(np.zeros((0, 0)), np.zeros(0)).shape == (0,)
-    assert np.isnan(solve_scaled(np.full((2, 2), np.inf), np.ones(2))).all()
+    assert solve_with_scaling(np.zeros((0, 0)), np.zeros(0)).shape == (0,)
+    assert np.isnan(solve_with_scaling(np.full((2, 2), np.inf), np.ones(2))).all()
     # the two unknowns that are eliminated are the same: together they are one
     same = np.array([[2.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
     np.testing.assert_allclose(eliminate(same, 1), [[1.0]], atol=1e-12)

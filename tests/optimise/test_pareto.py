@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from spacearm.optimise.pareto import neighbour_distance, not_dominated, pareto_search
+from spacearm.optimise.pareto import find_front_rows, neighbour_distance, pareto_search
 
 
 def test_not_dominated_by_brute_force() -> None:
     rng = np.random.default_rng(4)
     values = rng.integers(0, 6, (200, 3)).astype(float)
-    kept = set(not_dominated(values).tolist())
+    kept = set(find_front_rows(values).tolist())
     for i, row in enumerate(values):
         beaten = np.any(np.all(values <= row, axis=1) & np.any(values < row, axis=1))
         reference = np.any(np.all(values[:i] == row, axis=1))

@@ -109,7 +109,7 @@ def test_every_figure_of_a_paper_is_accounted_for(paper: str) -> None:
         assert printed.shows
         assert printed.here or printed.why
     assert sorted(set(numbers)) == list(range(1, counts[paper] + 1))
-    captions = agreement.read_printed(paper, "page")["captions"]
+    captions = agreement.read_paper_file(paper, "page")["captions"]
     assert {name for printed in own for name in printed.here} <= set(captions)
 
 

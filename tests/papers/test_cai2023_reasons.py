@@ -17,7 +17,7 @@ from spacearm.papers.agreement import claims, row_of
 from spacearm.papers.cai2023 import claims as cai2023_claims
 from spacearm.papers.cai2023 import runs as cai2023_runs
 from spacearm.papers.cai2023.data import ATTITUDES, ELSEWHERE, TABLE, convert_to_paper_signs, measured_value
-from spacearm.papers.cai2023.segmented import run_segmented
+from spacearm.papers.cai2023.segmented import run_segment_algorithm
 from spacearm.result import Verdict
 
 CLAIMS = claims("cai2023")
@@ -118,7 +118,7 @@ def test_the_straight_arms_elbow_holds_by_one_percent(rig: Rig, runs: dict[int, 
 
 def test_what_the_segmented_algorithm_leaves_out_in_attitude_two(rig: Rig, runs: dict[int, Ejection]) -> None:
     """Between both methods: constant friction, inertias and spring force as they are, but no velocity terms."""
-    run, parts, mechanics = runs[2], run_segmented(rig, "attitude2"), Mechanics(rig.arm)
+    run, parts, mechanics = runs[2], run_segment_algorithm(rig, "attitude2"), Mechanics(rig.arm)
     moving, signs = [2, 6, 7], np.sign(run.variation[:2])  # rail, joints 2 and 4; joint 6 holds
     stiffness, stroke = rig.device.total_stiffness, rig.device.stroke
 

@@ -14,7 +14,7 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.model import Body, Friction, Inertia, Robot
 from spacearm.papers.cai2023.response import JointResponse, coast_travel
-from spacearm.papers.cai2023.segmented import run_segmented
+from spacearm.papers.cai2023.segmented import run_segment_algorithm
 
 #: Table III, theory columns: time, velocity, joint 2, joint 4, in the paper's signs.
 THEORY = {
@@ -28,7 +28,7 @@ THEORY = {
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_it_gives_the_papers_theory_columns(rig: Rig, number: int) -> None:
-    found = run_segmented(rig, f"attitude{number}")
+    found = run_segment_algorithm(rig, f"attitude{number}")
     time, velocity, joint2, joint4 = THEORY[number]
     assert found.time == pytest.approx(time, rel=0.025)
     assert 1e3 * found.velocity == pytest.approx(velocity, rel=0.07)  # attitude 2 is 6.8 % off
@@ -56,7 +56,7 @@ def test_the_modal_closed_form_solves_its_equation(damping: tuple[float, float])
 
 def test_stuck_joints_give_the_exact_quarter_period(rig: Rig) -> None:
     stiff = rig.with_joints(friction=Friction(1e6, 1e6))
-    found = run_segmented(stiff, "attitude1", mass="slipping joints")
+    found = run_segment_algorithm(stiff, "attitude1", mass="slipping joints")
     assert found.time == pytest.approx(rig.device.quarter_period(rig.arm.mass), rel=1e-12)
     assert found.velocity == pytest.approx(0.086 * np.sqrt(rig.device.total_stiffness / rig.arm.mass), rel=1e-9)
     assert np.all(found.final_variation == 0.0)
@@ -71,7 +71,7 @@ def test_it_converges_to_the_full_run_for_a_short_stroke(rig: Rig, number: int) 
     for stroke in (0.02, 0.002):
         short = Rig(free.arm, SeparationDevice(812.7, stroke, 2), "y")
         found, run = (
-            run_segmented(short, f"attitude{number}", step=0.002),
+            run_segment_algorithm(short, f"attitude{number}", step=0.002),
             eject(short, f"attitude{number}", flight=0.01),
         )
         assert run.time == pytest.approx(found.time, rel=0.05)
@@ -91,7 +91,7 @@ def test_with_friction_it_converges_too_once_the_mass_counts_what_slips(rig: Rig
     soft = rig.with_joints(friction=Friction(4.0 * small, 2.0 * small), damping=0.5)
     short = Rig(soft.arm, SeparationDevice(812.7, 0.086 * small, 2), "y")
     full = eject(short, "attitude2", flight=20.0)
-    found = run_segmented(short, "attitude2", step=0.001, mass="slipping joints")
+    found = run_segment_algorithm(short, "attitude2", step=0.001, mass="slipping joints")
     assert found.stop_times["joint6"] == full.stop_times["joint6"] == 0.0
     # Dry friction drags on the rail's motion too, which the segment's frequency leaves out: some percent remain.
     assert found.velocity == pytest.approx(full.velocity, rel=0.08)
@@ -102,12 +102,12 @@ def test_with_friction_it_converges_too_once_the_mass_counts_what_slips(rig: Rig
 def test_the_algorithm_wants_one_linear_spring(rig: Rig) -> None:
     device = SeparationDevice(stroke=0.086, springs=[SeparationSpring(1625.4, 0.086)])
     with pytest.raises(InputError, match="assumes equal linear springs"):
-        run_segmented(Rig(rig.arm, device, "y"), "attitude1")
+        run_segment_algorithm(Rig(rig.arm, device, "y"), "attitude1")
 
 
 def test_what_the_approximation_costs(rig: Rig, runs: dict[int, Ejection]) -> None:
-    assert -0.15 < run_segmented(rig, "attitude2").velocity / runs[2].velocity - 1.0 < 0.0
-    short, full = (np.linalg.norm(each.angular_velocity) for each in (run_segmented(rig, "attitude1"), runs[1]))
+    assert -0.15 < run_segment_algorithm(rig, "attitude2").velocity / runs[2].velocity - 1.0 < 0.0
+    short, full = (np.linalg.norm(each.angular_velocity) for each in (run_segment_algorithm(rig, "attitude1"), runs[1]))
     assert abs(short / full - 1.0) < 0.05
 
 
@@ -132,21 +132,21 @@ def test_what_it_cannot_do_is_refused(rig: Rig) -> None:
         SeparationDevice(812.7, 0.086, 2, compression=0.1),
     ):
         with pytest.raises(InputError, match="assumes"):
-            run_segmented(Rig(rig.arm, device, "y"), "attitude1")
+            run_segment_algorithm(Rig(rig.arm, device, "y"), "attitude1")
     for step in (0.0, 1e-7):  # the shorter one would take minutes
         with pytest.raises(InputError, match="step is"):
-            run_segmented(rig, "attitude1", step=step)
+            run_segment_algorithm(rig, "attitude1", step=step)
     for damping in (-1.0, np.nan, [1.0, 2.0]):
         with pytest.raises(InputError, match="damping is"):
-            run_segmented(rig, "attitude1", damping=damping)
+            run_segment_algorithm(rig, "attitude1", damping=damping)
     with pytest.raises(InputError, match="mass is 'all'"):
-        run_segmented(rig, "attitude1", mass="all")  # type: ignore[arg-type]
+        run_segment_algorithm(rig, "attitude1", mass="all")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="outside its limits"):
-        run_segmented(rig, [0.0, 0.5, 0.0])
+        run_segment_algorithm(rig, [0.0, 0.5, 0.0])
 
 
 def test_viscous_joints_coast_to_a_finite_angle(rig: Rig) -> None:
-    found = run_segmented(rig.with_joints(friction=None), "attitude2")
+    found = run_segment_algorithm(rig.with_joints(friction=None), "attitude2")
     assert found.stop_times["joint4"] == np.inf
     inertia, damping, rate = np.array([[2.0, 0.7], [0.7, 1.1]]), np.array([3.0, 5.0]), np.array([0.3, -0.2])
     form = JointResponse(inertia, damping, np.zeros(2), np.zeros(2), 0.0, 0.0, rate)
@@ -156,16 +156,16 @@ def test_viscous_joints_coast_to_a_finite_angle(rig: Rig) -> None:
 def test_a_step_of_more_than_a_period_is_one_segment(rig: Rig) -> None:
     """The springs are spent within it: the motion does not swing back."""
     locked = rig.with_joints(friction=Friction(1e6, 1e6))
-    found = run_segmented(locked, "attitude1", mass="slipping joints", step=10.0)
+    found = run_segment_algorithm(locked, "attitude1", mass="slipping joints", step=10.0)
     assert found.segments == 1
     assert found.time == pytest.approx(rig.device.quarter_period(rig.arm.mass), rel=1e-12)
-    once = run_segmented(rig, "attitude1", step=10.0)
-    assert once.velocity == pytest.approx(run_segmented(rig, "attitude1").velocity, rel=0.01)
+    once = run_segment_algorithm(rig, "attitude1", step=10.0)
+    assert once.velocity == pytest.approx(run_segment_algorithm(rig, "attitude1").velocity, rel=0.01)
 
 
 def test_a_body_without_joints(rig: Rig) -> None:
     body = Body("payload", Inertia(20.0, np.array([0.05, 0.0, 0.1]), np.eye(3)))
-    found = run_segmented(Rig(Robot("payload", (body,)), SeparationDevice(800.0, 0.08, 2)), [])
+    found = run_segment_algorithm(Rig(Robot("payload", (body,)), SeparationDevice(800.0, 0.08, 2)), [])
     assert found.time == pytest.approx(np.pi / 2 * np.sqrt(20.0 / 1600.0), rel=1e-12)
     assert found.stable_time == found.time
 
@@ -174,14 +174,16 @@ def test_the_cost_is_negative_where_the_approximation_gives_less(rig: Rig, runs:
     """In attitude 2 both joints turn less, whichever way they turn."""
     full = runs[2].variation[:2]
     assert full[0] > 0.0 > full[1]
-    np.testing.assert_array_less([-0.1, -0.1], found := run_segmented(rig, "attitude2").variation[:2] / full - 1.0)
+    np.testing.assert_array_less(
+        [-0.1, -0.1], found := run_segment_algorithm(rig, "attitude2").variation[:2] / full - 1.0
+    )
     np.testing.assert_array_less(found, [-0.05, -0.05])
 
 
 def test_the_stable_velocity_is_nearly_that_of_the_mass_centre(rig: Rig, runs: dict[int, Ejection]) -> None:
     """Eq. 40: what friction and the turning leave of the springs' energy moves the mass centre."""
     for number, run in runs.items():
-        found = run_segmented(rig, f"attitude{number}")
+        found = run_segment_algorithm(rig, f"attitude{number}")
         assert found.stable_velocity == pytest.approx(np.linalg.norm(run.drift_velocity), rel=0.055)
         assert found.loss == pytest.approx(run.ledger["friction"] + run.ledger["damping"], rel=0.2)
 
@@ -215,7 +217,7 @@ def test_in_space_the_angular_momentum_turns_with_the_base(space: Rig) -> None:
     """The same joint motion, the base by SciPy from conserved angular momentum; and the full run is near."""
     draw = np.random.default_rng(0)
     for joints in draw.uniform(space.arm.lower_limits, space.arm.upper_limits, (8, 7)):
-        found = run_segmented(space, joints)
+        found = run_segment_algorithm(space, joints)
         air = found.curve_time >= found.time
         times, turned = found.curve_time[air], joints + found.curve_variation[air]
         path = CubicHermiteSpline(times, turned, np.gradient(turned, times, axis=0, edge_order=2))
@@ -240,7 +242,7 @@ def test_in_space_the_angular_momentum_turns_with_the_base(space: Rig) -> None:
 def test_the_flight_has_a_velocity(rig: Rig, space: Rig, runs: dict[int, Ejection]) -> None:
     """Eqs. 38, 39: from the rail's velocity on without a jump; the mass centre's momentum is the rail's."""
     for where in (rig, space):
-        found = run_segmented(where, "attitude1")
+        found = run_segment_algorithm(where, "attitude1")
         assert np.all(np.isfinite(found.curve_velocity))
         air = np.flatnonzero(found.curve_time > found.time)
         assert air.size >= 32

@@ -32,7 +32,7 @@ from spacearm.simulate import (
     simulate,
 )
 from spacearm.simulate.check.crosscheck import cross_check
-from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, run_vectorised
+from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, simulate_lanes
 from spacearm.typing import Array
 from support.worlds import TIGHT, sound
 
@@ -347,7 +347,7 @@ def test_lanes_know_the_base() -> None:
     """Runs of fixed steps, vectorised, end where the same run ends alone; roll-outs say that they do not know it."""
     robot, phase = arm("planar"), Phase(0.5, forces={"yaw": 0.4, "pitch": -0.9})
     start = State.at_rest(robot, [0.3, -0.4])
-    (end,) = run_vectorised([VectorisedRun(robot, start, [phase], 0.01, 1e-6)])
+    (end,) = simulate_lanes([VectorisedRun(robot, start, [phase], 0.01, 1e-6)])
     alone = simulate(robot, start, [phase], method=RK4(0.01), tolerance=1e-6).end
     assert end is not None
     assert alone is not None

@@ -30,7 +30,7 @@ from typing import Any
 from spacearm.campaign.decide import is_finished
 from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import FAILED, RunOutcome, check_vectorised, columns, run_chunks, run_one, select_rows
+from spacearm.campaign.work import FAILED, RunOutcome, check_vectorisable, columns, run_chunks, run_one, select_rows
 from spacearm.checks import one_of
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device, cupy
@@ -122,7 +122,7 @@ def run_campaign(
         one_of(device, TOGETHER, "device", place="campaign")
         if device == "gpu":
             cupy()  # or an error before anything is written
-        check_vectorised(plan)
+        check_vectorisable(plan)
     if not (0 <= part[0] < part[1]):
         raise InputError(f"part {part[0]} of {part[1]}", place="part", hint="expected 0/N to N-1/N")
     store = Store.begin(folder, plan, device is not None)

@@ -19,7 +19,7 @@ from spacearm.model import Robot
 from spacearm.model.document import find_robot
 from spacearm.result import Certificate
 from spacearm.simulate.ensemble.vectorised_phases import VectorisedError
-from spacearm.simulate.ensemble.vectorised_runs import run_vectorised
+from spacearm.simulate.ensemble.vectorised_runs import simulate_lanes
 from spacearm.study import Findings, Session
 from spacearm.study.findings import make_rows
 from spacearm.study.scenario import VectorisedStudy, solve_document, study_file
@@ -60,7 +60,7 @@ def run_one(plan: CampaignPlan, cell: int, number: int) -> RunOutcome:
     return _evaluate_run(plan, cell, number, drawn, lambda: solve_document(document, session)[1])
 
 
-def run_cells_vectorised(plan: CampaignPlan, places: Sequence[tuple[int, int]], device: Device) -> list[RunOutcome]:
+def run_cell_batches(plan: CampaignPlan, places: Sequence[tuple[int, int]], device: Device) -> list[RunOutcome]:
     """Runs by cell and number, vectorised: each has the same bits whatever other runs are in the batch.
 
     A run that breaks down, or for which momentum or energy do not balance, is made again alone: that verdict counts.
@@ -74,7 +74,7 @@ def run_cells_vectorised(plan: CampaignPlan, places: Sequence[tuple[int, int]], 
         lanes = [_build_vectorised_run(plan, *place) for place in places]
         with error_context(file=plan.scenario):
             good = [lane for lane, _ in lanes if lane is not None]
-            ends = iter(run_vectorised([lane.run for lane in good], device=device))
+            ends = iter(simulate_lanes([lane.run for lane in good], device=device))
     found = []
     for place, (lane, drawn) in zip(places, lanes, strict=True):
         end = None if lane is None else next(ends)
@@ -87,7 +87,7 @@ def run_cells_vectorised(plan: CampaignPlan, places: Sequence[tuple[int, int]], 
     return found
 
 
-def check_vectorised(plan: CampaignPlan) -> None:
+def check_vectorisable(plan: CampaignPlan) -> None:
     """Check that the first run of every cell can be vectorised; a :class:`VectorisedError` states why not."""
     for cell in range(len(plan.cells)):
         _build_vectorised_run(plan, cell, 0)
@@ -101,7 +101,7 @@ def _build_vectorised_run(
     document, session, drawn = _build_run(plan, cell, number)
     try:
         with error_context(file=plan.scenario):
-            lane = study_file(document).prepare_vectorised(session)
+            lane = study_file(document).prepare_lane(session)
             _ = lane.run.structure_key  # whether it can be made so
         return lane, drawn
     except VectorisedError:
@@ -174,7 +174,7 @@ def run_chunks(
     if device is None:
         made = iter([ready[place] if place in ready else run_one(plan, *place) for place in runs])
     else:
-        made = iter(run_cells_vectorised(plan, runs, device))
+        made = iter(run_cell_batches(plan, runs, device))
     return [[select_rows(plan, next(made)) for _ in plan.numbers(chunk)] for _, chunk in places]
 
 

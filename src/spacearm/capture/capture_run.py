@@ -43,7 +43,7 @@ _ENERGIES = ("kinetic", "elastic", "damping", "coupling", "friction", "drive", "
 
 
 @dataclass(frozen=True)
-class TravelExceeded:
+class TravelViolation:
     """A soft axis that left its travel: when it first did, and its largest excursion in the samples."""
 
     joint: str
@@ -269,9 +269,9 @@ class CaptureRun:
         return self._outputs["on_base"]
 
     @property
-    def travel_exceeded(self) -> tuple[TravelExceeded, ...]:
+    def travel_violations(self) -> tuple[TravelViolation, ...]:
         """Soft axes that left their travel, or started outside it, in chronological order."""
-        found: dict[str, TravelExceeded] = {}
+        found: dict[str, TravelViolation] = {}
         passed = [(e.time, e.name, e.value) for e in self.events if e.kind == "limit" and e.name in self.axes]
         for name in self.axes:
             limits, begin = self.robot.joint(name).limits, float(self.joint(name)[0])
@@ -282,7 +282,7 @@ class CaptureRun:
             joint, series = self.robot.joint(name), self.joint(name)
             upwards = limit == joint.limits.upper
             reached = max(float(series.max()), limit) if upwards else min(float(series.min()), limit)
-            found.setdefault(name, TravelExceeded(name, time, limit, reached, joint.unit))
+            found.setdefault(name, TravelViolation(name, time, limit, reached, joint.unit))
         return tuple(found.values())
 
     # -- summary ------------------------------------------------------------------------------------------------

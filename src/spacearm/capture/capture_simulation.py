@@ -148,8 +148,8 @@ def _report(outcome: CaptureRun, travel: str) -> None:
     if not outcome.sound:
         bad = "; ".join(outcome.certificate.faults)
         warnings.warn(f"conservation check failed: {bad}", CertificateWarning, stacklevel=3)
-    if travel == "error" and outcome.travel_exceeded:
-        first = outcome.travel_exceeded[0]
+    if travel == "error" and outcome.travel_violations:
+        first = outcome.travel_violations[0]
         raise SimulationError(
             f"travel of {first.joint!r} is exceeded at t = {first.time:.6g} s: it passes "
             f"{first.limit:g} {first.unit} "
@@ -302,7 +302,7 @@ class _CaptureSchedule:
         while end - context.time > SHORTEST:
             cut = min(end, self._next_edge(context.time))
             yield self._phase(context.time, cut, event_function=function, locked=locked, driven=driven)
-            if _has_event_ended(context):
+            if _ends_by_event(context):
                 return True
             if end - context.time > SHORTEST:
                 yield _Boundary()
@@ -365,11 +365,11 @@ class _CaptureSchedule:
                 cut = min(cut, context.time + LOOK_AGAIN)  # an axis at rest is not monitored, but checked again soon
             yield Switch(damping=self.law.damping(robot, self.axes, state))
             yield self._phase(context.time, cut, until=self.law.events(robot, moving), event_function=function)
-            if _has_event_ended(context):
+            if _ends_by_event(context):
                 break
 
 
-def _has_event_ended(context: RunContext) -> bool:
+def _ends_by_event(context: RunContext) -> bool:
     """Whether an event function has ended the last phase."""
     return any(event.kind == "function" for event in context.events)
 

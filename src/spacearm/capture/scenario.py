@@ -371,7 +371,7 @@ class CaptureFindings(Findings):
     absorbed = row("J", "by its damper", of=lambda c: {name: c.run.absorbed_energy()[name] for name in c.run.axes})
     clutch = row("s", of=lambda c: {f"{mode}.{k}": time for k, (time, mode) in enumerate(c.run.switches, 1)})
     impact = row(of=lambda c: {str(k): ClutchImpactFindings(impact=i) for k, i in enumerate(c.jolts(), 1)})
-    travel = row("s", of=lambda c: c.tabulate_travel_exceeded())
+    travel = row("s", of=lambda c: c.tabulate_travel_violations())
     capture = row(of=lambda c: c.caught and ContactFindings(caught=c.caught))
     momentum = row("kg m/s", "world axes", of=lambda c: c.tabulate_final_momentum("linear"))
     angular_momentum = row(
@@ -393,10 +393,12 @@ class CaptureFindings(Findings):
         # The capture's own impact, if there is one, is the first: the slice skips it.
         return self.run.impacts[self.caught is not None and self.caught.impact is not None :]
 
-    def tabulate_travel_exceeded(self) -> dict[str, NotedValue]:
+    def tabulate_travel_violations(self) -> dict[str, NotedValue]:
         """Times at which axes left their travel."""
         note = "passes {0.limit:g} {0.unit} and reaches {0.reached:.6g} {0.unit}"
-        return {f"{gone.joint}.exceeded": NotedValue(gone.time, note.format(gone)) for gone in self.run.travel_exceeded}
+        return {
+            f"{gone.joint}.exceeded": NotedValue(gone.time, note.format(gone)) for gone in self.run.travel_violations
+        }
 
     def tabulate_final_momentum(self, part: str) -> dict[str, Any]:
         """Momentum of base, arm and target at the end of the run."""

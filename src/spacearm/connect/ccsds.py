@@ -32,7 +32,7 @@ def write_oem(
 ) -> Path:
     """Write positions and velocities as an Orbit Ephemeris Message, a segment for each trajectory."""
     lines = _header("CCSDS_OEM_VERS = 2.0", originator)
-    for each in _listed(trajectories):
+    for each in _as_list(trajectories):
         if each.position is None or each.velocity is None:
             raise InputError("has no positions and velocities", place=f"trajectory {quote_text(each.name)}")
         lines += ["META_START", *_meta(each, CENTER_NAME=each.centre, REF_FRAME=each.frame), _META_END, ""]
@@ -48,7 +48,7 @@ def write_aem(
 ) -> Path:
     """Write attitudes as an Attitude Ephemeris Message, quaternions with the scalar last."""
     lines = _header("CCSDS_AEM_VERS = 1.0", originator)
-    for each in _listed(trajectories):
+    for each in _as_list(trajectories):
         if each.quaternion is None:
             raise InputError("has no attitudes", place=f"trajectory {quote_text(each.name)}")
         own = {
@@ -66,7 +66,7 @@ def write_aem(
     return Path(path)
 
 
-def _listed(trajectories: Trajectory | Sequence[Trajectory]) -> list[Trajectory]:
+def _as_list(trajectories: Trajectory | Sequence[Trajectory]) -> list[Trajectory]:
     found = [trajectories] if isinstance(trajectories, Trajectory) else list(trajectories)
     if not found:
         raise InputError("there is no trajectory to write", place="CCSDS")

@@ -23,7 +23,7 @@ from spacearm.checks import check_name, positive, unit_vector
 from spacearm.control.laws import make_law
 from spacearm.control.modulation import Modulation
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics.law import Commands, are_opposed
+from spacearm.mechanics.law import Commands, oppose_each_other
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
@@ -168,7 +168,9 @@ def fire_thrusters(robot: Robot, names: Sequence[str], table: Array, line: SX, b
     """
     on = np.round(table)
     parts = [robot.thruster(name) for name in names]
-    against = np.array([[one is other or are_opposed(one, other) for other in parts] for one in parts], dtype=float)
+    against = np.array(
+        [[one is other or oppose_each_other(one, other) for other in parts] for one in parts], dtype=float
+    )
     meet = on @ against.reshape(len(parts), len(parts)) @ on.T > 0.0
     asked = [line[k] > band for k in range(3)] + [line[k] < -band for k in range(3)]
     size, fired = ca.fabs(line), []
@@ -195,7 +197,7 @@ def spread_torque(robot: Robot, names: Sequence[str], table: Array, demand: SX) 
     for k, one in enumerate(names):
         for other in names[:k]:
             first, second = robot.thruster(one), robot.thruster(other)
-            if are_opposed(first, second):
+            if oppose_each_other(first, second):
                 both = ca.fmin(found[one] * first.force, found[other] * second.force)
                 found[one], found[other] = found[one] - both / first.force, found[other] - both / second.force
     # Scaled together rather than clipped one by one: clipping would change the direction of the torque and add a force.

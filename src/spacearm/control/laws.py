@@ -158,7 +158,7 @@ def computed_torque(
         wanted, rate, acceleration = _joint_reference(plant, "joints", chosen)
         kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
-        return _track_accelerations(plant.with_locked(held), chosen, acceleration + kd * slip + kp * error)
+        return _track_accelerations(plant.lock_joints(held), chosen, acceleration + kd * slip + kp * error)
 
     return make_law(build, "computed_torque", settings, {"stiffness": stiffness, "damping": damping}, joints=reference)
 

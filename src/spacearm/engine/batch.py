@@ -71,7 +71,7 @@ def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array)
 
 
 @compile_loop
-def _allocate_aligned(size: int) -> Array:
+def _allocate_cache_lines(size: int) -> Array:
     """Memory that starts on a cache line, so that no vector lies across two of them."""
     room = np.empty(size + 8)
     skip = (-room.ctypes.data // 8) % 8
@@ -87,8 +87,8 @@ def _run(
     ``width`` is 1 or the lanes of this processor. Returns how many samples gave a number that is not finite, and the
     first of them.
     """
-    inputs = _allocate_aligned(n_in * width)
-    outputs = _allocate_aligned(n_out * width)
+    inputs = _allocate_cache_lines(n_in * width)
+    outputs = _allocate_cache_lines(n_out * width)
     # All inputs once, into all lanes: those that do not vary are never touched again.
     for k in range(sources.shape[0]):
         for i in range(sources[k, 1]):

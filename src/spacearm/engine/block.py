@@ -41,7 +41,7 @@ class BlockType(types.Type):
         return next(((kind, place) for own, kind, place in self.fields if own == name), None)
 
 
-class Block:
+class ArgumentBlock:
     """A block made from a named tuple; see the module's text."""
 
     __slots__ = ("_memory", "_parts", "address", "kind")

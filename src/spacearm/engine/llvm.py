@@ -62,12 +62,12 @@ class _Group(NamedTuple):
     def type(self, element: str = "double") -> str:
         return element if self.size == 1 else f"<{self.size} x {element}>"
 
-    def all(self, text: str, element: str = "double") -> str:
+    def splat(self, text: str, element: str = "double") -> str:
         """A constant in every lane."""
         return text if self.size == 1 else "<" + ", ".join([f"{element} {text}"] * self.size) + ">"
 
     def number(self, value: float) -> str:
-        return self.all(literal(value))
+        return self.splat(literal(value))
 
 
 class Places(NamedTuple):
@@ -314,7 +314,7 @@ class _Emitter:
             self.flag[here] = self._new(f"fcmp {_COMPARE[op]} {kind} {double(0)}, {double(1)}")
         elif op in ("and", "or", "not"):
             first = self._as_flag(args[0], group)
-            second = group.all("true", "i1") if op == "not" else self._as_flag(args[1], group)
+            second = group.splat("true", "i1") if op == "not" else self._as_flag(args[1], group)
             self.flag[here] = self._new(f"{'xor' if op == 'not' else op} {group.type('i1')} {first}, {second}")
         elif op == "select":
             condition = f"{group.type('i1')} {self._as_flag(args[0], group)}"
@@ -360,7 +360,7 @@ class _Emitter:
         number = group.number
 
         def integer(value: int) -> str:
-            return group.all(str(value), "i64")
+            return group.splat(str(value), "i64")
 
         def fma(a: str, b: str, c: str) -> str:
             return self._intrinsic("fma", group, [a, b, c])

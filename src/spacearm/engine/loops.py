@@ -18,7 +18,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from spacearm.engine import cache
-from spacearm.engine.block import Block, BlockType
+from spacearm.engine.block import ArgumentBlock, BlockType
 from spacearm.engine.linking import EntryCompiler, PartCompiler
 from spacearm.errors import EngineError
 
@@ -124,7 +124,7 @@ class CompiledEntry:
         assert found is not None
         return found
 
-    def bind(self, block: Block) -> Callable[[], int]:
+    def bind(self, block: ArgumentBlock) -> Callable[[], int]:
         """The call with this block, ready to be made any number of times."""
         function, result, raised = self.compile(block.kind), ctypes.c_int64(), ctypes.c_void_p()
         pointers = ctypes.addressof(result), ctypes.addressof(raised), block.address
@@ -137,7 +137,7 @@ class CompiledEntry:
 
         return call
 
-    def __call__(self, block: Block) -> int:
+    def __call__(self, block: ArgumentBlock) -> int:
         return self.bind(block)()
 
 

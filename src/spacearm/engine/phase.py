@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.block import Block, block_type
+from spacearm.engine.block import ArgumentBlock, block_type
 from spacearm.engine.call import call_entry
 from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
@@ -286,4 +286,4 @@ def samples_call(call: Any) -> int:
 def run_samples(stage: SolverPhase, rows: SampleRows, ends: SampleEnds) -> None:
     """Every sample through a phase, from its own state with its own numbers, each as if alone."""
     solver = integrate_call.address(block_type(stage.call))
-    samples_call(Block(SamplesCall(stage.call, solver, rows, ends)))
+    samples_call(ArgumentBlock(SamplesCall(stage.call, solver, rows, ends)))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.block import Block
+from spacearm.engine.block import ArgumentBlock
 from spacearm.engine.dop853 import dense_value
 from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.radau import B as RADAU_W
@@ -128,4 +128,4 @@ def sample_call(call: Any) -> int:
 
 def keep_sample(system: System, piece: int, time: float, y: Array, record: SampleRecord) -> None:
     """:func:`sample` for Python."""
-    sample_call(Block(SampleCall(system, piece, time, y, record)))
+    sample_call(ArgumentBlock(SampleCall(system, piece, time, y, record)))

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.block import Block
+from spacearm.engine.block import ArgumentBlock
 from spacearm.engine.dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.events import (
     can_cross,
@@ -200,7 +200,7 @@ def _resolve_rest(system: System, piece: int, t: float, progress: Progress, reco
 
 
 @compile_inner
-def _log_watched(system: System, number: int, t: float, record: SampleRecord) -> bool:
+def _log_crossing(system: System, number: int, t: float, record: SampleRecord) -> bool:
     """Log that a watched function has crossed; whether that ends the phase. A drive is cut off at its rate limit."""
     events, law = system.events, system.law
     if (
@@ -428,7 +428,7 @@ def _log_crossings(system: System, progress: Progress, record: SampleRecord, fir
             continue
         # A stop may now put the state onto the level that it has crossed: where it goes from there is open.
         if spent:
-            ended = _log_watched(system, i - friction.dof.size, progress.now[0], record) or ended
+            ended = _log_crossing(system, i - friction.dof.size, progress.now[0], record) or ended
             events.sign[i] = 0
         elif g[i] != 0.0:
             events.sign[i] = 1 if g[i] > 0.0 else -1
@@ -461,7 +461,7 @@ def _handle_event(
         i = system.friction.dof.size + number
         if progress.g[i] != 0.0 and work.y[events.component[number]] == events.value[number]:
             if events.sign[i] != 0 and events.sign[i] * events.direction[number] <= 0:
-                ended = _log_watched(system, number, t, record) or ended
+                ended = _log_crossing(system, number, t, record) or ended
             events.sign[i] = 0
     if ended:
         return _TERMINAL
@@ -537,7 +537,7 @@ def _end(system: System, progress: Progress, record: SampleRecord) -> int:
     ):
         for i in range(system.friction.dof.size, progress.g.size):
             if progress.g[i] != 0.0:
-                ended = _log_watched(system, i - system.friction.dof.size, progress.now[0], record) or ended
+                ended = _log_crossing(system, i - system.friction.dof.size, progress.now[0], record) or ended
     return _TERMINAL if ended else _FINISHED
 
 
@@ -599,4 +599,4 @@ def bind_solver(
     system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
 ) -> Callable[[], int]:
     """:func:`integrate` with these arguments, ready to be called time and again."""
-    return integrate_call.bind(Block(SolverCall(system, options, progress, record, audit, stop)))
+    return integrate_call.bind(ArgumentBlock(SolverCall(system, options, progress, record, audit, stop)))

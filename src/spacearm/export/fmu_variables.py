@@ -59,10 +59,10 @@ def _variables(motion: MotionCode, values: Mapping[str, Array]) -> Iterator[FmuV
         yield FmuVariable(
             f"der({name})", "derivative", 0.0, _per_second(unit), f"time derivative of {name}", 1 + len(inputs) + k
         )
-    for k, what in enumerate(_watched(motion)):
+    for k, what in enumerate(_describe_event_functions(motion)):
         yield FmuVariable(f"watched[{k}]", "indicator", 0.0, "", f"changes its sign at an event: {what}")
     yield FmuVariable("phase", "phase", 0.0, "1", "number of the phase, from 0; their count at the end")
-    for name, unit in zip(motion.robot.dof_names if motion.commanded else (), ports.force_units, strict=False):
+    for name, unit in zip(motion.robot.dof_names if motion.has_forces else (), ports.force_units, strict=False):
         what = f"what the scenario and its laws command at {name}, without the inputs"
         yield FmuVariable(f"command.{name}", "command", 0.0, unit, what)
     for port in ports.outputs():
@@ -100,7 +100,7 @@ def _memory_labels(motion: MotionCode) -> Iterator[str]:
             yield from (f"memory {k} of the continuous law {law.name!r}" for k in range(own.program.memory.size))
 
 
-def _watched(motion: MotionCode) -> Iterator[str]:
+def _describe_event_functions(motion: MotionCode) -> Iterator[str]:
     """What each watched function is in each phase."""
     for k in range(motion.event_count):
         found = []

@@ -131,7 +131,7 @@ class MotionCode:
         ]
 
     @property
-    def commanded(self) -> bool:
+    def has_forces(self) -> bool:
         """Whether the scenario has forces of its own."""
         forces = self.kernel.inputs["force"]
         targets = [int(at) for each in self.phases for at in each.signals.target]

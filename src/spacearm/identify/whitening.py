@@ -142,7 +142,7 @@ def _add(a: Array, b: Array, out: Array) -> None:
 
 
 @compile_loop
-def _add_transposed(a: Array, b: Array, sign: float, out: Array) -> None:
+def _add_product_transpose(a: Array, b: Array, sign: float, out: Array) -> None:
     """out += sign a b^T"""
     for i in range(a.shape[0]):
         for j in range(b.shape[0]):
@@ -191,8 +191,8 @@ def _gains(
         # Covariance of the innovation: seen P seen^T + shown E shown^T + V.
         noise, half, total = shown * variances[k], np.zeros((rows, size)), np.diag(variance)
         _add(seen[k], spread, half)
-        _add_transposed(half, seen[k], 1.0, total)
-        _add_transposed(noise, shown, 1.0, total)
+        _add_product_transpose(half, seen[k], 1.0, total)
+        _add_product_transpose(noise, shown, 1.0, total)
         if not _inverse_root(total, lower, inverse[k]):
             return False
         if k + 1 < count:
@@ -201,13 +201,13 @@ def _gains(
             _add(across[k], entered, drive)
             _add(across[k], spread, moved)
             tied = np.zeros((size, rows))
-            _add_transposed(moved, seen[k], 1.0, tied)
-            _add_transposed(drive, noise, 1.0, tied)
+            _add_product_transpose(moved, seen[k], 1.0, tied)
+            _add_product_transpose(drive, noise, 1.0, tied)
             # The gain acts on white innovations, so P loses gain gain^T: no inverse of the innovation's covariance.
-            _add_transposed(tied, inverse[k], 1.0, gain[k])
-            _add_transposed(moved, across[k], 1.0, next_)
-            _add_transposed(drive * variances[k], drive, 1.0, next_)
-            _add_transposed(gain[k], gain[k], -1.0, next_)
+            _add_product_transpose(tied, inverse[k], 1.0, gain[k])
+            _add_product_transpose(moved, across[k], 1.0, next_)
+            _add_product_transpose(drive * variances[k], drive, 1.0, next_)
+            _add_product_transpose(gain[k], gain[k], -1.0, next_)
             # Made symmetric: rounding would otherwise grow along long records.
             spread[:], entered = 0.5 * (next_ + next_.T), after[k]
     return True

@@ -116,7 +116,7 @@ class Collision:
         return self.energy_before - self.energy_after
 
     @property
-    def energy_added(self) -> Array:
+    def added_energy(self) -> Array:
         """Energy (...) that resisting joints add where they should dissipate, J: Eq. 10 is not passive."""
         one, two = self.first.resistance_work, self.second.resistance_work
         return np.maximum(one, 0.0) + np.maximum(two, 0.0)
@@ -130,10 +130,10 @@ class Collision:
     def certificate(self) -> Certificate:
         """The largest residual of each kind over a batch, relative."""
         energy = np.maximum(self.energy_before, self.energy_after)
-        added = _ratio(self.energy_added, energy)
+        added = _ratio(self.added_energy, energy)
         remark = ""
         if np.any(added > CONSERVED):
-            remark = f": {np.max(self.energy_added):.3g} J, which no resistance can; lock joints, or use another mu"
+            remark = f": {np.max(self.added_energy):.3g} J, which no resistance can; lock joints, or use another mu"
         found = {
             "momentum": (self.momentum_residual, CONSERVED, "change in a collision, relative"),
             "energy_account": (

@@ -279,7 +279,7 @@ def optimise_configuration(
     space = _Space(robot, start, vary, configuration_bounds(robot, bounds, vary))
     sign = -1.0 if maximise else 1.0
     places = space.sample_starts(samples, seed)
-    apart = _apart(robot, margin, keep_out)
+    apart = _clearance_constraint(robot, margin, keep_out)
     if apart is not None:
         places = places[apart.is_satisfied(space.full(places))]
         if not len(places):
@@ -320,7 +320,7 @@ def optimise_configuration(
     )
 
 
-def _apart(robot: Robot, margin: float | None, keep_out: Sequence[Pair]) -> ClearanceConstraint | None:
+def _clearance_constraint(robot: Robot, margin: float | None, keep_out: Sequence[Pair]) -> ClearanceConstraint | None:
     pairs = [*keep_out, *([] if margin is None else collision_pairs(robot))]
     return ClearanceConstraint(robot, pairs, margin or 0.0) if pairs else None
 

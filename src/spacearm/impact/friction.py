@@ -182,7 +182,7 @@ class _HitIntegration:
         for _ in range(2):
             if self._slides_straight(point):
                 break
-            point, reached = self._slide_curved(point)
+            point, reached = self._slide_along_curve(point)
             if not reached:
                 break
             ended, self.turned = self.turned is not None, self.turned or point
@@ -209,7 +209,7 @@ class _HitIntegration:
             return True
         return abs(self._direction_rate(at.velocity[:2] / slip)) <= 2.0 * SETTLED * float(np.linalg.norm(self.c[:2]))
 
-    def _slide_curved(self, start: _Point) -> tuple[_Point, bool]:
+    def _slide_along_curve(self, start: _Point) -> tuple[_Point, bool]:
         """Slide until the condition of :meth:`_end_condition`, until sliding stops or its direction is constant;
         whether the first.
         """

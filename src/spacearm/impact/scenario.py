@@ -292,7 +292,7 @@ def _hit_at(system: FloatingSystem, joints: Array, hit: Impactor) -> Collision:
     return collide(struck, striker, normal=along, restitution=hit.restitution)
 
 
-class SystemFindings(Findings):
+class SystemJumpFindings(Findings):
     """One system after a collision, world axes."""
 
     jump: VelocityJump
@@ -334,8 +334,8 @@ class CollisionFindings(Findings):
     )
     momentum_before = row("N s, N m s", "of both, about the contact, world axes", of="hit.momentum_before")
     momentum_after = row("N s, N m s", of="hit.momentum_after")
-    robot = row(of=lambda s: SystemFindings(jump=s.hit.first, system=s.first))
-    target = row(of=lambda s: SystemFindings(jump=s.hit.second, system=s.second))
+    robot = row(of=lambda s: SystemJumpFindings(jump=s.hit.first, system=s.first))
+    target = row(of=lambda s: SystemJumpFindings(jump=s.hit.second, system=s.second))
     contact_error = row(of=lambda s: s.contacts and _contact_error_row(s.contacts))
 
     def tabulate_energy_loss(self) -> dict[str, Any]:
@@ -346,8 +346,8 @@ class CollisionFindings(Findings):
         # Anything below this fraction is rounding and does not count as energy added by joints.
         least = CONSERVED * float(np.maximum(hit.energy_before, hit.energy_after))
         note = "the joints add energy: locked ones that move are driven" if work > least else ""
-        if float(hit.energy_added) > least:
-            note = f"resisting joints add {float(hit.energy_added):.3g} J, so that this collision is not sound"
+        if float(hit.added_energy) > least:
+            note = f"resisting joints add {float(hit.added_energy):.3g} J, so that this collision is not sound"
         whole = NotedValue(float(hit.energy_lost), f"of {float(hit.energy_before):.6g} J")
         return {"": whole, "contact": -float(hit.contact_work), "joints": NotedValue(0.0 - work, note)}
 

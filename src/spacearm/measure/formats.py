@@ -53,7 +53,7 @@ def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
     try:
         if ending in TEXT:
             return _csv(path, wanted), {}
-        return _read_guarded(path, GUARDED[ending], wanted)
+        return _read_safely(path, GUARDED[ending], wanted)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None
 
@@ -75,7 +75,7 @@ def read_numbers(path: Path) -> Array:
     return np.frombuffer(values, dtype=np.float64).copy() if values else np.zeros(0)
 
 
-def _read_guarded(path: Path, kind: str, names: list[str]) -> tuple[Columns, Units]:
+def _read_safely(path: Path, kind: str, names: list[str]) -> tuple[Columns, Units]:
     """The named columns of a file of this ``kind`` and their units, whatever it does to its library.
 
     One process (:mod:`spacearm.measure.table_worker`) serves a whole session: see :mod:`spacearm.worker_process`.

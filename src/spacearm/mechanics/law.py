@@ -112,7 +112,7 @@ def shortest_pulse(plant: Plant, thruster: str) -> int:
     return max(1, math.ceil(plant.robot.thruster(thruster).minimum_pulse / plant.period - 1e-9))
 
 
-def are_opposed(first: Thruster, second: Thruster) -> bool:
+def oppose_each_other(first: Thruster, second: Thruster) -> bool:
     """Whether two thrusters push against each other along one line."""
     apart = np.cross(first.position - second.position, first.direction)
     against = float(first.direction @ second.direction) < -1.0 + 1e-9
@@ -224,7 +224,7 @@ class _Assembly:
         for name in names:
             on = asked[name]
             for other in names:
-                if are_opposed(self.robot.thruster(name), self.robot.thruster(other)):
+                if oppose_each_other(self.robot.thruster(name), self.robot.thruster(other)):
                     # Who has begun a pulse ends it first; two that are asked for at once give nothing.
                     on = ca.logic_and(on, ca.logic_not(ca.logic_or(asked[other], begun[other])))
             on = ca.logic_or(on, begun[name])

@@ -291,7 +291,7 @@ class Plant:
         _, centre = momentum.centre_of_mass(self.tree, self.joints, self.inertia)
         return self.base.origin + self.base.rotation @ centre
 
-    def with_locked(self, joints: Sequence[str]) -> Plant:
+    def lock_joints(self, joints: Sequence[str]) -> Plant:
         """The same with these joints locked."""
         own = copy.copy(self)
         own.known_accelerations = {

@@ -38,7 +38,7 @@ class Program:
     matrices: frozenset[str] = frozenset()
     derived: Mapping[str, SX] = field(default_factory=dict)
 
-    def inline_derived(self) -> Program:
+    def inline_derived_inputs(self) -> Program:
         """The same without derived inputs: their expressions in their place."""
         if not self.derived:
             return self
@@ -103,7 +103,7 @@ class Program:
     def jacobian(self, output: str, *inputs: str) -> Program:
         """First derivatives d output / d input, one matrix (flat output rows, input columns) for each input."""
         if self.derived:
-            return self.inline_derived().jacobian(output, *inputs)
+            return self.inline_derived_inputs().jacobian(output, *inputs)
         value = ca.vec(self._output(output).T)
         outputs = {
             f"d_{output}_d_{name}": ca.densify(ca.jacobian(value, ca.vec(self._input(name).T))) for name in inputs
@@ -118,7 +118,7 @@ class Program:
         ``inputs`` may map a name to the entries (flat) that vary; ``d_<input>`` then has just those.
         """
         if self.derived:
-            return self.inline_derived().tangent(inputs, outputs)
+            return self.inline_derived_inputs().tangent(inputs, outputs)
         chosen = list(self.outputs if outputs is None else outputs)
         entries = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
         points, seeds = [], {}
@@ -139,7 +139,7 @@ class Program:
     def adjoint(self, output: str, inputs: Iterable[str]) -> Program:
         """Product of a row ``bar_<output>`` with the Jacobian: outputs ``bar_<input>``."""
         if self.derived:
-            return self.inline_derived().adjoint(output, inputs)
+            return self.inline_derived_inputs().adjoint(output, inputs)
         value = self._output(output)
         seed = _like(value, f"bar_{output}")
         names = list(inputs)

@@ -218,7 +218,7 @@ class EjectTable(StageTable):
         _, _, speed = flight.gap()
         yield Phase(self.duration, limits="ignore", name=self.called)
         closest += flight.clearance()
-        gap, parts = flight.apart()
+        gap, parts = flight.find_gaps()
         k = int(np.argmin(gap[-1]))
         away = Limit("clearance lost", float(gap[-1, k]), self.clearance, "m", f"{TARGET} and {parts[k]}", least=True)
         angular_rate = float(np.linalg.norm(flight.context.states[TARGET].base_angular_velocity))

@@ -408,7 +408,7 @@ class MissionFlight:
         wanted = self.file.clearance
         if wanted is None:
             return []
-        far, parts = self.apart()
+        far, parts = self.find_gaps()
         _, k = np.unravel_index(int(np.argmin(far)), far.shape)
         least, (times, _) = far.min(axis=1), self.context.samples
         near = np.flatnonzero(least < wanted * (1.0 - LIMIT_SLACK))
@@ -416,7 +416,7 @@ class MissionFlight:
         whose = f"{TARGET} and {parts[k]}"
         return [Limit("clearance lost", float(least.min()), wanted, "m", whose, least=True, time=time)]
 
-    def apart(self) -> tuple[Array, list[str]]:
+    def find_gaps(self) -> tuple[Array, list[str]]:
         """Gaps (T, P) of the target and parts of the servicer in the phase before, m, and these parts' names."""
         _, states = self.context.samples
         rows = states[self.name]

@@ -146,7 +146,7 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
             accelerations=dict.fromkeys(actuators.wheels, constant(0.0)),
             loads=[
                 thruster_load(robot, f.thruster, pulse(f.level, f.start, f.end - f.start))
-                for f in self.fired(flight, experiment)
+                for f in self.list_firings(flight, experiment)
             ],
             sample=times,
             name=self.called,
@@ -164,7 +164,7 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         begin = flight.context.time
         with error_context(self.called):
             phase = self.phase(flight, experiment, times)
-        firings = self.fired(flight, experiment)
+        firings = self.list_firings(flight, experiment)
         flight.firings += [(f.thruster, begin + f.start, begin + f.end, f.level) for f in firings]
         fired = usage.spend(*self.propellant_use(flight, firings))
         yield from flight.phase(usage, phase, known=fired)
@@ -196,7 +196,7 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         numbers["chi_square"] = NotedValue(found.chi_square, "by degree of freedom")
         return limits, numbers
 
-    def fired(self, flight: MissionFlight, experiment: Experiment) -> list[ThrusterFiring]:
+    def list_firings(self, flight: MissionFlight, experiment: Experiment) -> list[ThrusterFiring]:
         """Firings that happen in a phase that begins now; that a thruster has failed is not known to the estimate."""
         now = flight.context.time
         return [each for each in experiment.firings if flight.failures.works(each.thruster, now + each.start)]

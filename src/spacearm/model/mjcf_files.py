@@ -119,7 +119,7 @@ class _FileCollector:
         self._meshes(root, path)
         self._check_references(root)
         self.open.pop()
-        return root, _ElementCount(sizes, self.bounds).count_expanded(root)
+        return root, _ElementCount(sizes, self.bounds).count_copies(root)
 
     def _parse_model(self, text: str | bytes, path: Path | None, tag: str | None) -> Located:
         root = parse(text, None, bounds=self.bounds, file=path)
@@ -393,11 +393,11 @@ class _ElementCount:
         self.bodies: dict[str, int] = {}
         self.total = 0
 
-    def count_expanded(self, element: Located) -> int:
+    def count_copies(self, element: Located) -> int:
         count = 1
         for child in element:
             assert isinstance(child, Located)
-            count += self.count_expanded(child)
+            count += self.count_copies(child)
         if element.tag == "replicate":
             words = element.get("count", "1").split()
             count *= max(int(words[0]), 1) if words and re.fullmatch(r"\+?\d{1,9}", words[0]) else 10**9

@@ -84,7 +84,7 @@ def base_with_mass(base: Body, mass: float) -> Body:
     return replace(base, inertia=Inertia(mass, base.inertia.com, tensor))
 
 
-def find_unresisted(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
+def find_bodies_without_inertia(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[str]:
     """Names of the bodies that a joint moves without any mass or rotor to resist it."""
     heavy = bodies_with_mass(bodies, joints)
     return [joint.child for joint in joints if joint.child not in heavy and joint.rotor is None]

@@ -314,18 +314,18 @@ class RobotImport:
             new[base] = mending.base_with_mass(new[base], given)
         elif massless and self.reading.depth:
             new[base] = replace(new[base], inertia=PLACEHOLDER)
-            self._forget_raised(base)
+            self._forget_base_mass(base)
         elif massless and self.reading.repair:
             mass = rest or mending.STAND_IN_BASE
             new[base] = mending.base_with_mass(new[base], mass)
             kind = "a base without mass is made as heavy as the rest, a ball of water unless the file gives an inertia"
-            self._forget_raised(base)
+            self._forget_base_mass(base)
             self.note_repair(f"{kind} (base_mass, --base-mass)", f"{self.what} {base!r}", f"0 -> {mass:.3g} kg", mass)
         if self.reading.repair:
             self._stand_in(new, joints)
         return tuple(new[body.name] for body in bodies)
 
-    def _forget_raised(self, base: str) -> None:
+    def _forget_base_mass(self, base: str) -> None:
         """Without the note that a base was given mass as a link is."""
         own = (RAISED, f"{self.what} {base!r}")
         self.repairs = [each for each in self.repairs if (each.kind, each.place) != own]
@@ -346,7 +346,7 @@ class RobotImport:
         total = sum(body.inertia.mass for body in bodies.values())
         kind = "a joint that moves no mass gets a ball of water with 1/1000 of the robot's mass"
         mass = mending.STAND_IN_SHARE * total
-        for name in mending.find_unresisted(tuple(bodies.values()), joints):
+        for name in mending.find_bodies_without_inertia(tuple(bodies.values()), joints):
             bodies[name] = replace(bodies[name], inertia=mending.water_ball(mass))
             self.note_repair(kind, f"{self.what} {name!r}", f"0 -> {mass:.3g} kg", mass)
 

@@ -222,7 +222,7 @@ _part_cache: dict[tuple[type, str], Any] = {}
 MOST_CACHED_PARTS = 4096
 
 
-def _make_cached(table: Any, make: Callable[[], T]) -> T:
+def _make_once(table: Any, make: Callable[[], T]) -> T:
     """What ``make`` makes of this table and of nothing else; parts never change, so that robots may share them."""
     # By content: a campaign reads thousands of robots that differ in one number.
     key = type(table), repr(table)
@@ -364,11 +364,11 @@ class _RobotBuilder:
         self, body: str, table: JointTable | DhTable | FrameTable | AppendageTable | BoomTable | TankTable, place: Place
     ) -> Pose:
         """The pose that a table gives on this body, in the body's own frame."""
-        pose = _make_cached(table.origin, lambda: pose_of(table.origin, place.key("origin")))
+        pose = _make_once(table.origin, lambda: pose_of(table.origin, place.key("origin")))
         return self.frames[body] @ pose if body in self.frames else pose
 
     def add_body(self, table: BodyTable, place: Place) -> None:
-        body = _make_cached(table, lambda: Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
+        body = _make_once(table, lambda: Body(table.name, inertia_of(table, place), *shapes_of(table, place)))
         self.bodies.append(body)
         self.places["body"].append(place.path)
 
@@ -439,7 +439,7 @@ class _RobotBuilder:
         frame = self.frames.get(table.body)
         if frame is not None:
             return thrusters_of(table, place, frame)
-        return _make_cached(table, lambda: thrusters_of(table, place))
+        return _make_once(table, lambda: thrusters_of(table, place))
 
     def add_wheel(self, table: WheelTable, place: Place) -> None:
         """Reaction wheels: in configurations they stand at zero unless all numbers are given."""

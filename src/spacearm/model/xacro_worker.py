@@ -79,7 +79,7 @@ def guard_reads(folders: PackageFolders, most: int) -> Callable[..., io.StringIO
     """A stand-in for ``open`` that reads regular files of these folders, at most so many bytes in all."""
     left = most
 
-    def open_guarded(path: str, mode: str = "r", *_: Any, **__: Any) -> io.StringIO:
+    def open_safely(path: str, mode: str = "r", *_: Any, **__: Any) -> io.StringIO:
         nonlocal left
         if mode != "r":
             raise Refusal("files cannot be written")
@@ -93,7 +93,7 @@ def guard_reads(folders: PackageFolders, most: int) -> Callable[..., io.StringIO
             raise Refusal(f"its files are larger than {most:,} bytes in all")
         return io.StringIO(data.decode("utf-8"))
 
-    return open_guarded
+    return open_safely
 
 
 def check_expression(text: str) -> None:

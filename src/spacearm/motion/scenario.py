@@ -277,7 +277,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
             checked = mujoco_check(cross_check(done, progress=progress))
         return MotionFindings(whole=done, phases=len(phases), method=method, checked=checked, plans=plans)
 
-    def prepare_vectorised(self, session: Session) -> VectorisedStudy:
+    def prepare_lane(self, session: Session) -> VectorisedStudy:
         """The scenario with fixed steps as one lane of a vectorised batch."""
         # Force elements and further systems need events or other programs than the lanes share.
         for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "joint_law", "latch"):
@@ -359,7 +359,7 @@ class MotionFindings(Findings):
     @property
     def run(self) -> Run:
         """The run of the scenario's robot, without the other systems of its world."""
-        return self.whole if len(self.whole.tracks) == 1 else self.whole.only(self.whole.tracks[0].name)
+        return self.whole if len(self.whole.tracks) == 1 else self.whole.extract_system(self.whole.tracks[0].name)
 
     end_time = row("s", name="end.time", of=lambda m: NotedValue(m.run.end_time, m.run.reason.text))
     end = row(of=lambda m: m.run.end and EndStateFindings(robot=m.run.robot, state=m.run.end))

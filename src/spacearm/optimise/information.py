@@ -155,7 +155,7 @@ def covariance_at(problem: Problem, x: Array) -> Array:
     return Information.from_problem(problem, x).covariance
 
 
-def solve_scaled(matrix: Array, right: Array) -> Array:
+def solve_with_scaling(matrix: Array, right: Array) -> Array:
     """``matrix @ x = right`` for symmetric (..., p, p), with nothing along directions that the matrix does not see.
 
     NaN where matrix or right side are not finite.

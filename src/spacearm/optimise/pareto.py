@@ -75,12 +75,12 @@ def pareto_search(
         if progress is not None:
             progress(tried / count)
         points = _make_offspring(kept, values, batch, variables, rng)
-    front = not_dominated(values)
+    front = find_front_rows(values)
     order = front[np.argsort(values[front, 0], kind="stable")]
     return ParetoFront(kept[order], values[order], np.concatenate(sampled), tried)
 
 
-def not_dominated(values: Array) -> npt.NDArray[np.int64]:
+def find_front_rows(values: Array) -> npt.NDArray[np.int64]:
     """Indices of rows that no other row matches or beats in every column and beats in one; of equals, the first."""
     order = np.lexsort(values.T[::-1])
     kept: list[int] = []
@@ -98,7 +98,7 @@ def _best(values: Array) -> npt.NDArray[np.int64]:
     left = np.arange(len(values))
     chosen: list[int] = []
     while left.size and len(chosen) < FEWEST_PARENTS:
-        front = left[not_dominated(values[left])]
+        front = left[find_front_rows(values[left])]
         chosen += front.tolist()
         left = np.setdiff1d(left, front)
     if len(chosen) > FRONT_SIZE:

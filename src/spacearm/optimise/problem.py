@@ -197,7 +197,7 @@ class Problem:
         ends = np.cumsum([part.size for part in rows])[:-1]
         return [new.reshape(old.shape) for new, old in zip(np.split(flat, ends), rows, strict=True)]
 
-    def whiten_fixed(self, rows: Array) -> Array:
+    def whiten_joined_rows(self, rows: Array) -> Array:
         """The same of rows (m, ...) of all blocks together."""
         return rows if self.consider is None else self.consider.whiten(rows)
 
@@ -220,7 +220,7 @@ class Problem:
     def residual_jacobian(self, x: Array) -> Array:
         """Derivative (m, p) of :meth:`residual_vector`."""
         parts = [block.residual_jacobian(x, self.parameters) for block in self.blocks]
-        rows = self.whiten_fixed(np.concatenate(parts or [np.zeros((0, x.size))]))
+        rows = self.whiten_joined_rows(np.concatenate(parts or [np.zeros((0, x.size))]))
         return np.concatenate([rows, *(np.eye(x.size)[[i]] / sigma for i, _, sigma in self._priors)])
 
     def costs(self, xs: Array) -> Array:
@@ -229,6 +229,6 @@ class Problem:
             return np.asarray(self.cost(xs), dtype=np.float64)
         beliefs = [[(x[i] - mean) / sigma for i, mean, sigma in self._priors] for x in xs]
         rows = np.concatenate([np.zeros((len(xs), 0)), *(block.residual_batch(xs) for block in self.blocks)], axis=1)
-        weighted = np.concatenate([self.whiten_fixed(rows.T).T, np.reshape(beliefs, (len(xs), -1))], axis=1)
+        weighted = np.concatenate([self.whiten_joined_rows(rows.T).T, np.reshape(beliefs, (len(xs), -1))], axis=1)
         costs: Array = 0.5 * np.einsum("bm,bm->b", weighted, weighted)
         return costs

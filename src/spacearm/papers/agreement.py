@@ -1,6 +1,6 @@
 """The table of agreement with a paper: claims as data, findings as values, one rule for every verdict.
 
-A paper's folder has TOML files beside its modules: ``read_printed.toml``, what the paper prints, in its own units;
+A paper's folder has TOML files beside its modules: ``printed.toml``, what the paper prints, in its own units;
 ``claims.toml``, one entry for each quantity of the table of agreement; ``page.toml``, what else its page says: title,
 summary, captions, settings, checks, and which figure of the paper is which here. A claim is named by its quantity;
 braces stand for what differs between the rows of a family::
@@ -16,7 +16,7 @@ braces stand for what differs between the rows of a family::
 
 The verdict of a claim that holds follows from its basis: *consistent* for arithmetic among the paper's own numbers,
 *agrees* for what was computed from others. ``verdict`` puts *fitted*, *no evidence* or *not recoverable* there;
-neither of the two may be set by hand. A claim that does not hold *differs*. What has the basis ``read_printed`` is
+neither of the two may be set by hand. A claim that does not hold *differs*. What has the basis ``printed`` is
 found by ``arithmetic`` of the paper's ``claims.py``, a function without arguments that therefore sees no run.
 
 A claim holds within ``tolerance`` plus ``relative`` times the printed value (with ``same_sign``, on the same side of
@@ -126,7 +126,7 @@ class Finding:
         holds: whether the claim holds, where its tolerance or bounds do not say so.
         cannot_fail: it would have held in any case, so that it is no evidence.
         also: names of the claim's further remarks that apply.
-        own: fields of the claim that are others in this row, such as ``read_printed`` or ``unit``.
+        own: fields of the claim that are others in this row, such as ``printed`` or ``unit``.
         facts: what the braces of name and notes stand for.
     """
 
@@ -148,7 +148,7 @@ def build_finding(claim: str, value: Any = None, /, **given: Any) -> Finding:
 
 
 @cache
-def read_printed(paper: str, file: str = "printed") -> dict[str, Any]:
+def read_paper_file(paper: str, file: str = "printed") -> dict[str, Any]:
     """A TOML file of a paper's folder."""
     return tomllib.loads((files("spacearm.papers") / paper / f"{file}.toml").read_text(encoding="utf-8"))
 
@@ -156,7 +156,7 @@ def read_printed(paper: str, file: str = "printed") -> dict[str, Any]:
 @cache
 def claims(paper: str) -> dict[str, Claim]:
     """The entries of a paper's ``claims.toml``."""
-    return {name: Claim(**entry) for name, entry in read_printed(paper, "claims").items()}
+    return {name: Claim(**entry) for name, entry in read_paper_file(paper, "claims").items()}
 
 
 def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
@@ -166,7 +166,7 @@ def agreement(paper: str, findings: Iterable[Finding]) -> list[Row]:
     left = claims(paper).keys() - {finding.claim for finding in findings}
     if left:
         raise InputError(f"nothing was found for {', '.join(sorted(left))}", place=f"claims of {paper}")
-    words = read_printed(paper, "page").get("words")
+    words = read_paper_file(paper, "page").get("words")
     rows = (row_of(paper, finding) for finding in findings)
     return [replace(row, words=humanise_name(row.quantity, words)) for row in rows]
 
@@ -192,21 +192,21 @@ def row_of(paper: str, finding: Finding) -> Row:
 
 def page(paper: str, **facts: Any) -> dict[str, Any]:
     """Title, headline, summary and the paper's own figures, as a :class:`~spacearm.result.Result` takes them."""
-    texts = read_printed(paper, "page")
+    texts = read_paper_file(paper, "page")
     found = {name: texts[name].format(**facts) for name in ("headline", "summary")}
     return {"title": texts["title"], **found, "printed_figures": page_figures(paper)}
 
 
 def page_figures(paper: str) -> list[PrintedFigure]:
     """The figures of the paper, and which of ours shows each."""
-    return [PrintedFigure(label, **entry) for label, entry in read_printed(paper, "page")["figures"].items()]
+    return [PrintedFigure(label, **entry) for label, entry in read_paper_file(paper, "page")["figures"].items()]
 
 
 def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, Check]:
     """Checks with tolerance, unit and note from ``page.toml``; of several residuals the largest counts."""
     found = {}
     for name, value in residuals.items():
-        entry = read_printed(paper, "page")["checks"][name]
+        entry = read_paper_file(paper, "page")["checks"][name]
         largest = float(np.max([np.max(one) for one in value] if isinstance(value, list) else value))
         found[name] = Check(largest, entry["tolerance"], entry.get("unit", ""), entry.get("note", "").format(**facts))
     return found
@@ -214,9 +214,9 @@ def checks(paper: str, residuals: Mapping[str, Any], **facts: Any) -> dict[str, 
 
 def settings(paper: str, **computed: Any) -> dict[str, Any]:
     """Settings of a paper's page: those of ``page.toml``, and what is known at run time only."""
-    return {**read_printed(paper, "page").get("settings", {}), **computed}
+    return {**read_paper_file(paper, "page").get("settings", {}), **computed}
 
 
 def figure(paper: str, name: str, plot: Any, **facts: Any) -> Figure:
     """A figure with its caption from ``page.toml``."""
-    return Figure(name, plot, read_printed(paper, "page")["captions"][name].format(**facts))
+    return Figure(name, plot, read_paper_file(paper, "page")["captions"][name].format(**facts))

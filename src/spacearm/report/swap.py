@@ -82,7 +82,7 @@ def clean(target: Path) -> None:
     """Finish what dead processes planned for this target, and remove what they left. In one's :func:`folder_lock`
     only."""
     for work in (found for place in (target, *target.parents) for found in _work_folders(place)):
-        with _claim_abandoned(work) as dead:
+        with _claim_orphan(work) as dead:
             if not dead:
                 continue
             plan = _read_plan(work)
@@ -158,7 +158,7 @@ def _work_folders(place: Path) -> list[Path]:
 
 
 @contextmanager
-def _claim_abandoned(work: Path) -> Iterator[bool]:
+def _claim_orphan(work: Path) -> Iterator[bool]:
     """Whether the process that made this work folder is dead and nobody else cleans up behind it."""
     try:
         lock = os.open(work / "lock", os.O_RDWR | os.O_NOFOLLOW)

@@ -27,7 +27,7 @@ from spacearm.simulate.changes import (
     ChangeResult,
     Terms,
     base_impulse,
-    describe_ended,
+    describe_ended_elements,
     find_held,
     kinetic_energy,
     name_tuple,
@@ -178,7 +178,9 @@ class Attach(Change):
         after = self._world(world, host, joined)
         labels = {after.label(host, joined.dof_names[i]): float(impulse[i]) for i in stuck}
         outside = base_impulse(a, impulse)
-        text = f"{self.guest} {'pinned' if pinned else 'attached'} to {self.frame}{describe_ended(world, after)}"
+        text = (
+            f"{self.guest} {'pinned' if pinned else 'attached'} to {self.frame}{describe_ended_elements(world, after)}"
+        )
         left = {name: state if name == host else states[name] for name in after.systems}
         return ChangeResult(after, left, text, lost, labels, wrench, outside, a.position)
 
@@ -245,7 +247,7 @@ class Detach(Change):
         numbers = {name: values for name, values in world.overrides.items() if name != host}
         others = tuple(each for each in world.attachments if each is not attached)
         after = World(systems, tuple(locked), numbers, world.loads, attachments=others).with_lasting(world.elements)
-        return ChangeResult(after, new, f"{self.guest} detached{describe_ended(world, after)}")
+        return ChangeResult(after, new, f"{self.guest} detached{describe_ended_elements(world, after)}")
 
     def _attachment(self, world: World) -> Attachment:
         """The attachment to undo, if it can be undone in the present world."""

@@ -172,7 +172,7 @@ def find_held(world: World, system: str, names: Sequence[str]) -> list[int]:
     return sorted({robot.dof_index(own) for owner, own in map(world.dof, chosen) if owner == system})
 
 
-def describe_ended(before: World, after: World) -> str:
+def describe_ended_elements(before: World, after: World) -> str:
     """The force elements that a change has ended, as text."""
     gone = [element.name for element in before.elements if element not in after.elements]
     return f"; {', '.join(gone)} ended" if gone else ""
@@ -347,7 +347,7 @@ class Separate(Change):
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
         after = World(systems, tuple(locked), values, world.loads, attachments=world.attachments)
         after = after.with_lasting(world.elements)
-        text = f"{self.name} separated at {self.joint}{describe_ended(world, after)}"
+        text = f"{self.name} separated at {self.joint}{describe_ended_elements(world, after)}"
         cut, rate = robot.joint(own), state.rates[robot.joint_index(own)]
         if cut.rotor is None or rate == 0.0:
             return ChangeResult(after, new, text)

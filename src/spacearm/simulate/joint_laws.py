@@ -34,7 +34,7 @@ from spacearm.typing import Array
 FINE = 1e-9
 
 
-class JointLaw(ForceElement):
+class JointElement(ForceElement):
     """A force on joints as a function of their positions and rates."""
 
     smooth = False
@@ -76,7 +76,7 @@ class JointLaw(ForceElement):
 
 
 @dataclass(frozen=True, eq=False)
-class LuGre(JointLaw):
+class LuGre(JointElement):
     """Friction of a joint with bristles: it creeps before it slides, follows Stribeck's curve, and lags.
 
     It comes in addition to the joint's own damping and dry friction.
@@ -178,7 +178,7 @@ class LuGre(JointLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class BoucWen(JointLaw):
+class BoucWen(JointElement):
     """A joint's spring with hysteresis: cables, rubber, flexures that slip inside.
 
     Args:
@@ -238,7 +238,7 @@ class BoucWen(JointLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class Backlash(JointLaw):
+class Backlash(JointElement):
     """A gear with play between a motor's joint and its link's: no force within the gap, a spring on the flanks.
 
     With the deflection ``d = q[first] - ratio * q[second]`` there is no force for ``|d| < gap / 2``. Beyond, a spring

@@ -146,7 +146,7 @@ class Law:
         """A copy with some fields replaced."""
         return replace(self, **changes)
 
-    def with_prescribed(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
+    def prescribe_dofs(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
         """The law in a phase that locks, drives and accelerates these degrees of freedom."""
         if not given or not self.program(robot).reacts:
             return self
@@ -316,7 +316,7 @@ def combine_laws(laws: tuple[Law, ...]) -> Law:
             hint="expected expressions with the same model, limits, delay, resolution, seed",
         )
 
-    def build_combined(plant: Plant) -> Commands:
+    def build_sum(plant: Plant) -> Commands:
         programs = [law.program(plant.robot) for law in laws]
         for a, b in combinations(range(len(laws)), 2):
             for name in {*programs[a].levels} & {*programs[b].levels}:
@@ -348,7 +348,7 @@ def combine_laws(laws: tuple[Law, ...]) -> Law:
     constants = {f"{k}.{name}": given for k, law in enumerate(laws) for name, given in law.constants.items()}
     common = {name: getattr(laws[0], name) for name in ("delay", "resolution", "limited", "model", "system")}
     return CombinedLaw(
-        build_combined,
+        build_sum,
         shortest,
         references=references,
         constants=constants,

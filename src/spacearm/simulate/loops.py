@@ -135,7 +135,7 @@ def close_state(robot: Robot, state: State, *, held: Sequence[str] = ()) -> Stat
     return State(state.position, state.quaternion, q, velocity)
 
 
-def check_closed(robot: Robot, state: State, place: str = "simulate") -> None:
+def check_closure(robot: Robot, state: State, place: str = "simulate") -> None:
     """Raise an error if a run cannot start so: a loop is open, or about to open."""
     if not robot.loops:
         return

@@ -150,13 +150,13 @@ def laws_of(world: World, phase: Phase) -> list[tuple[str, Law]]:
         world.robot(system)
         found.setdefault(system, []).append(law)
     return [
-        (name, _law_in(phase, world.robot(name), tuple(found[name]), list_prescribed(world, phase, name)))
+        (name, _law_in(phase, world.robot(name), tuple(found[name]), list_prescribed_dofs(world, phase, name)))
         for name in world.systems
         if name in found
     ]
 
 
-def list_prescribed(world: World, phase: Phase, system: str) -> tuple[tuple[str, str], ...]:
+def list_prescribed_dofs(world: World, phase: Phase, system: str) -> tuple[tuple[str, str], ...]:
     """Degrees of freedom of a system that are locked, driven or accelerated in a phase: own name, and the phase's."""
     named = dict.fromkeys((*phase.locked, *world.locked, *phase.driven, *phase.accelerations))
     found = []
@@ -176,7 +176,7 @@ def _law_in(phase: Phase, robot: Robot, laws: tuple[Law, ...], given: tuple[tupl
             accelerations[own] = as_signal(phase.driven[name], f"path of {name!r}").derivative().derivative()
         elif name in phase.accelerations:
             accelerations[own] = as_signal(phase.accelerations[name], f"acceleration of {name!r}")
-    return combine_laws(laws).with_prescribed(robot, [own for own, _ in given], accelerations)
+    return combine_laws(laws).prescribe_dofs(robot, [own for own, _ in given], accelerations)
 
 
 @dataclass(frozen=True, eq=False)

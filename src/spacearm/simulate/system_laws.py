@@ -99,19 +99,19 @@ class _LawColumns:
             (self.first if k < ahead else self.others).append((law, k, column[k]))
 
     @property
-    def all(self) -> list[tuple[int, int, SX]]:
+    def columns(self) -> list[tuple[int, int, SX]]:
         return self.first + self.others
 
     def places(self, law: int) -> Any:
         """Places of a law's numbers among all, in their own order."""
-        return np.array([at for at, (own, _, _) in enumerate(self.all) if own == law], dtype=np.int64)
+        return np.array([at for at, (own, _, _) in enumerate(self.columns) if own == law], dtype=np.int64)
 
     def column(self) -> SX:
-        return ca.densify(ca.vertcat(ca.SX(0, 1), *(value for _, _, value in self.all)))
+        return ca.densify(ca.vertcat(ca.SX(0, 1), *(value for _, _, value in self.columns)))
 
     def pick(self, tables: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
         """Entries of the laws' tables, in the common order."""
-        return tuple(tables[law][k] for law, k, _ in self.all)
+        return tuple(tables[law][k] for law, k, _ in self.columns)
 
 
 @lru_cache(maxsize=64)
@@ -166,7 +166,7 @@ def _merge_programs(
     inputs |= {name: column(*taken[name]) for name in ("noise", "wrench") if column(*taken[name]).numel()}
     outputs = {"action": rows["action"].column(), "memory": column(*next_memory, *held_next)}
     outputs |= {name: rows[name].column() for name in ("level", "margin", "reading") if name != "reading"}
-    outputs |= {"reading": rows["reading"].column()} if rows["reading"].all else {}
+    outputs |= {"reading": rows["reading"].column()} if rows["reading"].columns else {}
     programs = [law for law, _, _ in laws]
 
     def names_by_system(given: str) -> list[list[str]]:

@@ -102,7 +102,7 @@ class StudyFile(ScenarioTable):
         """Run the study and return its findings."""
         raise NotImplementedError
 
-    def prepare_vectorised(self, session: Session) -> VectorisedStudy:
+    def prepare_lane(self, session: Session) -> VectorisedStudy:
         """The scenario as one lane of a vectorised batch."""
         raise VectorisedError(
             f"is {self.study!r}, whose runs cannot be vectorised",

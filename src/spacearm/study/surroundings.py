@@ -41,7 +41,7 @@ from spacearm.simulate import (
     gate,
 )
 from spacearm.simulate.elements import ForceElement
-from spacearm.simulate.joint_laws import JointLaw
+from spacearm.simulate.joint_laws import JointElement
 from spacearm.simulate.run.chain import Item, Phases
 from spacearm.study import ScenarioTable, Session, key
 from spacearm.study.keys import RobotTable
@@ -199,7 +199,7 @@ class StopsTable(ScenarioTable):
         return JointStops(self.joints, self.stiffness, self.restitution)
 
 
-class JointLawTable(ScenarioTable):
+class JointElementTable(ScenarioTable):
     """Friction with bristles, hysteresis or backlash of a joint; keys that a kind does not have are errors."""
 
     kind: Literal["lugre", "bouc-wen", "backlash"] = key(what="the law")
@@ -221,8 +221,8 @@ class JointLawTable(ScenarioTable):
     ratio: Number | None = key(None, "backlash: of the gear")
     name: Name = key("", "in messages and events; of the joint if omitted")
 
-    def make(self) -> JointLaw:
-        made: dict[str, type[JointLaw]] = {"lugre": LuGre, "bouc-wen": BoucWen, "backlash": Backlash}
+    def make(self) -> JointElement:
+        made: dict[str, type[JointElement]] = {"lugre": LuGre, "bouc-wen": BoucWen, "backlash": Backlash}
         law = made[self.kind]
         given = self.model_dump(exclude_none=True, exclude={"kind", "joint"})
         given["first" if law is Backlash else "joint"] = self.joint
@@ -336,7 +336,7 @@ class SurroundingsKeys(ScenarioTable):
     gravity: Vector3 | None = key(
         None, "uniform gravity, world axes, m/s2, for tests on the ground; in the plane of a planar base, its tilt"
     )
-    joint_law: list[JointLawTable] = key([], "friction with bristles, hysteresis and backlash of joints")
+    joint_law: list[JointElementTable] = key([], "friction with bristles, hysteresis and backlash of joints")
     drag: list[DragTable] = key([], "viscous drag on frames")
     orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along-track, z normal")
     latch: LatchTable | None = key(None, "captures a system")

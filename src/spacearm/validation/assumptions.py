@@ -25,7 +25,7 @@ from spacearm.validation.measured_run import MeasuredRun
 
 
 @dataclass(frozen=True)
-class Candidate:
+class AssumptionCandidate:
     """An assumption that may be relaxed: what it is, the step (SI) for its slope, and how the tables change by it."""
 
     name: str
@@ -49,7 +49,7 @@ class RelaxedAssumption:
     share: float
 
 
-def find_candidates(measured: MeasuredRun) -> Iterator[Candidate]:
+def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
     """What may be relaxed in this scenario and is not an uncertain number of it already."""
     file = measured.file
     stated = {entry.key for entry in file.uncertain}
@@ -89,23 +89,25 @@ def find_candidates(measured: MeasuredRun) -> Iterator[Candidate]:
     locked = measured.world.robot(systems[0]).base.locked_dofs
     for axis, label in enumerate("xyz"):
         if f"gravity[{axis}]" not in stated and BASE_DOFS[axis] not in locked:
-            yield Candidate(f"tilt or gravity along {label}", "m/s2", 1e-4, add_gravity(axis))
+            yield AssumptionCandidate(f"tilt or gravity along {label}", "m/s2", 1e-4, add_gravity(axis))
     caught = () if file.catch is None else (file.catch.guest,)
     for number, system in enumerate(systems):
         body = measured.world.robot(system).bodies[0].name
         frame = body if not number else f"{system}{SEPARATOR}{body}"
         if system not in caught:
-            yield Candidate(f"drag on {system}", "N s/m", 1e-2, add_drag(frame, "linear"))
-            yield Candidate(f"drag on the rotation of {system}", "N m s/rad", 1e-4, add_drag(frame, "angular"))
+            yield AssumptionCandidate(f"drag on {system}", "N s/m", 1e-2, add_drag(frame, "linear"))
+            yield AssumptionCandidate(
+                f"drag on the rotation of {system}", "N m s/rad", 1e-4, add_drag(frame, "angular")
+            )
     for number, entry in enumerate(file.input):
         if entry.target[0] != "driven" and f"input[{number}].scale" not in stated:
-            yield Candidate(f"scale of {entry.to}, less 1", "1", 0.03, add_to("input", number, "scale", 1.0))
+            yield AssumptionCandidate(f"scale of {entry.to}, less 1", "1", 0.03, add_to("input", number, "scale", 1.0))
     for kind, numbers in _inputs_by_kind(measured).items():
         if not any(f"input[{number}].delay" in stated for number in numbers):
-            yield Candidate(f"delay of {kind}", "s", 0.01, add_delays(numbers, "input"))
+            yield AssumptionCandidate(f"delay of {kind}", "s", 0.01, add_delays(numbers, "input"))
     for system, numbers in _channels_by_system(measured).items():
         if len(systems) > 1 and not any(f"channel[{number}].delay" in stated for number in numbers):
-            yield Candidate(f"delay of the readings of {system}", "s", 0.01, add_delays(numbers, "channel"))
+            yield AssumptionCandidate(f"delay of the readings of {system}", "s", 0.01, add_delays(numbers, "channel"))
     for k, table in enumerate(file.system):
         key = f"system[{table.name}].body.mass"
         own = file.model_dump(exclude_unset=True)["system"][k].get("body")
@@ -115,7 +117,7 @@ def find_candidates(measured: MeasuredRun) -> Iterator[Candidate]:
             def change(tables: dict[str, Any], step: float, k: int = k) -> None:
                 tables["scenario"]["system"][k]["body"]["mass"] += step
 
-            yield Candidate(f"mass of {table.name}, change", "kg", 0.01 * mass, change)
+            yield AssumptionCandidate(f"mass of {table.name}, change", "kg", 0.01 * mass, change)
     if file.catch is not None and file.catch.swing == "free" and file.catch.pin is not None:
         for name, unit, size in (
             ("friction", "N m", 1e-3),
@@ -128,7 +130,7 @@ def find_candidates(measured: MeasuredRun) -> Iterator[Candidate]:
                     pin = tables["scenario"]["catch"]["pin"]
                     pin[name] = pin.get(name, 0.0) + step
 
-                yield Candidate(f"{name} of the grasp, change", unit, size, loosen)
+                yield AssumptionCandidate(f"{name} of the grasp, change", unit, size, loosen)
 
 
 def _inputs_by_kind(measured: MeasuredRun) -> dict[str, list[int]]:
@@ -150,9 +152,9 @@ def _channels_by_system(measured: MeasuredRun) -> dict[str, list[int]]:
 
 def relax_assumptions(measured: MeasuredRun, comparison: Comparison) -> list[RelaxedAssumption]:
     """Estimates of what was assumed, that which explains most first."""
-    rows, stacked = comparison.rows, measured.stacked
+    rows, stacked = comparison.rows, measured.stacked_readings
     base = measured.changed_tables(rows.deviations)
-    middle = stacked.measured - rows.residual
+    middle = stacked.scaled_readings - rows.residual
     count = rows.slopes.shape[1]
     # All readings with the priors of the uncertain numbers as further rows.
     design = np.vstack([rows.slopes, np.eye(count)])

@@ -191,7 +191,7 @@ class StackedReadings:
         return np.concatenate([own.times for own in self.readings.values()])
 
     @cached_property
-    def measured(self) -> Array:
+    def scaled_readings(self) -> Array:
         return np.asarray(np.concatenate([own.values for own in self.readings.values()]) / self.sigma)
 
     def values(self, u: Array) -> Array:
@@ -234,10 +234,10 @@ def compare_prediction(
         fit: readings up to this time (s) are fitted; those after it are judged.
     """
     stacked = StackedReadings(predict, readings, unknowns)
-    return compare_linearised(stacked, stacked.linearise(np.zeros(unknowns), progress), fit)
+    return compare_by_linearisation(stacked, stacked.linearise(np.zeros(unknowns), progress), fit)
 
 
-def compare_linearised(
+def compare_by_linearisation(
     stacked: StackedReadings,
     linear: Linearisation,
     fit: float = 0.0,
@@ -250,7 +250,7 @@ def compare_linearised(
     Args:
         mean, deviation: (N,) of the numbers beforehand; zeros and ones if omitted.
     """
-    times, measured, readings = stacked.times, stacked.measured, stacked.readings
+    times, measured, readings = stacked.times, stacked.scaled_readings, stacked.readings
     unknowns = stacked.unknowns
     prior = np.zeros(unknowns) if mean is None else mean
     information = np.diag(1.0 / (np.ones(unknowns) if deviation is None else deviation) ** 2)

@@ -200,7 +200,7 @@ class MeasuredRun:
         }
 
     @cached_property
-    def marked(self) -> tuple[Array, Array, float]:
+    def marker_angles(self) -> tuple[Array, Array, float]:
         """Times and joint angles that the markers show, and the rms distance that is left, m."""
         markers = {entry.frame: self.record.channel(f"marker {entry.frame}") for entry in self.file.marker}
         if not markers:
@@ -222,7 +222,7 @@ class MeasuredRun:
     def _marked_paths(self) -> dict[tuple[str, str], Signal]:
         if not self.file.joints_from_markers:
             return {}
-        times, angles, _ = self.marked
+        times, angles, _ = self.marker_angles
         names = self.file.joints_from_markers
         return {
             ("driven", name): _measured_path(times, angles[:, k], 0.0, self.duration) for k, name in enumerate(names)
@@ -394,7 +394,7 @@ class MeasuredRun:
         return found
 
     @cached_property
-    def stacked(self) -> StackedReadings:
+    def stacked_readings(self) -> StackedReadings:
         """Model and readings, for linearisations and comparisons."""
         if self.file.measured_start is not None and self.fit < self.file.measured_start:
             raise InputError(

@@ -25,7 +25,7 @@ from spacearm.study.document_keys import fill_key, find_root, put_key
 from spacearm.study.findings import NotedValue, dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.validation.comparison import Linearisation, compare_linearised
+from spacearm.validation.comparison import Linearisation, compare_by_linearisation
 from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.quantities import YAW
@@ -69,7 +69,10 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
                 part = session.part(0.05 + 0.9 * k / len(files), 0.05 + 0.9 * (k + 1) / len(files))
                 measured = MeasuredRun(own, part).with_measured_parts()
                 progress = part.partial_progress(0.0, 1.0, name)
-                linear[name] = measured, measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
+                linear[name] = (
+                    measured,
+                    measured.stacked_readings.linearise(np.zeros(len(measured.file.uncertain)), progress),
+                )
                 if shared and not held_out:
                     found[name] = fit_record(*linear[name], shared)
         # One bad record of many is told, and the others are predicted.
@@ -83,7 +86,9 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
         try:
             with error_context(f"record {name!r}"):
                 mean, deviation = shared_prior(measured, values)
-                compared = compare_linearised(measured.stacked, near, measured.fit, mean=mean, deviation=deviation)
+                compared = compare_by_linearisation(
+                    measured.stacked_readings, near, measured.fit, mean=mean, deviation=deviation
+                )
                 results[name] = make_findings(measured, compared)
         except SpacearmError as error:
             failed[name] = error
@@ -98,7 +103,7 @@ def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) 
     One step: it costs no run, and what a record says beyond its linearisation is small beside the scatter of records.
     """
     names = [entry.key for entry in measured.file.uncertain]
-    slopes, left = linear.slopes, measured.stacked.measured - linear.middle
+    slopes, left = linear.slopes, measured.stacked_readings.scaled_readings - linear.middle
     deviations = np.linalg.solve(slopes.T @ slopes + np.eye(len(names)), slopes.T @ left)
     return {
         key: measured.uncertain_value(key)
@@ -151,7 +156,7 @@ def system_errors(found: ValidationFindings) -> dict[str, SystemErrors]:
     return errors
 
 
-class SystemFindings(Findings):
+class SystemErrorFindings(Findings):
     """Medians over the records."""
 
     place: float = row("m", "median over the records of the rms of the distance, judged part")
@@ -186,10 +191,10 @@ class RecordsFindings(Findings):
     balance = row(of=lambda r: r.balance_rows())
     each_shared = row(of=lambda r: r.shared_rows(), name="shared")
 
-    def medians(self) -> dict[str, SystemFindings]:
+    def medians(self) -> dict[str, SystemErrorFindings]:
         each = [system_errors(found) for found in self.records.values()]
         return {
-            system: SystemFindings(
+            system: SystemErrorFindings(
                 **{
                     name: float(np.median([getattr(own[system], name) for own in each if system in own]))
                     for name in ("place", "yaw", "end_place", "end_yaw")

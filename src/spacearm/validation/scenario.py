@@ -12,13 +12,13 @@ from spacearm.study import Session, StudyFile, key
 from spacearm.study.keys import check_distinct
 from spacearm.study.scenario import VectorisedStudy
 from spacearm.study.tables import ColumnTable
-from spacearm.validation.comparison import compare_linearised
+from spacearm.validation.comparison import compare_by_linearisation
 from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.records import RecordsFindings, check_records, compare_records
 from spacearm.validation.tables import (
-    CatchTable,
     MarkerTable,
+    MeasuredCatchTable,
     MeasuredInputTable,
     PushTable,
     UncertainTable,
@@ -45,7 +45,7 @@ class ValidationFile(MotionFile):
         "seconds, and fitted with the uncertain numbers",
     )  # fmt: skip
     fit: Number = key(0.0, "uncertain numbers are fitted to the readings of the first so many seconds; 0: none are")
-    catch: CatchTable | None = key(None, "a capture at a time that was measured or is estimated")
+    catch: MeasuredCatchTable | None = key(None, "a capture at a time that was measured or is estimated")
     channel: list[ValidationChannelTable] = key(what="what was measured, and is predicted", min_length=1)
     input: list[MeasuredInputTable] = key([], "what acted, as it was measured")
     marker: list[MarkerTable] = key([], "markers on links; with them joint angles need not be measured", max_length=100)
@@ -70,9 +70,9 @@ class ValidationFile(MotionFile):
         measured = MeasuredRun(self, session).with_measured_parts()
         # Runs with changed numbers take nearly all the time: 2 N + 1 of them for each linearisation.
         progress = session.partial_progress(0.1, 0.9, "runs with other numbers")
-        linear = measured.stacked.linearise(np.zeros(len(measured.file.uncertain)), progress)
-        return make_findings(measured, compare_linearised(measured.stacked, linear, measured.fit))
+        linear = measured.stacked_readings.linearise(np.zeros(len(measured.file.uncertain)), progress)
+        return make_findings(measured, compare_by_linearisation(measured.stacked_readings, linear, measured.fit))
 
-    def prepare_vectorised(self, session: Session) -> VectorisedStudy:
+    def prepare_lane(self, session: Session) -> VectorisedStudy:
         """Refused: it is many runs already."""
-        return StudyFile.prepare_vectorised(self, session)
+        return StudyFile.prepare_lane(self, session)

@@ -99,7 +99,7 @@ class UncertainTable(ScenarioTable):
     )
 
 
-class CatchTable(ScenarioTable):
+class MeasuredCatchTable(ScenarioTable):
     """A capture at a time that was measured: a frame of the robot takes another system where it then is."""
 
     guest: Name = key(what="the captured system")

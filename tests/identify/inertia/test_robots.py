@@ -35,7 +35,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate, limit_excess
 from spacearm.identify.inertia.validate import SineTorque, indistinguishable_robot
-from spacearm.identify.inertia.writeback import save_identified
+from spacearm.identify.inertia.writeback import save_identified_robot
 from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load
@@ -110,7 +110,9 @@ def test_identified_robot_is_written_with_its_origin(tmp_path: Path) -> None:
     records = [record.add_noise([2, k]) for k, record in enumerate(campaign(robot))]
     found = identify(robot, records, method="consistent", prior=Prior.from_nominal(robot, source="drawing 7"))
     names = [record.name for record in records]
-    path = save_identified(found.known, tmp_path / "found.toml", inertia=found.inertia, records=names, method="total")
+    path = save_identified_robot(
+        found.known, tmp_path / "found.toml", inertia=found.inertia, records=names, method="total"
+    )
     text = path.read_text()
     assert "drawing 7" in text
     assert "thrusters, joint1, joint2, joint3" in text
@@ -118,14 +120,14 @@ def test_identified_robot_is_written_with_its_origin(tmp_path: Path) -> None:
     again = load(path)
     assert np.allclose(again.inertia_parameters.ravel(), found.inertia, rtol=1e-9, atol=1e-9)
     with pytest.warns(UserWarning, match="thruster"):
-        urdf = save_identified(found.known, tmp_path / "found.urdf", inertia=found.inertia)
+        urdf = save_identified_robot(found.known, tmp_path / "found.urdf", inertia=found.inertia)
     assert "standard deviation" in urdf.read_text()
     bare = identify(robot, records).known
-    assert "undetermined" in save_identified(bare, tmp_path / "bare.toml", inertia=found.inertia).read_text()
+    assert "undetermined" in save_identified_robot(bare, tmp_path / "bare.toml", inertia=found.inertia).read_text()
     broken = found.inertia.copy()
     broken[10] = -1.0
     with pytest.raises(InputError, match="no possible body"):
-        save_identified(found.known, tmp_path / "bad.toml", inertia=broken)
+        save_identified_robot(found.known, tmp_path / "bad.toml", inertia=broken)
 
 
 def test_target_is_followed_online() -> None:

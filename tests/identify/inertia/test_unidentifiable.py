@@ -26,7 +26,7 @@ from spacearm.identify.inertia import (
 from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
-from spacearm.identify.inertia.regression import find_undetermined, fit_total
+from spacearm.identify.inertia.regression import find_undetermined_directions, fit_total
 from spacearm.identify.inertia.standard_parameters import ParameterSource
 from spacearm.identify.inertia.validate import indistinguishable_robot
 from spacearm.measure import make_sensors
@@ -82,7 +82,7 @@ def test_without_forces_noise_does_not_tell_the_scale(clean: list[MotionRecord])
 
 def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[MotionRecord]) -> None:
     problem = InertiaProblem(NOMINAL, noisy(clean[:6]))
-    assert find_undetermined(problem).shape[1] == 7
+    assert find_undetermined_directions(problem).shape[1] == 7
     fit = fit_total(problem)
     assert fit.information.rank == 45
     assert fit.information.std[0] < 0.1  # kg

@@ -244,7 +244,7 @@ def design(
     for step in range(total):
         share = (step - candidates) / max(refinements, 1)
         genes = search.draw() if step < candidates else search.vary(best_genes, 0.5 - 0.4 * share)
-        plan = _evaluate_cached(robot, search.experiments(genes), sensors, criterion, prior)
+        plan = _evaluate_once(robot, search.experiments(genes), sensors, criterion, prior)
         cost = plan.score + 10.0 * sum(limit_excess(plan.usage, limits).values())
         if cost < best_cost:
             best_cost, best, best_genes = cost, plan, genes
@@ -261,7 +261,7 @@ def design(
     return replace(best, history=np.array(history), evaluations=total)
 
 
-def _evaluate_cached(
+def _evaluate_once(
     robot: Robot,
     experiments: Sequence[Experiment],
     sensors: Sequence[Sensor],

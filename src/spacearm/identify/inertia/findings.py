@@ -245,7 +245,7 @@ class InertiaFindings(Findings):
         return text
 
     def certificate(self) -> Mapping[str, Checks]:
-        noisy = not self.found.problem.noise_assumed
+        noisy = not self.found.problem.assumes_noise
         checks: dict[str, Checks] = {"simulations": Check(float(self.broken), 0.0, "", "runs that broke a law")}
         checks |= self.found.certificate()
         if self.truth is not None and noisy and self.found.estimate.noise_known:

@@ -10,7 +10,7 @@
    between intervals of the data, physical possibility of each body, bias by noise in the regressor.
 
 Where residuals of an output-error estimate are coloured, standard deviations by white noise are too small: the larger
-of these and of the scatter between intervals of the data is stated (:meth:`Identification.widen_coloured`).
+of these and of the scatter between intervals of the data is stated (:meth:`Identification.widen_for_coloured_noise`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Identification:
             self.estimate,
             self._freedom if fit is None else fit.freedom,
             doubt,
-            assumed=self.problem.noise_assumed,
+            assumed=self.problem.assumes_noise,
             ties=self.output_error is None,  # equations share the errors of the impulse: their colour says little
         )
 
@@ -137,7 +137,7 @@ class Identification:
         """Which standard deviations are stated, in words."""
         return name_interval(self.factors)
 
-    def widen_coloured(self) -> Identification:
+    def widen_for_coloured_noise(self) -> Identification:
         """The same with the larger of two standard deviations, by white noise and by the scatter between intervals of
         the data, where the residuals of an output-error estimate are coloured."""
         fit, seen = self.output_error, self.scatter
@@ -349,7 +349,7 @@ def identify(
         seen = fit_total(few, start=found.values, iterations=1, held=found.extra.get("not_identifiable"))
         information = seen.information.with_values(found.values)
         found = _attach_residuals(InertiaProblem(robot, thin_records(used), kinds, prior, consider), found)
-        bias = None if problem.noise_assumed else _bias_of_thinning(problem, few, found)
+        bias = None if problem.assumes_noise else _bias_of_thinning(problem, few, found)
     else:
         problem = InertiaProblem(robot, thin_records(used), kinds, prior, consider)
         found = TotalLeastSquares().solve(problem)
@@ -388,7 +388,7 @@ def _bias_of_thinning(problem: InertiaProblem, few: InertiaProblem, found: Estim
 def _attach_residuals(problem: InertiaProblem, found: Estimate) -> Estimate:
     """An estimate with its residuals in deviations of the sensors' noise, however it was found."""
     return replace(
-        found, residuals=problem.rows_by_channel(problem.misfit(found.values)), noise_known=not problem.noise_assumed
+        found, residuals=problem.rows_by_channel(problem.misfit(found.values)), noise_known=not problem.assumes_noise
     )
 
 
@@ -443,4 +443,4 @@ def _output_error(
     weakest = fit.information.weakest(base.names)
     tested = None if test is None else tuple(test)
     found = Identification(whole, fit.estimate, fit.information, known, known.inertia, weakest, None, fit, tested)
-    return found.widen_coloured()
+    return found.widen_for_coloured_noise()

@@ -26,7 +26,7 @@ from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
-from spacearm.identify.inertia.regression import find_undetermined, fit_total
+from spacearm.identify.inertia.regression import find_undetermined_directions, fit_total
 from spacearm.typing import Array
 
 
@@ -81,10 +81,10 @@ def monte_carlo(
         chunk: repetitions solved at once (memory).
     """
     integer(repetitions, "repetitions", least=1, place="Monte Carlo")
-    if problem.noise_assumed:
+    if problem.assumes_noise:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
-    held = find_undetermined(problem)
+    held = find_undetermined_directions(problem)
     start = fit_total(problem, held=held).information.values
 
     def repeat(first: int, count: int) -> dict[str, Array]:

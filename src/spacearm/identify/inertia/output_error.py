@@ -376,7 +376,7 @@ class OutputErrorProblem(Problem):
         columns = np.concatenate([part.reshape(-1, part.shape[2]) for _, part in white])
         # Errors of fixed numbers are among the noise of the fit, so they must be among that of its tests too: otherwise
         # the tests would report faults which the stated uncertainty explains.
-        residual, columns = self.whiten_fixed(residual), self.whiten_fixed(columns)
+        residual, columns = self.whiten_joined_rows(residual), self.whiten_joined_rows(columns)
         at = len(self.parameters)
         sizes = {name: (self.size(name), INERTIA_NUISANCES[name].advice) for name in tested} | {
             name: (part.shape[1], f"{name} does not have the inertia that is taken as known")

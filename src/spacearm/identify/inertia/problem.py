@@ -195,13 +195,13 @@ class InertiaProblem(Problem):
         return self.records[0].batch
 
     @cached_property
-    def noise_assumed(self) -> bool:
+    def assumes_noise(self) -> bool:
         """Whether no noise is stated, so that weights (and deviations) are those of typical sensors."""
         return not any(np.any(record.deviations()[1] > 0) for record in self.records)
 
     def deviations(self, record: MotionRecord) -> Array:
         """Standard deviation of each reading (ny,): as stated, or typical where none is stated at all."""
-        return record.use_typical_noise().deviations()[1] if self.noise_assumed else record.deviations()[1]
+        return record.use_typical_noise().deviations()[1] if self.assumes_noise else record.deviations()[1]
 
     def inertia(self, x: Array) -> Array:
         """Inertias (..., 10(n + 1)) that have the base parameters of unknowns (..., p)."""

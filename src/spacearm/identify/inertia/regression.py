@@ -21,7 +21,7 @@ from spacearm.identify.inertia.identifiability import gauge, not_identifiable
 from spacearm.identify.inertia.problem import InertiaProblem, LinearisedEquations
 from spacearm.optimise.consider import FixedNumber, add_consider_covariance
 from spacearm.optimise.estimate import Estimate, StopReason
-from spacearm.optimise.information import Information, complement, eliminate, remove_directions, solve_scaled
+from spacearm.optimise.information import Information, complement, eliminate, remove_directions, solve_with_scaling
 from spacearm.typing import Array
 
 
@@ -123,7 +123,7 @@ class TotalFit:
     consider_effects: Mapping[FixedNumber, Array] = field(default_factory=dict)  # of one deviation, on parameters (r,)
 
 
-def find_undetermined(problem: InertiaProblem) -> Array:
+def find_undetermined_directions(problem: InertiaProblem) -> Array:
     """Directions (r, k) in typical sizes that the records show not at all or too badly, apart from the scale."""
     return not_identifiable(problem, gauge(problem, problem.base_guess), WORST)
 
@@ -143,11 +143,11 @@ def fit_total(
         iterations: at most.
         tolerance: stop when no parameter changes by more than this share of its deviation.
         held: (r, k), orthonormal: directions in typical sizes that are left as they are; found from the records
-            (:func:`find_undetermined`) when not given.
+            (:func:`find_undetermined_directions`) when not given.
     """
     begin = time.perf_counter()
     rank, sizes = problem.rank, problem.base_sizes
-    rest = find_undetermined(problem) if held is None else held
+    rest = find_undetermined_directions(problem) if held is None else held
     shown = complement(np.concatenate([gauge(problem, problem.base_guess), rest], axis=-1))
     search = _TotalSearch(problem, shown, problem.base_guess if start is None else start)
     converged, done = False, 0
@@ -240,7 +240,7 @@ class _TotalSearch:
             normal[..., line.places[:, None], line.places] += turned @ design
             right[..., line.places] -= (turned @ white[..., None])[..., 0]
             kept.append((line, design, white))
-        step = solve_scaled(self.steps.T @ normal @ self.steps, right @ self.steps) @ self.steps.T
+        step = solve_with_scaling(self.steps.T @ normal @ self.steps, right @ self.steps) @ self.steps.T
         self.x, self.normal, self.cross, self.residuals = x + step, normal, cross, []
         for i, (line, design, white) in enumerate(kept):
             left = white + (design @ step[..., line.places, None])[..., 0]
@@ -271,6 +271,6 @@ class TotalLeastSquares:
             fit.seconds,
             fit.information,
             problem.rows_by_channel(fit.residuals),
-            not problem.noise_assumed,
+            not problem.assumes_noise,
             {"fit": fit},
         )

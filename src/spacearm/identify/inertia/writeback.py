@@ -53,7 +53,7 @@ def build_identified_robot(known: StandardParameters, inertia: Array | None = No
     return robot if name is None else robot.replace(name=name)
 
 
-def save_identified(
+def save_identified_robot(
     known: StandardParameters,
     path: str | Path,
     *,
@@ -69,6 +69,6 @@ def save_identified(
 def format_identified_robot(
     known: StandardParameters, name: str, *, inertia: Array | None = None, records: Sequence[str] = (), method: str = ""
 ) -> str:
-    """What :func:`save_identified` would write into a file of this name."""
+    """What :func:`save_identified_robot` would write into a file of this name."""
     robot = build_identified_robot(known, inertia)
     return robot_text(robot, file_format(name), provenance(known, records, method))

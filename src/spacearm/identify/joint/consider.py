@@ -60,14 +60,14 @@ def fit_with_fixed_numbers(
             break
     rest, information = found.residual_vector(x), Information.from_problem(found, x)
     covariance = information.covariance
-    for k in _find_geared(found, deviations):
+    for k in _find_inertias_behind_gears(found, deviations):
         # Reported as not determined: the linear formula would give it a finite deviation that nothing supports.
         covariance[k], covariance[:, k], covariance[k, k] = 0.0, 0.0, np.inf
     cost = 0.5 * float(rest @ rest)
     return found, replace(estimate, values=x, cost=cost, information=information, covariance=covariance)
 
 
-def _find_geared(model: JointProblem, deviations: Mapping[str, float]) -> list[int]:
+def _find_inertias_behind_gears(model: JointProblem, deviations: Mapping[str, float]) -> list[int]:
     """Places of motor inertias of which data show nothing but their ratio to a gear ratio that nobody knows.
 
     A motor on its encoder's path acts on the base with its inertia over the ratio; its torque, where it is measured or

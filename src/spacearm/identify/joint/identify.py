@@ -162,7 +162,7 @@ def identify_joints(
         ignored = tuple(name for name, what in how.items() if what == "off") if tested_too else None
         with work_limit(samples):
             fit = assess(model, estimate, time.perf_counter() - began, ignored, outliers + far)
-        if ignored is not None and _is_unexplained(fit):
+        if ignored is not None and _lacks_explanation(fit):
             with work_limit(samples, CAUSES):
                 fit = fit.with_suspects(_find_explanation(model, estimate.cost, how, build, estimator))
     if warn:
@@ -208,7 +208,7 @@ def _fit_without_outliers(
     return model, estimate, exact, far
 
 
-def _is_unexplained(fit: JointFit) -> bool:
+def _lacks_explanation(fit: JointFit) -> bool:
     """Whether a fit is not sound, and none of its suspects alone would bring the residuals down to the noise.
 
     Scores look at the neighbourhood of a fit. Where a search has strayed they name nothing, or the wrong thing.

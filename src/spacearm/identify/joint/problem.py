@@ -140,7 +140,7 @@ class JointProblem(Problem):
         """Whether the spring's rate at the start of each test is unknown."""
         return bool(self._options["offset_rate"])
 
-    def may_be_delayed(self, channel: str) -> bool:
+    def may_lag(self, channel: str) -> bool:
         """Whether a channel's sensor may be late against the encoders: those of links and base."""
         return channel in BASE or channel in {f.name for f in self.setup.flexible}
 
@@ -406,7 +406,7 @@ class JointProblem(Problem):
         # A copy without time weights: diagnostics judge all samples alike.
         found = copy.copy(self)
         found._weight = [np.ones_like(weight) for weight in self._weight]
-        return self.whiten_fixed(np.concatenate([found._jacobian(k, x) for k in range(len(self.tests))]))
+        return self.whiten_joined_rows(np.concatenate([found._jacobian(k, x) for k in range(len(self.tests))]))
 
     def variance(self, x: Array) -> float:
         """Variance of the samples' noise, estimated from the residuals if it is not stated; otherwise 1."""

@@ -55,16 +55,16 @@ def delay_response(
     then = run.times - late
     then = np.maximum(then, 0.0) if seen.from_rest else then  # nothing moves before the first sample
 
-    def evaluate_delayed(row: Array) -> Array:  # a motion that could not be followed has no past
+    def evaluate_with_delay(row: Array) -> Array:  # a motion that could not be followed has no past
         return np.asarray(CubicSpline(run.times, row)(then)) if np.all(np.isfinite(row)) else np.full_like(row, np.nan)
 
     old = {}
     for name, row in values.items():
-        if model.may_be_delayed(name):
+        if model.may_lag(name):
             shares = [
                 share * (run.paths[joint](run.times) - run.paths[joint](then))
                 for joint, share in seen.shares.get(name, {}).items()
             ]
-            old[name] = sum(shares, evaluate_delayed(row))
-    moved = {name: evaluate_delayed(row) for name, row in slopes.items() if model.may_be_delayed(name)}
+            old[name] = sum(shares, evaluate_with_delay(row))
+    moved = {name: evaluate_with_delay(row) for name, row in slopes.items() if model.may_lag(name)}
     return {**values, **old}, {**slopes, **moved}

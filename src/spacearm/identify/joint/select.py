@@ -46,7 +46,7 @@ _STARTS: dict[str, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class LawCandidate:
     """A fitted model and its scores; less is better in each."""
 
     name: str
@@ -64,8 +64,8 @@ class Candidate:
 class Selection:
     """The candidates in the order of their richness, the one that the data support, and why."""
 
-    candidates: tuple[Candidate, ...]
-    chosen: Candidate
+    candidates: tuple[LawCandidate, ...]
+    chosen: LawCandidate
     criterion: Criterion
     reasons: tuple[str, ...]
 
@@ -94,7 +94,7 @@ def select_law(
     one_of(criterion, get_args(Criterion), "criterion", place="selection")
     laws = sorted(chosen.items(), key=lambda item: len(item[1].parameters))
     options = {"warn": False, "nuisances": OFF, **options}
-    found: list[Candidate] = []
+    found: list[LawCandidate] = []
     squares: list[Array] = []
     for name, law in laws:
         base = found[0].fit if found else None
@@ -114,7 +114,9 @@ def select_law(
             # Of paired differences: blocks that are hard to predict for one law are hard for the others.
             error = float(difference.std(ddof=1) / np.sqrt(difference.size)) if len(squares) > 1 else 0.0
         found.append(
-            Candidate(name, law, fit, p, deviance, deviance + 2 * p, deviance + p * float(np.log(n)), prediction, error)
+            LawCandidate(
+                name, law, fit, p, deviance, deviance + 2 * p, deviance + p * float(np.log(n)), prediction, error
+            )
         )
     best, reasons = 0, []
     for k in range(1, len(found)):

@@ -47,7 +47,7 @@ def suspects(model: JointProblem, x: Array, ignored: tuple[str, ...] = ()) -> tu
     for name in names:
         rows = [part.get(name, np.zeros(test.present.shape)) for part, test in zip(parts, model.tests, strict=True)]
         white = [model.whiten_rows(k, row, weighted=False).ravel() for k, row in enumerate(rows)]
-        tested[name] = model.whiten_fixed(np.concatenate(white))[:, None] / np.sqrt(model.variance(x))
+        tested[name] = model.whiten_joined_rows(np.concatenate(white))[:, None] / np.sqrt(model.variance(x))
     found = []
     for name, statistic, _, sizes in score_tests(residual, jacobian, tested):
         if sizes is not None:
@@ -66,7 +66,7 @@ def fault_columns(model: JointProblem, x: Array, test: int, ignored: tuple[str, 
         found["sensors.delay"] = model.late_slopes(x, test)
     for k, channel in enumerate(seen.measured if "bias" not in ignored else ()):
         unit = np.broadcast_to(np.eye(len(seen.measured))[k], seen.present.shape)
-        if channel not in seen.biases and model.may_be_delayed(channel):
+        if channel not in seen.biases and model.may_lag(channel):
             found[f"{channel}.bias"] = unit
         if channel in BASE:
             found[f"{channel}.drift"] = unit * run.times[:, None]

@@ -19,7 +19,7 @@ from spacearm import checks
 from spacearm.ejection.batch import eject_batch
 from spacearm.ejection.rig import Rig
 from spacearm.errors import InputError, error_context
-from spacearm.papers.cai2023.segmented import run_segmented
+from spacearm.papers.cai2023.segmented import run_segment_algorithm
 from spacearm.typing import Array
 
 #: Joints coast for less; only what happens on the rail is measured here.
@@ -122,7 +122,7 @@ def grid_search(
     checks.positive(increment, "increment", place="grid search")
     grid = np.asarray(first + increment * np.arange(1, steps + 1), dtype=np.float64)
     if model == "segmented":
-        velocity = np.array([[run_segmented(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
+        velocity = np.array([[run_segment_algorithm(rig, q, damping=b).velocity for q in tests.joints] for b in grid])
     else:
         velocity = predict_tests(rig, tests.joints, grid)[0]
     cost = ((velocity - tests.velocity.mean(axis=1)) ** 2).sum(axis=1)

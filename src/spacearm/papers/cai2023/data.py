@@ -1,4 +1,4 @@
-"""The rig of Cai et al. (2023) and its tables, from ``read_printed.toml``; in the paper's units and signs."""
+"""The rig of Cai et al. (2023) and its tables, from ``printed.toml``; in the paper's units and signs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from spacearm.ejection import Ejection, Rig, SeparationDevice, reduce_to_plane
 from spacearm.model import catalogue
-from spacearm.papers.agreement import read_printed
+from spacearm.papers.agreement import read_paper_file
 from spacearm.papers.cai2023.segmented import SegmentedEjection
 
 NAME = "cai2023"
-PRINTED = read_printed(NAME)
+PRINTED = read_paper_file(NAME)
 #: Joints that the air table holds, and the freedoms that it leaves.
 FROZEN = ("joint1", "joint3", "joint5", "joint7")
 DAMPING: float = PRINTED["damping"]  # N m s/rad

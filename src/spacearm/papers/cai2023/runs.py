@@ -36,7 +36,7 @@ from spacearm.papers.cai2023.damping import (
     synthetic_tests,
 )
 from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, ELSEWHERE, TABLE, measured_value, rig_of
-from spacearm.papers.cai2023.segmented import SegmentedEjection, run_segmented
+from spacearm.papers.cai2023.segmented import SegmentedEjection, run_segment_algorithm
 from spacearm.typing import Array
 
 #: The satellite's deck, which the arm must not touch while it leaves, and the satellite that recoils, for the search.
@@ -80,7 +80,7 @@ def compute(report: Progress) -> Cai2023Study:
     for number in ATTITUDES:
         report(0.02 * number, f"attitude {number}")
         full[number] = eject(rig, f"attitude{number}", keep_out=[DECK])
-        parts[number] = run_segmented(rig, f"attitude{number}")
+        parts[number] = run_segment_algorithm(rig, f"attitude{number}")
         locked[number] = eject(rig, f"attitude{number}", locked=rig.arm.joint_names, flight=0.1)
     report(0.15, "other dampings")
     damped = {

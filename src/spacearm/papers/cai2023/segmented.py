@@ -75,7 +75,7 @@ class SegmentedEjection:
         )
 
 
-def run_segmented(
+def run_segment_algorithm(
     rig: Rig,
     joints: npt.ArrayLike | str | None = None,
     *,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spacearm.papers.agreement import Finding, build_finding, read_printed
+from spacearm.papers.agreement import Finding, build_finding, read_paper_file
 from spacearm.papers.wojtunik2023.data import (
     AVERAGE,
     DEGREE,
@@ -106,7 +106,7 @@ def _tests(found: dict[str, list[PaperFit]]) -> Iterator[Finding]:
 
     A fit that may choose a stiff spring can hardly be worse than a rigid joint.
     """
-    for reading, text in read_printed(NAME, "page")["readings"].items():
+    for reading, text in read_paper_file(NAME, "page")["readings"].items():
         for k, one in enumerate(found[reading], 1):
             facts = {"setup": text, "chi2": one.fit.chi2, "inertia": one.fit["motor_inertia"]}
             ratio = one.rigid_rms / one.rms

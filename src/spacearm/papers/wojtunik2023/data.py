@@ -1,16 +1,16 @@
-"""The paper's numbers from ``read_printed.toml``, and what had to be assumed in their place where it gives none."""
+"""The paper's numbers from ``printed.toml``, and what had to be assumed in their place where it gives none."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, Sensor, StarTracker
-from spacearm.papers.agreement import read_printed
+from spacearm.papers.agreement import read_paper_file
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
 NAME = "wojtunik2023"
-PRINTED, ASSUMED = read_printed(NAME), read_printed(NAME)["assumed"]
+PRINTED, ASSUMED = read_paper_file(NAME), read_paper_file(NAME)["assumed"]
 DEGREE = np.pi / 180.0
 UNITS = {"motor_inertia": "kg m2", "stiffness": "N m/rad", "damping": "N m s/rad", "offset": "deg"}
 #: Tests 1 to 5, and their average.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.figures import COLOURS, add_curve, new_figure, panels, share_y_range, template
-from spacearm.papers.agreement import figure, read_printed
+from spacearm.papers.agreement import figure, read_paper_file
 from spacearm.papers.wojtunik2023.data import (
     AVERAGE,
     DEGREE,
@@ -160,7 +160,7 @@ def stalls(found: SimplexSearches, truth: dict[str, float]) -> go.Figure:
 
 def bias(found: DriveSetups) -> go.Figure:
     """Values relative to the truth for each way to move the model's motor."""
-    fits = {text: found.fits[key] for key, text in read_printed(NAME, "page")["setups"].items()}
+    fits = {text: found.fits[key] for key, text in read_paper_file(NAME, "page")["setups"].items()}
     labels = [f"{text}<br>χ² {fit.chi2:.2f}" for text, fit in fits.items()]
     plot = new_figure(x="identified / true", height=440)
     for name, text in LABELS.items():

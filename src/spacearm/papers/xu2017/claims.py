@@ -15,7 +15,7 @@ import numpy as np
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.identify.inertia.standard_parameters import ParameterSource
 from spacearm.model.rotations import rotation_matrices
-from spacearm.papers.agreement import Finding, build_finding, read_printed
+from spacearm.papers.agreement import Finding, build_finding, read_paper_file
 from spacearm.papers.xu2017.data import IDENTIFIED, NAME, PRINTED, SYMBOLS, THEORETIC, VALIDATION
 from spacearm.papers.xu2017.runs import (
     ConclusionCase,
@@ -242,7 +242,7 @@ def _extension_findings(more: ExtensionRuns) -> Iterator[Finding]:
     yield build_finding("online.mass", float(last.values[0]), true=truth[0])
     yield build_finding("online.mass.deviation", float(last.std[0]), first=first.std[0])
     yield build_finding("online.largest_error", float(np.abs((last.values - truth) / last.std).max()))
-    for name, text in read_printed(NAME, "page")["cases"].items():
+    for name, text in read_paper_file(NAME, "page")["cases"].items():
         case = more.cases[name]
         yield build_finding("case.{name}.rank", case.rank, name=name, text=text, case=case)
 

@@ -1,4 +1,4 @@
-"""Experiments of Xu et al. (2017), Secs. 5.3 to 5.5, from what ``read_printed.toml`` has of them.
+"""Experiments of Xu et al. (2017), Secs. 5.3 to 5.5, from what ``printed.toml`` has of them.
 
 Where nothing is printed: every joint is given Table 5's motion about the normal configuration, the sensor sits at
 MOUNT, and Sec. 5.5 starts at rest.
@@ -14,11 +14,11 @@ from spacearm.measure import make_sensors
 from spacearm.measure.channels import CHANNELS
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
-from spacearm.papers.agreement import read_printed
+from spacearm.papers.agreement import read_paper_file
 from spacearm.typing import Array
 
 NAME = "xu2017"
-PRINTED = read_printed(NAME)
+PRINTED = read_paper_file(NAME)
 POSTURE = "normal"
 NODE_TIMES = np.arange(9) * PRINTED["node_interval"]  # s
 NODE_ANGLES = np.deg2rad(PRINTED["node_angles"])

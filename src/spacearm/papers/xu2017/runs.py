@@ -200,14 +200,14 @@ class NoisyRuns:
 def run_noisy(case: NoiseFreeRuns, repetitions: int = REPETITIONS) -> NoisyRuns:
     every = round(NOISY_INTERVAL / 0.1)
     momentum = ("position", "attitude", "velocity", "rate", "joint_position", "joint_rate")
-    clean = [_only(record.thin(every), momentum) for record in case.records]
+    clean = [_select_channels(record.thin(every), momentum) for record in case.records]
     drawn = [record.add_noise([2017, k]) for k, record in enumerate(clean)]
     total = identify(case.wrong, drawn, method="total", prior=Prior.from_nominal(case.wrong, 0.15))
     found = monte_carlo(InertiaProblem(case.wrong, clean), case.truth, repetitions, seed=2017)
     return NoisyRuns(total, (total.estimate.values - case.truth) / total.estimate.std, found)
 
 
-def _only(record: MotionRecord, channels: tuple[str, ...]) -> MotionRecord:
+def _select_channels(record: MotionRecord, channels: tuple[str, ...]) -> MotionRecord:
     return replace(
         record,
         readings={name: record.readings[name] for name in channels},

@@ -104,6 +104,6 @@ def _energies(point: ImpactPoint, cases: dict[str, JointCondition]) -> Iterator[
         chain
     )
     hit = collide(chain, striker, normal=along, restitution=1.0, apart="ignore")
-    most = int(np.argmax(hit.energy_added))
-    gained, before = float(hit.energy_added[most]), float(hit.energy_before[most])
+    most = int(np.argmax(hit.added_energy))
+    gained, before = float(hit.added_energy[most]), float(hit.energy_before[most])
     yield build_finding("energy.half.moving.largest_gain", gained, before=before, rates=rates[most], count=RATES)

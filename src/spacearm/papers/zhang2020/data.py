@@ -6,11 +6,11 @@ import numpy as np
 
 from spacearm.capture import SettlingCriterion, SoftAxis, SoftJoint, soften
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
-from spacearm.papers.agreement import read_printed
+from spacearm.papers.agreement import read_paper_file
 from spacearm.simulate import Load
 
 NAME = "zhang2020"
-PRINTED = read_printed(NAME)
+PRINTED = read_paper_file(NAME)
 BASE_MASS, SEGMENT_MASS = PRINTED["base_mass"], PRINTED["segment_mass"]  # kg
 BASE_IZ, SEGMENT_IZ = PRINTED["base_inertia"][2], PRINTED["segment_inertia"][2]  # kg m2
 STIFFNESS: float = PRINTED["stiffness"]  # N/m and N m/rad

@@ -333,13 +333,13 @@ class _MujocoSimulation:
                 # A drive that comes to its rate limit is off until the next tick.
                 signs = {dof: float(np.sign(law.commands[name])) for dof, (name, _) in bounds.items()}
                 pushed = {dof: sign * bounds[dof][1] for dof, sign in signs.items() if sign}
-                now, y, met = self._fly(drive.under(law), now, high, y, wanted, pushed)
+                now, y, met = self._fly(drive.with_law(law), now, high, y, wanted, pushed)
                 if met is not None:
                     law.cut(bounds[met][0])
         law.leave(duration)
         return y
 
-    def _speed(self, dof: int) -> int:
+    def _velocity_place(self, dof: int) -> int:
         return Layout(self.robot.n).speed(dof)
 
     def _fly(
@@ -355,9 +355,11 @@ class _MujocoSimulation:
         from scipy.integrate import solve_ivp
 
         watched = [
-            (dof, most) for dof, most in (bounds or {}).items() if _rate_margin(self._speed(dof), most, 0.0, y) > 0.0
+            (dof, most)
+            for dof, most in (bounds or {}).items()
+            if _rate_margin(self._velocity_place(dof), most, 0.0, y) > 0.0
         ]
-        events = [partial(_rate_margin, self._speed(dof), most) for dof, most in watched]
+        events = [partial(_rate_margin, self._velocity_place(dof), most) for dof, most in watched]
         for event in events:
             event.terminal = True  # type: ignore[attr-defined]
         for low, high in pairwise(drive.breaks(begin, end)):

@@ -65,7 +65,7 @@ class DriveSignals:
             where, dof = self.accelerations if name in given else self.forces, self.robot.dof_index(name)
             where[dof] = where[dof] + signal if dof in where else signal
 
-    def under(self, law: TickedLaw) -> DriveSignals:
+    def with_law(self, law: TickedLaw) -> DriveSignals:
         """The same with what a law commands now."""
         drive = copy(self)
         drive.accelerations, drive.forces, drive.loads = {**self.accelerations}, {**self.forces}, [*self.loads]

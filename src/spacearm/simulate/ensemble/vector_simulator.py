@@ -142,7 +142,7 @@ class VectorSimulator:
 
         Samples that come out of what numbers can hold are not finite from then on, until they are reset.
         """
-        self._backend.step(self._checked(commands))
+        self._backend.step(self._check_commands(commands))
         self.times += self.period
         return self._backend.states
 
@@ -195,7 +195,7 @@ class VectorSimulator:
         if np.any(states[:, still]):
             raise InputError("a locked degree of freedom moves at the start", place="VectorSimulator")
 
-    def _checked(self, commands: Any) -> Any:
+    def _check_commands(self, commands: Any) -> Any:
         shape = (self.num_envs, len(self.forces))
         if is_device_array(commands):
             if self.device != "gpu":

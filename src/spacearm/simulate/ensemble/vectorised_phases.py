@@ -90,7 +90,7 @@ class VectorisedPhase:
     @cached_property
     def law(self) -> Law | None:
         laws = cast(tuple[Law, ...], self.phase.laws)
-        return combine_laws(laws).with_prescribed(self.robot, self.phase.locked, {}) if laws else None
+        return combine_laws(laws).prescribe_dofs(self.robot, self.phase.locked, {}) if laws else None
 
     @cached_property
     def law_program(self) -> LawProgram | None:

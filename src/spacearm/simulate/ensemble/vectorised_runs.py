@@ -87,7 +87,7 @@ class VectorisedRun:
         return tuple(interval.structure_key for interval in self.batch_phases)
 
 
-def run_vectorised(
+def simulate_lanes(
     runs: Sequence[VectorisedRun], *, device: Device = "cpu", threads: int | None = None
 ) -> list[State | None]:
     """The end of each run, with the same bits whatever other runs are in the batch.

@@ -34,7 +34,7 @@ from spacearm.simulate.changes import Change
 from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
 from spacearm.simulate.contact import ContactElement
 from spacearm.simulate.law import Law, LawCarryOver, PreparedLaw, PythonLaw
-from spacearm.simulate.loops import check_closed
+from spacearm.simulate.loops import check_closure
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
@@ -42,7 +42,7 @@ from spacearm.simulate.run.ledger import Balance, LedgerEntry, inner_scale, reco
 from spacearm.simulate.run.prepare import (
     PreparedPhase,
     Sides,
-    check_resisted,
+    check_free_inertia,
     enter,
     initial_sides,
     last_sides,
@@ -260,7 +260,7 @@ class PhaseChain:
         """Raise an error if a closed loop is open."""
         for name, at in self.world.layouts.items():
             if self.world.robot(name).loops:
-                check_closed(self.world.robot(name), State.from_vector(self.vector[at.whole]))
+                check_closure(self.world.robot(name), State.from_vector(self.vector[at.whole]))
 
     @property
     def segments(self) -> list[Segment]:
@@ -379,7 +379,7 @@ class PhaseChain:
         key = (model, phase, number, self.world.locked)
         if key not in self.settings.known:
             prepared = self.settings.known[key] = prepare(model, self.world, phase, number)
-            check_resisted(prepared, model, self.world)
+            check_free_inertia(prepared, model, self.world)
         return self.settings.known[key]
 
     def _open(self, model: WorldMotion, pushed: bool) -> Segment:

@@ -265,7 +265,7 @@ def _columns(signals: Signals, chosen: slice) -> Signals:
     )
 
 
-def check_resisted(prepared: PreparedPhase, model: WorldMotion, world: World) -> None:
+def check_free_inertia(prepared: PreparedPhase, model: WorldMotion, world: World) -> None:
     """Raise a :class:`ModelError` if a phase leaves a degree of freedom free that has no inertia.
 
     One with dry friction may rest for the whole phase; if it slips, the run itself ends. The same holds for overrides

@@ -170,7 +170,7 @@ class Run:
         """
         from spacearm.simulate.run.figures import figures
 
-        one = self.only(system) if system else self
+        one = self.extract_system(system) if system else self
         return Figures(figures(one))
 
     @property
@@ -211,7 +211,7 @@ class Run:
             raise InputError("several systems took part", place="run", hint=f"expected run.last_track(system): {names}")
         return self.tracks[0]
 
-    def only(self, system: str) -> Run:
+    def extract_system(self, system: str) -> Run:
         """The run as seen by one system, last track; energies, events and certificate are those of all."""
         ends = {system: self.ends[system]} if self.ends is not None and system in self.ends else None
         return replace(self, tracks=(self.last_track(system),), ends=ends)

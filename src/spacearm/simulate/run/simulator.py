@@ -110,7 +110,7 @@ class Simulator:
         self._question: LawQuestion | None = None
         self._command: Callable[[Array], None] = _no_command
         self._values = np.zeros(len(self.forces))
-        self._proceed(None)
+        self._continue_chain(None)
 
     def _items(self, context: RunContext) -> Iterator[Item]:
         """Phases until nothing more is wanted, with the changes between."""
@@ -190,10 +190,10 @@ class Simulator:
             self._command(self._values)
             # The next tick as a rule; all else is the chain's: a full buffer, the end of a phase.
             if (reason := question.solve()) != ASKED:
-                self._proceed(reason)
+                self._continue_chain(reason)
         return self.time
 
-    def _proceed(self, answer: LawAnswer) -> None:
+    def _continue_chain(self, answer: LawAnswer) -> None:
         """On to the next question of the chain."""
         before = self._question
         try:
@@ -231,13 +231,13 @@ class Simulator:
         self._changes = changes
         self._locked = self._locked if locked is None else tuple(locked)
         self._phase += 1
-        self._proceed(END_PHASE)
+        self._continue_chain(END_PHASE)
 
     def finish(self) -> Run:
         """The run so far, with samples, events, ledger and certificate; no more steps can be made."""
         self._over = True
         if self._question is not None:
-            self._proceed(END_PHASE)
+            self._continue_chain(END_PHASE)
         return finish_run(self._world, self._vector, self._chain, self._tolerance)
 
     # -- back -----------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Simulator:
         # Arrays are restored in place: compiled loops keep their addresses.
         found = [self._values, *_changing(self._question.system), *_changing(self._question.progress)]
         found += [segment.record.counts, segment.record.now, segment.audit[: segment.record.counts[4]]]
-        balances = [_copied(balance) for balance in segment.balances or ()]
+        balances = [_copy_fields(balance) for balance in segment.balances or ()]
         return SavedState(self._phase, [(array, array.copy()) for array in found], balances)
 
     def restore(self, saved: SavedState) -> None:
@@ -270,7 +270,7 @@ class Simulator:
         segment = self._chain.segment
         assert segment is not None
         for balance, kept_balance in zip(segment.balances or (), saved.balances, strict=True):
-            vars(balance).update(_copied_values(kept_balance))
+            vars(balance).update(_copy_values(kept_balance))
 
 
 def _no_command(values: Array) -> None:
@@ -289,11 +289,11 @@ def _changing(part: Any) -> list[Array]:
     return [array for each in part for array in _changing(each)] if isinstance(part, tuple) else []
 
 
-def _copied(thing: Any) -> dict[str, Any]:
-    return _copied_values(vars(thing))
+def _copy_fields(thing: Any) -> dict[str, Any]:
+    return _copy_values(vars(thing))
 
 
-def _copied_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays and dictionaries of them as copies; all else as it is."""
     kinds = (np.ndarray, dict, list)
     return {key: value.copy() if type(value) in kinds else value for key, value in values.items()}

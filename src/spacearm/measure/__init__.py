@@ -4,7 +4,7 @@ A measurement is a view of a run, real or simulated: a :class:`Record` of named 
 standard deviation, and of the commands.
 """
 
-from spacearm.measure.files import Column, read_record
+from spacearm.measure.files import Column, SampleRate, read_record
 from spacearm.measure.record import Channel, Record
 from spacearm.measure.sensors import make_sensors, record_run
 from spacearm.mechanics.sensors import (
@@ -26,6 +26,7 @@ __all__ = [
     "FramePosition",
     "JointAccelerometer",
     "Record",
+    "SampleRate",
     "Tachometer",
     "TorqueSensor",
     "make_sensors",

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from spacearm.checks import number, positive
 from spacearm.errors import InputError, error_context
 from spacearm.measure.formats import read_columns
 from spacearm.measure.record import Record, rising_times
@@ -55,6 +56,23 @@ class Column:
         return [_Single(name, self.unit, expects, self.unwrap, self.offset, marks) for name, expects in pairs]
 
 
+@dataclass(frozen=True, slots=True)
+class SampleRate:
+    """Rows at a constant rate, in place of a column of times.
+
+    Args:
+        rate: rows a second, Hz.
+        first: time of the first row, s.
+    """
+
+    rate: float
+    first: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive(self.rate, "rate")
+        number(self.first, "first")
+
+
 class _Single(NamedTuple):
     """One column, as :class:`Column`."""
 
@@ -70,18 +88,18 @@ def read_record(
     path: str | Path,
     columns: Mapping[str, Column | str],
     *,
-    time: Column | str = "time",
+    time: Column | SampleRate | str = "time",
     missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
     repeats: Literal["reject", "merge"] = "reject",
     largest_step: float | None = None,
     name: str = "",
 ) -> Record:
-    """The named quantities of a CSV, Parquet, NetCDF, HDF5, MATLAB (``.mat``) or NumPy (``.npz``) file.
+    """The named quantities of a CSV, Parquet, NetCDF, HDF5, MATLAB (``.mat``), NumPy (``.npz``) or PyTorch file.
 
     Args:
         columns: quantity to column; a plain text is a column that is in SI units already.
-        time: the column of times.
+        time: the column of times, or a constant rate of the rows.
         missing: rows with NaN or an empty cell are an error, dropped (their number is kept in ``dropped``), or kept; a
             row without a time is then dropped.
         gaps: gaps in time are an error, or kept.
@@ -117,13 +135,14 @@ def read_times(path: str | Path, time: Column | str = "time") -> Array:
 
 
 def _read(
-    path: Path, columns: Mapping[str, Column | str], time: Column | str, missing: str
+    path: Path, columns: Mapping[str, Column | str], time: Column | SampleRate | str, missing: str
 ) -> tuple[Array, dict[str, Array], dict[str, str], int]:
     """Times, values and units of each quantity, and how many rows were left out."""
     given = {key: Column(c) if isinstance(c, str) else c for key, c in columns.items()}
     # Times must be in seconds once converted, whatever the caller states.
-    (clock,) = (Column(time, expects="s") if isinstance(time, str) else replace(time, expects="s")).each()
-    plan = {"time": clock}
+    plan: dict[str, _Single] = {}
+    if not isinstance(time, SampleRate):
+        (plan["time"],) = (Column(time, expects="s") if isinstance(time, str) else replace(time, expects="s")).each()
     for key, column in given.items():
         singles = column.each()
         plan |= {key: singles[0]} if isinstance(column.name, str) else {f"{key}.{k}": c for k, c in enumerate(singles)}
@@ -132,11 +151,14 @@ def _read(
     raw, stated = read_columns(path, [column.name for column in plan.values()])
     plan = {key: c._replace(unit=c.unit or stated.get(c.name, "s" * (key == "time"))) for key, c in plan.items()}
     units = {key: _scale(key, column) for key, column in plan.items()}
-    samples, values = raw[clock.name].size, {}
+    if not plan:
+        raise InputError("no column is named", hint="expected one or more")
+    leading, values = next(iter(plan.values())).name, {}
+    samples = raw[leading].size
     for key, single in plan.items():
         if raw[single.name].size != samples:
             raise InputError(
-                f"columns differ in length: {clock.name!r} {samples}, {single.name!r} {raw[single.name].size}",
+                f"columns differ in length: {leading!r} {samples}, {single.name!r} {raw[single.name].size}",
                 place=_place(key, single),
                 hint="expected equal lengths",
             )
@@ -146,12 +168,15 @@ def _read(
         # A damaged file may hold 1e308: overflow is found below by its size, with a place.
         with np.errstate(over="ignore"):
             values[key] = own * units[key][0] + single.offset
+    if isinstance(time, SampleRate):
+        values["time"] = time.first + np.arange(samples) / time.rate
     judged = [values["time"]] if missing == "keep" else values.values()
     good = np.all([np.isfinite(v) for v in judged], axis=0)
     if missing == "reject":
         _refuse_missing(plan, values)
+    values = {key: np.ascontiguousarray(own[good]) for key, own in values.items()}
     for key, single in plan.items():
-        values[key] = kept = np.ascontiguousarray(values[key][good])
+        kept = values[key]
         # NaN is the one mark of a missing reading from here on.
         kept[np.isinf(kept)] = np.nan
         read = np.isfinite(kept)

@@ -1,8 +1,10 @@
-"""Columns of numbers from CSV, Parquet, NetCDF, HDF5, MATLAB and NumPy files, by name, unchanged."""
+"""Columns of numbers from CSV, Parquet, NetCDF, HDF5, MATLAB, NumPy and PyTorch files, by name, unchanged."""
 
 from __future__ import annotations
 
 import csv
+import itertools
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,6 +30,7 @@ GUARDED = {
     ".hdf5": "hdf5",
     ".mat": "matlab",
     ".npz": "numpy",
+    ".pt": "torch",
 }
 #: Time for one such file: so many seconds, and one more for so many bytes of it.
 SECONDS, BYTES_PER_SECOND = 15.0, 20e6
@@ -36,6 +39,8 @@ BYTES, TIMES_SIZE = 1 << 30, 20
 SERVICE = WorkerProcess(Path(__file__).with_name("table_worker.py"))
 #: Longest line of a text file, characters.
 LINE = 1 << 20
+#: A column of a file that has no names, counted from 0.
+_NUMBERED = re.compile(r"\[\d{1,6}\]")
 
 
 def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
@@ -114,11 +119,20 @@ def _csv(path: Path, names: list[str]) -> Columns:
         if not line:
             raise InputError("has no header", place="line 1", hint="expected a line with the column names")
         # The most frequent candidate in the header; decimal commas do not occur in names.
-        separator = max("\t;,", key=line.count)
+        separator: str | None = max("\t;,", key=line.count)
         header = [word.strip() for word in _cells(line, separator, number)]
+        numbered = bool(names) and all(_NUMBERED.fullmatch(name) and name not in header for name in names)
+        if numbered and _is_numbers(line):
+            # Without a header: the first line has numbers already, and spaces may separate them.
+            separator = separator if separator and separator in line else None
+            header = [f"[{k}]" for k in range(len(_cells(line, separator, number)))]
+            lines = itertools.chain([(number, line)], lines)
         for name in names:
             if name not in header:
-                raise InputError("there is no such column", place=f"column {name!r}", hint=did_you_mean(name, header))
+                hint = did_you_mean(name, header)
+                if _is_numbers(line):
+                    hint = "the file has no header: expected '[0]' for its first column, '[1]' for its second"
+                raise InputError("there is no such column", place=f"column {name!r}", hint=hint)
             if header.count(name) > 1:
                 raise InputError("occurs twice in the header", place=f"column {name!r}")
         places = {name: header.index(name) for name in names}
@@ -150,7 +164,18 @@ def _lines(file: TextIO) -> Iterator[tuple[int, str]]:
             yield number, line.rstrip("\n")
 
 
-def _cells(line: str, separator: str, number: int) -> list[str]:
+def _is_numbers(line: str) -> bool:
+    """Whether a line has numbers only."""
+    try:
+        return bool([float(cell) for cell in re.split(r"[\s,;]+", line.strip()) if cell])
+    except ValueError:
+        return False
+
+
+def _cells(line: str, separator: str | None, number: int) -> list[str]:
+    """The cells of a line; without a separator, spaces separate them."""
+    if separator is None:
+        return line.split()
     try:
         return next(csv.reader([line], delimiter=separator), [])
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""Tables read in a separate process: MATLAB, NetCDF, HDF5, Parquet and NumPy files.
+"""Tables read in a separate process: MATLAB, NetCDF, HDF5, Parquet, NumPy and PyTorch files.
 
 The libraries of these formats may crash, loop or exhaust the memory when a file is damaged.
 :mod:`spacearm.measure.formats` runs this module as a script, by its path and not by its name: importing the package
@@ -29,6 +29,7 @@ KINDS = {
     "hdf5": "HDF5",
     "parquet": "Parquet",
     "numpy": "a NumPy archive",
+    "torch": "a PyTorch tensor",
 }
 
 
@@ -56,7 +57,8 @@ class GuardedTable:
 def read(table: GuardedTable, kind: str, file: str, names: list[str]) -> dict[str, Values]:
     """The named columns, one axis each."""
     table.report_place("header")
-    readers = {"matlab": _matlab, "netcdf": _netcdf, "hdf5": _hdf5, "parquet": _parquet, "numpy": _numpy}
+    readers = {"matlab": _matlab, "netcdf": _netcdf, "hdf5": _hdf5, "parquet": _parquet, "numpy": _numpy,
+               "torch": _torch}  # fmt: skip
     columns = readers[kind](table, file, names)
     for name, values in columns.items():
         table.report_place(f"column {name!r}")
@@ -233,6 +235,97 @@ def _numpy(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values
                 return np.squeeze(header.read_array(entry, allow_pickle=False))
 
         return _columns(table, names, stored, get)
+
+
+def _torch(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:
+    """One tensor, as ``torch.save`` writes it: a zip of a pickled description and the plain numbers.
+
+    Nothing is unpickled, which would run what the file says: its instructions are only read.
+    """
+    import zipfile
+
+    with zipfile.ZipFile(file) as content:
+        found = [entry for entry in content.namelist() if entry.endswith("/data.pkl")]
+        if len(found) != 1:
+            raise InputError("has no description of a tensor", hint="expected a file of torch.save, 1.6 or later")
+        folder = found[0].removesuffix("data.pkl")
+        if f"{folder}byteorder" in content.namelist() and _entry(table, content, f"{folder}byteorder") != b"little":
+            raise InputError("is not little-endian", hint="save it on another machine")
+        kind, stored, first, shape, strides = _tensor_description(_entry(table, content, found[0]))
+        table.check_size(shape)
+        numbers = np.frombuffer(_entry(table, content, f"{folder}data/{stored}"), dtype=kind)
+    # Rows one after the other, and no two of the same numbers.
+    dense = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    if len(shape) != 2 or list(strides) != dense or first + math.prod(shape) > numbers.size or first < 0:
+        raise InputError(
+            f"its tensor has shape {tuple(shape)} and strides {tuple(strides)}",
+            hint="expected rows and columns, contiguous",
+        )
+    # The tensor has no name: its columns are [0], [1], ...
+    return _columns(table, names, [""], lambda _: numbers[first : first + math.prod(shape)].reshape(shape))
+
+
+def _entry(table: GuardedTable, content: Any, name: str) -> bytes:
+    """An entry of a zip archive, whatever size its header declares."""
+    with content.open(name) as entry:
+        data = entry.read(table.most + 1)
+    if len(data) > table.most:
+        raise InputError(f"has more than {table.most >> 20} MB in {_printable(name)!r}", hint="it must be split")
+    return bytes(data)
+
+
+def _tensor_description(pickled: bytes) -> tuple[str, str, int, list[int], list[int]]:
+    """Type, storage, first number, shape and strides of the one tensor that a pickle describes."""
+    import pickletools
+
+    kinds = {"torch DoubleStorage": "<f8", "torch FloatStorage": "<f4"}
+    stack: list[Any] = []
+    memo: dict[Any, Any] = {}
+    mark = object()
+
+    def pop_marked() -> tuple[Any, ...]:
+        place = max(k for k, each in enumerate(stack) if each is mark)
+        items = tuple(stack[place + 1 :])
+        del stack[place:]
+        return items
+
+    for operation, argument, _ in pickletools.genops(pickled):
+        match operation.name:
+            case "PROTO" | "STOP":
+                pass
+            case "GLOBAL" | "BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1":
+                stack.append(argument)
+            case "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "MARK":
+                stack.append(mark)
+            case "NEWTRUE" | "NEWFALSE":
+                stack.append(operation.name == "NEWTRUE")
+            case "EMPTY_TUPLE":
+                stack.append(())
+            case "TUPLE":
+                stack.append(pop_marked())
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                count = int(operation.name[-1])
+                stack[-count:] = [tuple(stack[-count:])]
+            case "BINPERSID":
+                stack[-1] = ("storage", stack[-1])
+            case "REDUCE":
+                arguments = stack.pop()
+                stack[-1] = (stack[-1], arguments)
+            case _:
+                # Dictionaries, lists, objects of any class.
+                raise InputError("holds more than one tensor", hint="save the tensor alone")
+    try:
+        [(what, (stored, first, shape, strides, *_))] = stack
+        _, (_, kind, name, *_) = stored
+    except (TypeError, ValueError):
+        what, kind = "", ""
+    if what != "torch._utils _rebuild_tensor_v2" or kind not in kinds:
+        raise InputError("is no tensor of float64 or float32", hint="save it as tensor.double()")
+    return kinds[kind], str(name), int(first), [int(size) for size in shape], [int(size) for size in strides]
 
 
 def _parquet(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:

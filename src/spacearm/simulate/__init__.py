@@ -28,7 +28,7 @@ from spacearm.simulate.run.ledger import Ledger
 from spacearm.simulate.run.run import Run, RunWarning, simulate
 from spacearm.simulate.run.run_file import load_run
 from spacearm.simulate.run.simulator import Simulator
-from spacearm.simulate.signals import Signal, approximate, constant, half_sine, pulse, spline, table, triangle
+from spacearm.simulate.signals import Signal, approximate, constant, half_sine, pulse, spline, steps, table, triangle
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 
@@ -93,6 +93,7 @@ __all__ = [
     "simulate",
     "simulate_batch",
     "spline",
+    "steps",
     "table",
     "thruster_load",
     "triangle",

@@ -219,6 +219,12 @@ def table(times: npt.ArrayLike, values: npt.ArrayLike) -> Signal:
     return _hold_ends(Signal(t, np.stack([v[:-1], np.diff(v) / np.diff(t)])))
 
 
+def steps(times: npt.ArrayLike, values: npt.ArrayLike) -> Signal:
+    """Each value is held until the next node; the end values are kept outside."""
+    t, v = _nodes(times, values, "steps")
+    return _hold_ends(Signal(np.append(t, t[-1] + (t[-1] - t[-2])), v[None, :]))
+
+
 def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") -> Signal:
     """Cubic spline through the nodes; the end values are kept outside.
 

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, model_validator
 
 from spacearm.errors import InputError, quote_text
-from spacearm.measure.files import Column
+from spacearm.measure.files import Column, SampleRate
 from spacearm.model import Body, Inertia, Robot
 from spacearm.model.document import error_context
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
@@ -25,6 +25,7 @@ from spacearm.model.toml_schema import (
     Vector4,
     VisualTable,
     integer_between,
+    positive_number,
 )
 from spacearm.model.toml_values import inertia_of, shapes_of
 from spacearm.model.visuals import mesh_file
@@ -42,6 +43,7 @@ def _pair(value: Any) -> Any:
 
 
 Pair = Annotated[list[Number], BeforeValidator(_pair)]
+Positive = Annotated[float, positive_number()]
 #: Number of items.
 Count = Annotated[int, integer_between(1, 1_000_000)]
 #: One number for each joint in order, or numbers by joint name.
@@ -213,6 +215,20 @@ class ColumnTable(ScenarioTable):
         if not isinstance(self.column, str):
             raise InputError(f"has {len(self.column)} columns", place=place, hint="expected one")
         return self.column
+
+
+class ClockTable(ColumnTable):
+    """Column of the times of a measured file, or the constant rate of its rows."""
+
+    column: Name | list[Name] | None = key(None, "name of the column")  # type: ignore[assignment]
+    rate: Positive | None = key(None, "rows a second, Hz, in place of a column; the first row is at time zero")
+
+    def clock(self) -> Column | SampleRate:
+        """The column, or the rate."""
+        if (self.column is None) == (self.rate is None):
+            found = "neither column nor rate" if self.rate is None else "both column and rate"
+            raise InputError(f"has {found}", place="time", hint="expected one of them")
+        return self.make() if self.rate is None else SampleRate(self.rate)
 
 
 class MeasuredKeys(ScenarioTable):

@@ -23,6 +23,9 @@ from spacearm.typing import Array
 from spacearm.validation.comparison import Comparison
 from spacearm.validation.measured_run import MeasuredRun
 
+#: A candidate whose step changes every reading by less, in its standard deviations, changes none.
+LEAST_EFFECT = 1e-6
+
 
 @dataclass(frozen=True)
 class AssumptionCandidate:
@@ -178,7 +181,8 @@ def relax_assumptions(measured: MeasuredRun, comparison: Comparison) -> list[Rel
         except SpacearmError:
             # A change that the scenario does not permit (a lock, a table of its own) is no candidate.
             continue
-        if not np.all(np.isfinite(slope)):
+        # What moves no reading (gravity on a free robot's joints) has the slope of rounding.
+        if not np.all(np.isfinite(slope)) or np.abs(slope).max(initial=0.0) * candidate.step < LEAST_EFFECT:
             continue
         own = project(np.concatenate([slope, np.zeros(count)]))
         power = float(own @ own)

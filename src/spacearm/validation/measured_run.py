@@ -32,6 +32,7 @@ from spacearm.simulate import (
     World,
     simulate,
     spline,
+    steps,
     table,
     thruster_load,
 )
@@ -134,15 +135,22 @@ class MeasuredRun:
                             f"phase[{number}] has {given.to!r} too", place="to", hint="expected one of them"
                         )
                 given.single_column("column")
-                columns[f"input {given.to}"] = given.make()
+                if given.hold and kind == "driven":
+                    raise InputError("a path cannot jump", place="hold", hint="leave it out")
+                if not given.file:
+                    columns[f"input {given.to}"] = given.make()
         check_distinct(file.marker, "marker", "frame")
         for k, marker in enumerate(file.marker):
             with error_context(f"marker[{k}]"):
                 columns[f"marker {marker.frame}"] = marker.make()
         if not file.file:
             raise InputError("is missing", place="file", hint="expected the measured file, here or in each record")
-        path = self.session.folder / file.data / file.file
-        return read_record(path, columns, time=file.time.make(), missing="keep", gaps="keep", repeats=file.repeats)
+        return self._read(file.file, columns)
+
+    def _read(self, name: str, columns: dict[str, Column | str]) -> Record:
+        """Columns of a measured file."""
+        path, time = self.session.folder / self.file.data / name, self.file.time.clock()
+        return read_record(path, columns, time=time, missing="keep", gaps="keep", repeats=self.file.repeats)
 
     @cached_property
     def readings(self) -> dict[str, Readings]:
@@ -179,7 +187,9 @@ class MeasuredRun:
         """Readings of inputs by kind and name: times of the run and values."""
         found = {}
         for k, given in enumerate(self.file.input):
-            own = self.record.channel(f"input {given.to}")
+            label = f"input {given.to}"
+            source = self._read(given.file, {label: given.make()}) if given.file else self.record
+            own = source.channel(label)
             times, there = own.times - self.file.begin, np.isfinite(own.values)
             inside = there & (times >= 0.0) & (times <= self.duration)
             if np.count_nonzero(inside) < 4:
@@ -194,8 +204,9 @@ class MeasuredRun:
     def inputs(self) -> dict[tuple[str, str], Signal]:
         """Measured inputs by kind and name, as signals of the run's time, without scale and delay."""
         # A path is differentiated twice and must be smooth; a force may jump.
+        forms = {given.target: steps if given.hold else table for given in self.file.input}
         return {
-            (kind, name): (_measured_path if kind == "driven" else table)(*columns)
+            (kind, name): (_measured_path if kind == "driven" else forms[kind, name])(*columns)
             for (kind, name), columns in self._columns.items()
         }
 

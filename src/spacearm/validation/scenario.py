@@ -11,7 +11,7 @@ from spacearm.motion.scenario import MotionFile
 from spacearm.study import Session, StudyFile, key
 from spacearm.study.keys import check_distinct
 from spacearm.study.scenario import VectorisedStudy
-from spacearm.study.tables import ColumnTable
+from spacearm.study.tables import ClockTable
 from spacearm.validation.comparison import compare_by_linearisation
 from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
@@ -33,8 +33,11 @@ class ValidationFile(MotionFile):
     needs_mujoco: ClassVar[bool] = False
 
     data: Name = key(".", "folder of the measured files, relative to the scenario; `spacearm run --data` overrides it")
-    file: Name = key("", "CSV, Parquet, NetCDF, HDF5, MATLAB or NumPy file, relative to `data`")
-    time: ColumnTable = key(ColumnTable(column="time", unit="s"), "column of the time")
+    file: Name = key(
+        "", "CSV, Parquet, NetCDF, HDF5, MATLAB, NumPy or PyTorch file, relative to `data`; columns of a file that "
+        "does not name them are `[0]`, `[1]` ...",
+    )  # fmt: skip
+    time: ClockTable = key(ClockTable(column="time", unit="s"), "column of the time, or the rate of the rows")
     repeats: Literal["reject", "merge"] = key(
         "reject", "rows of the same time: an error, or one row with the last reading of each column"
     )

@@ -35,6 +35,9 @@ class ValidationChannelTable(ColumnTable):
 class MeasuredInputTable(ColumnTable):
     """What acted on the robot, as it was measured: straight lines between readings, for a path a spline."""
 
+    file: Name = key("", "its file, relative to `data`, where it is not that of the channels")
+    hold: bool = key(False, "a reading holds until the next one, as a commanded force does")
+
     to: Name = key(
         what="`forces.<degree of freedom>`, `driven.<joint>`, `thruster.<name>` (share of its full thrust), or "
         "`load.<frame>.fx` ... `mz` (world axes)"

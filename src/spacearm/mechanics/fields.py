@@ -25,13 +25,32 @@ def hill_wrench(pose: SymbolicPose, velocity: SX, angular_velocity: SX, inertia:
     body takes the ten parameters alone: gravity gradient and gyroscopic moments are within it.
     """
     tide, turning = _orbit(rate)
-    m, first = inertia[0], pose.rotation @ inertia[1:4]
+    at_origin = tide @ pose.origin - 2 * turning @ velocity
+    return _linear_wrench(pose, inertia, at_origin, tide - 2 * turning @ ca.skew(angular_velocity))
+
+
+def tidal_wrench(pose: SymbolicPose, inertia: SX, radial: SX) -> SX:
+    """Force and moment (6) at a body's origin near a point on a circular orbit, in axes that do not rotate.
+
+    ``radial`` (3): from the Earth to that point, the world's origin, of length n (mean motion, rad/s). What remains of
+    gravity beside that at the origin is ``(3 radial radial^T - n^2) r``, to first order.
+    """
+    tide = _tide(radial)
+    return _linear_wrench(pose, inertia, tide @ pose.origin, tide)
+
+
+def _tide(radial: SX) -> SX:
+    return 3 * radial @ radial.T - ca.sumsqr(radial) * ca.SX.eye(3)
+
+
+def _linear_wrench(pose: SymbolicPose, inertia: SX, at_origin: SX, gradient: SX) -> SX:
+    """Wrench on a body in a field of accelerations ``at_origin + gradient r``, r from the body's origin."""
+    first = pose.rotation @ inertia[1:4]
     xx, yy, zz, xy, xz, yz = ca.vertsplit(inertia[4:10])
     tensor = ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     second = pose.rotation @ (0.5 * ca.trace(tensor) * ca.SX.eye(3) - tensor) @ pose.rotation.T  # of r r^T dm
-    at_origin = tide @ pose.origin - 2 * turning @ velocity
-    gradient = tide - 2 * turning @ ca.skew(angular_velocity)
-    return ca.vertcat(m * at_origin + gradient @ first, ca.cross(first, at_origin) + _moment(gradient @ second))
+    force = inertia[0] * at_origin + gradient @ first
+    return ca.vertcat(force, ca.cross(first, at_origin) + _moment(gradient @ second))
 
 
 def hill_rotor_moment(axis: SX, inertia: SX, angular_velocity: SX, rate: SX) -> SX:

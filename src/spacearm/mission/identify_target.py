@@ -221,4 +221,6 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
         made = experiment.record(robot, sensors, times, readings)
         moving = tuple(name in experiment.paths or name in flight.actuators.wheels for name in robot.joint_names)
-        return replace(made, moving=moving)
+        made = replace(made, moving=moving)
+        # Without noise yet: that of the attitude, times the orbit's rate, is far below that of any gyro.
+        return made if flight.file.orbit is None else made.remove_orbital_rotation(flight.file.orbit)

@@ -153,12 +153,6 @@ class MissionFile(StudyFile):
                     place="navigation.camera",
                     hint="leave out 'camera' or 'touch.contact'",
                 )
-        if self.orbit is not None and self.identify is not None:
-            raise InputError(
-                "the identification does not model the forces of an orbit",
-                place="identify",
-                hint="leave out 'orbit' or 'identify'",
-            )
         for place, value in (("approach.duration", self.approach.duration), ("touch.wait", self.touch.wait)):
             # The encounter is planned on a grid of times that must contain the touch and the end.
             if abs(value / GRID - round(value / GRID)) > 1e-9:

@@ -15,6 +15,10 @@ position and rate at the samples; wrenches are constant between switching times.
 The motion itself is integrated by RK4 with fixed steps. Its derivatives come from the variational equations, one RK4
 step from sample to sample with coefficients at both ends and half way (nodes: 2 T - 1): they serve a Gauss-Newton
 search and a covariance, and need less accuracy than the motion.
+
+Near a point on a circular orbit, in axes that do not rotate, the rest of gravity acts too (W. H. Clohessy and R. S.
+Wiltshire, J. Aerospace Sci. 27(9), 1960, before their axes rotate): :mod:`spacearm.identify.inertia.tide`. Its
+derivatives by the joints' readings are left out: some 1e-6 of the others.
 """
 
 from __future__ import annotations
@@ -32,7 +36,9 @@ from spacearm.engine.signals import Signals
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
+from spacearm.identify.inertia.tide import TideDerivatives, compute_tide, differentiate_tide
 from spacearm.mechanics.dynamics import mass_matrix
+from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.momentum import momentum
 from spacearm.mechanics.program import Program
@@ -48,10 +54,14 @@ from spacearm.typing import Array
 STEP = 0.05
 
 
-def base_motion_program(robot: Robot) -> Program:
-    """Rate of (position, quaternion, P, L), and the base's twist (base axes)."""
+def base_motion_program(robot: Robot, in_orbit: bool = False) -> Program:
+    """Rate of (position, quaternion, P, L), and the base's twist (base axes).
+
+    ``in_orbit``: with an input ``radial`` (2), mean motion times the direction away from the Earth in the x-y plane.
+    """
     tree, n = Tree(robot), robot.n
     sizes = {"state": 13, "joints": n, "rates": n, "wrench": 6, "inertia": 10 * tree.bodies, "rotor": tree.rotors}
+    sizes |= {"radial": 2} if in_orbit else {}
     x = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
     position, quaternion, linear, angular = ca.vertsplit(x["state"], [0, 3, 7, 10, 13])
     rotation = rotation_matrix(quaternion)
@@ -61,18 +71,17 @@ def base_motion_program(robot: Robot) -> Program:
     inertia = mass_matrix(tree, x["joints"], x["inertia"], x["rotor"])[:6, :6]
     twist = solve_symmetric(inertia, at_base - by_joints)
     force = rotation @ x["wrench"][:3]
-    rate = ca.vertcat(
-        rotation @ twist[:3],
-        quaternion_rate(quaternion, twist[3:]),
-        force,
-        ca.cross(position, force) + rotation @ x["wrench"][3:],
-    )
+    moment = ca.cross(position, force) + rotation @ x["wrench"][3:]
+    if in_orbit:
+        tide = compute_tide(inertia, SymbolicPose(rotation, position), ca.vertcat(x["radial"], 0))
+        force, moment = force + tide[:3], moment + tide[3:]
+    rate = ca.vertcat(rotation @ twist[:3], quaternion_rate(quaternion, twist[3:]), force, moment)
     return Program("base_motion", x, {"rate": ca.densify(rate), "twist": ca.densify(twist)})
 
 
 @lru_cache(maxsize=16)
-def _kernel(made: Keyed[Robot]) -> Kernel:
-    return Kernel(base_motion_program(made.value))
+def _kernel(made: Keyed[tuple[Robot, bool]]) -> Kernel:
+    return Kernel(base_motion_program(*made.value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +89,7 @@ class MotionInputs:
     """Joint paths and the known wrench over time: cubics through readings, constants between switching times.
 
     ``times`` (T,) s; ``joints``, ``rates`` (T, n); ``wrench`` (k, pieces, 6) of each of k thrusters at the base's
-    origin, base axes, between ``edges`` (pieces + 1,).
+    origin, base axes, between ``edges`` (pieces + 1,). ``orbit``: mean motion, rad/s; x is radial at time 0.
     """
 
     times: Array
@@ -88,6 +97,7 @@ class MotionInputs:
     rates: Array
     edges: Array
     wrench: Array
+    orbit: float = 0.0
 
     def signals(self, kernel: Kernel) -> Signals:
         """For the solver: one grid of all samples and switching times."""
@@ -107,10 +117,19 @@ class MotionInputs:
         # The rate is the derivative of the same cubic: position and rate stay consistent between samples.
         rate = np.concatenate([cubic[1:] * np.array([1.0, 2.0, 3.0])[:, None, None], np.zeros((1, *cubic.shape[1:]))])
         force = np.zeros((4, middle.size, 6))  # filled in before every run, by the scales of the thrusters
-        places = [kernel.inputs[name] for name in ("joints", "rates", "wrench")]
-        target = np.concatenate([np.arange(place.start, place.stop) for place in places])
-        table = np.concatenate([cubic, rate, force], axis=2) if n else force
+        names = [*(["radial"] if self.orbit else []), "joints", "rates", "wrench"]
+        target = np.concatenate([np.arange(kernel.inputs[name].start, kernel.inputs[name].stop) for name in names])
+        parts = [*([self._radial(breaks)] if self.orbit else []), *([cubic, rate] if n else []), force]
+        table = np.concatenate(parts, axis=2)
         return Signals(breaks - start, np.ascontiguousarray(table), target.astype(np.int64))
+
+    def _radial(self, breaks: Array) -> Array:
+        """Coefficients (4, pieces, 2) of mean motion times the direction away from the Earth, between these times."""
+        n, angle = self.orbit, self.orbit * breaks[:-1]
+        direction = np.column_stack([np.cos(angle), np.sin(angle)])
+        ahead = np.column_stack([-direction[:, 1], direction[:, 0]])
+        # Taylor: what is left out is (n h)^4 / 24 of it.
+        return n * np.stack([direction, n * ahead, -0.5 * n**2 * direction, -(n**3) / 6.0 * ahead])
 
     def wrench_at(self, times: Array) -> Array:
         """(k, times, 6)."""
@@ -178,7 +197,8 @@ class BaseMotion:
     def __init__(self, robot: Robot, inputs: MotionInputs) -> None:
         ensure_loops()
         self.robot, self.inputs = robot, inputs
-        self.kernel = _kernel(Keyed(structure(robot), robot))
+        in_orbit = inputs.orbit != 0.0
+        self.kernel = _kernel(Keyed((structure(robot), in_orbit), (robot, in_orbit)))
         times = inputs.times
         # The variational equations need the state half way between samples as well.
         nodes = np.empty(2 * times.size - 1)
@@ -270,7 +290,12 @@ class BaseMotion:
         right = np.concatenate([by_state, -by_q, -matrix[:, :6, 6:], -regressor], axis=2)
         solved = np.linalg.solve(matrix[:, :6, :6], right)
         by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
-        parts = _Rates(rotation, p, twist, solved)
+        tide = None
+        if inputs.orbit:
+            angle = inputs.orbit * (self.nodes + inputs.times[0])
+            radial = inputs.orbit * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(angle.size)])
+            tide = differentiate_tide(mechanics, q, matrix, nodes, rotation, radial, directions)
+        parts = _Rates(rotation, p, twist, solved, tide)
         pushes = inputs.mean_wrench()
         scale = np.broadcast_to(thrust, pushes.shape[0])
         if others is not None:
@@ -300,10 +325,11 @@ class _Rates:
     position: Array
     twist: Array
     solved: Array  # (nodes, 6, 12 + 2 n + d) by the twelve errors, the joints, the inertias
+    tide: TideDerivatives | None = None
 
-    def evaluate(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array, Array | None]:
         """Rates (rows, 12, 12) by the errors themselves; those of the pose (rows, 6, ...) by the joints and inertias;
-        those of the momentum (rows, 6, k) by the thrusters' scales."""
+        those of the momentum (rows, 6, k) by the thrusters' scales, and in an orbit (rows, 6, d) by the inertias."""
         rotation, position = self.rotation[rows], self.position[rows]
         linear, turning = self.twist[rows, :3], self.twist[rows, 3:]
         force, moment = np.split(np.tensordot(thrust, wrench, 1), 2, axis=1)
@@ -324,7 +350,11 @@ class _Rates:
         state[:, 6:9, 3:6] += by_turn
         state[:, 9:, 3:6] += skew(position) @ by_turn - rotation @ skew(moment)
         state[:, 9:, :3] -= skew(pushed)
-        return state, pose[:, :, 12:], np.moveaxis(np.concatenate([each, turns], axis=2), 0, 2)
+        by_force = np.moveaxis(np.concatenate([each, turns], axis=2), 0, 2)
+        if self.tide is None:
+            return state, pose[:, :, 12:], by_force, None
+        state[:, 6:, :6] += self.tide.by_pose[rows]
+        return state, pose[:, :, 12:], by_force, self.tide.by_inertia[rows]
 
 
 def _propagate_step(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tuple[Array, Array, Array, Array]:
@@ -341,8 +371,11 @@ def _propagate_step(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: in
     middle = step / 6 * (4 * one + step * half[0] + step * end[0] @ (one + 0.5 * step * half[0]))
     across = one + first @ begin[0] + middle @ half[0] + step / 6 * end[0]
 
-    def combine(weight: Array, by: Array, scale: Array) -> Array:
-        return np.concatenate([weight[:, :, :6] @ by, weight[:, :, 6:] @ scale], axis=2)
+    def combine(weight: Array, by: Array, scale: Array, tide: Array | None) -> Array:
+        found = np.concatenate([weight[:, :, :6] @ by, weight[:, :, 6:] @ scale], axis=2)
+        if tide is not None:
+            found[:, :, 2 * n : by.shape[2]] += weight[:, :, 6:] @ tide
+        return found
 
     forced = combine(first, *begin[1:])
     before, after = forced[:, :, : 2 * n], np.zeros((h.size, 12, 2 * n))
@@ -359,4 +392,6 @@ def _propagate_step(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: in
     count = forced.shape[2] - wrench.shape[0]
     forced[:, :6, :count] += step / 6 * end[1][:, :, 2 * n :]
     forced[:, 6:, count:] += step / 6 * end[2]
+    if end[3] is not None:
+        forced[:, 6:, :count] += step / 6 * end[3]
     return across, before, after, forced

@@ -79,6 +79,8 @@ class MotionRecord:
         estimated: channels whose sigma comes from the scatter of their readings, with the relative standard deviation
             of its square; 0 where they do not scatter and a typical one is taken.
         unresolved: those of them that were sampled so coarsely that the scatter is that of the motion.
+        orbit: mean motion of a circular orbit, rad/s; 0: none. Readings are in axes that do not rotate, about a point
+            on it, x away from the Earth at time zero (:meth:`remove_orbital_rotation`).
         known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
         given_impulse: (T, 6) of the wrench, where it is known already and not integrated from it.
     """
@@ -100,6 +102,7 @@ class MotionRecord:
     sound: bool = True
     estimated: Mapping[str, float] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
+    orbit: float = 0.0
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():
@@ -180,6 +183,26 @@ class MotionRecord:
             shape = (own.stop - own.start,) if np.ndim(sensor.bias) else ()
             change[own] = array(sensor.bias, f"bias of {sensor.channel!r}", shape, place=self.place)
         return self.add_errors(np.broadcast_to(change, (self.times.size, sigma.size)))
+
+    def remove_orbital_rotation(self, rate: float) -> MotionRecord:
+        """A record in the rotating axes of a circular orbit (x radial, z along its normal), in axes that do not rotate.
+
+        ``rate``: mean motion, rad/s.
+        """
+        half, found = 0.5 * rate * self.times, dict(self.readings)
+        turn = np.stack([np.cos(half), 0.0 * half, 0.0 * half, np.sin(half)], axis=1)
+        axes, up = rotation_matrices(turn), np.array([0.0, 0.0, rate])
+        # The quaternion of the axes times that of the body.
+        w, v, a, b = turn[:, :1], turn[:, 1:], found["attitude"][:, :1], found["attitude"][:, 1:]
+        scalar = w * a - np.sum(v * b, axis=1, keepdims=True)
+        found["attitude"] = np.concatenate([scalar, w * b + a * v + np.cross(v, b)], axis=1)
+        found["position"] = np.einsum("tij,tj->ti", axes, self.readings["position"])
+        if "velocity" in found:
+            moving = found["velocity"] + np.cross(up, self.readings["position"])
+            found["velocity"] = np.einsum("tij,tj->ti", axes, moving)
+        if "rate" in found:
+            found["rate"] = found["rate"] + rotation_matrices(self.readings["attitude"])[:, 2] * rate
+        return replace(self, readings=found, orbit=rate)
 
     def use_typical_noise(self) -> MotionRecord:
         """The same with the noise of typical sensors."""

@@ -82,7 +82,8 @@ class RecordPrediction:
         #: Names of the thrusters, in the order of their columns.
         self.thrusters = tuple(pushes)
         wrench = np.stack([part[first] for part in pushes.values()]) if pushes else np.zeros((0, first.size, 6))
-        self.motion = BaseMotion(robot, MotionInputs(times, self.path.joints, self.path.rates, edges, wrench))
+        inputs = MotionInputs(times, self.path.joints, self.path.rates, edges, wrench, record.orbit)
+        self.motion = BaseMotion(robot, inputs)
         #: Rows of each channel in a sample's residual.
         self.rows, self.accelerations, extra = _rows(record)
         count = max(rows.stop for rows in self.rows.values())

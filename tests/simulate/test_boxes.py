@@ -102,3 +102,42 @@ def test_a_capsule_lies_along_a_table() -> None:
     rotation, origin = _end(run, "rod")
     assert origin[2] == pytest.approx(0.05 - G / (2 * STIFFNESS), abs=1e-9)
     assert rotation[2, 2] == pytest.approx(0.0, abs=1e-9)
+
+
+def _rail(side: float) -> ShapeOnFrame:
+    """A fixed rod along x from -0.3 to 0.3 m, beside y = 0."""
+    lying = Rotation.from_rotvec((0, np.pi / 2, 0)).as_matrix()
+    return ShapeOnFrame(Pose(lying, np.array([0.0, side, 0.0])), Capsule(0.05, 0.6))
+
+
+@pytest.mark.parametrize(("along", "tips"), [(0.1, False), (0.25, False), (0.33, True)])
+def test_a_rod_lies_in_a_groove_of_two_rods_until_it_hangs_over(along: float, tips: bool) -> None:
+    rod = Robot("rod", (Body("body", Inertia(1.0, tensor=np.diag([0.02, 0.02, 0.001]))),), ())
+    contacts = [
+        Contact(ShapeOnFrame("rod/body", Capsule(0.05, 0.4)), _rail(side), STIFFNESS, 0.0, 0.3, name=f"rail {k}")
+        for k, side in enumerate((0.06, -0.06))
+    ]
+    world = World({"rod": rod}, elements=(Gravity(), *contacts))
+    run = simulate(world, {"rod": placed([along, 0.0, 0.08], (0, np.pi / 2, 0))}, 1.0)
+    assert run.sound
+    assert run.stats.steps < 10_000
+    rotation, origin = _end(run, "rod")
+    if tips:
+        assert rotation[2, 2] < -0.05  # its far end goes down
+        return
+    assert np.abs(run.last_track("rod").states[-1, 7:13]).max() < 1e-6
+    forces, moment = np.zeros(3), np.zeros(3)
+    for side in (0.06, -0.06):
+        rail = _rail(side)
+        gaps, points, normals = separation(
+            Capsule(0.05, 0.4),
+            (rotation, origin),
+            rail.shape,
+            (rail.frame.rotation, rail.frame.translation),  # type: ignore[union-attr]
+        )
+        push = -STIFFNESS * np.maximum(-gaps, 0.0)[:, None] * normals
+        assert np.all(push[:, 2] > 0.1)  # both ends bear, by the law of the lever
+        forces += push.sum(axis=0)
+        moment += np.cross(points - origin, push).sum(axis=0)
+    assert forces[2] < G  # friction bears the rest
+    assert abs(moment[1]) < 1e-3 * G * 0.2

@@ -6,9 +6,10 @@ stay finite where surfaces, edges or axes meet.
 
 Frames: poses are of the shapes' frames in the world; points and normals come back in world axes. Gaps are negative
 where shapes overlap. Most pairs reduce to a point and a segment, a circle or a box, thickened by radii (nearest points
-after C. Ericson, Real-Time Collision Detection (2005), section 5.1); boxes against boxes and capsules have a module of
-their own, :mod:`spacearm.mechanics.patches`. A pair of shapes has a fixed number of places, so that a contact's memory
-keeps its layout whatever the shapes do. There are no meshes and no pairs beyond those in ``PAIRS``.
+after C. Ericson, Real-Time Collision Detection (2005), section 5.1); capsules against capsules are in
+:mod:`spacearm.mechanics.capsules`, boxes against boxes and capsules in :mod:`spacearm.mechanics.patches`. A pair of
+shapes has a fixed number of places, so that a contact's memory keeps its layout whatever the shapes do. There are no
+meshes and no pairs beyond those in ``PAIRS``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.errors import InputError
+from spacearm.mechanics.capsules import capsule_capsule, nearest_on_segment
 from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.patches import box_box, capsule_box
 from spacearm.mechanics.spatial import SX
@@ -170,41 +172,6 @@ def _ends(shape: Any, pose: SymbolicPose) -> tuple[SX, SX]:
     return pose.origin - half, pose.origin + half
 
 
-def _nearest_on_segment(point: SX, a: SX, b: SX) -> SX:
-    """The point of a segment that is nearest to a point."""
-    along = b - a
-    return a + _clip(ca.dot(point - a, along) / ca.dot(along, along), 0, 1) * along
-
-
-def _nearest(candidates: list[tuple[SX, SX, SX]]) -> tuple[SX, SX]:
-    """Of (squared distance, point, point), the pair of points that is nearest; the first of equals."""
-    best, first, second = candidates[0]
-    for square, a, b in candidates[1:]:
-        closer = square < best
-        first, second = ca.if_else(closer, a, first), ca.if_else(closer, b, second)
-        best = ca.if_else(closer, square, best)
-    return first, second
-
-
-def _segments(a: tuple[SX, SX], b: tuple[SX, SX]) -> tuple[SX, SX]:
-    """Nearest points of two segments: between the lines if these lie within, else at one of four ends."""
-    d1, d2, apart = a[1] - a[0], b[1] - b[0], a[0] - b[0]
-    aa, bb, ab = ca.dot(d1, d1), ca.dot(d2, d2), ca.dot(d1, d2)
-    p, q = ca.dot(d1, apart), ca.dot(d2, apart)
-    det = aa * bb - ab * ab
-    # det / (aa bb) is the squared sine of the angle: below 1e-12 lines count as parallel, and the ends alone decide.
-    # The distance is then off by no more than the lines diverge over their length.
-    crossing = det > 1e-12 * aa * bb
-    safe = ca.if_else(crossing, det, 1)
-    s, t = (ab * q - bb * p) / safe, (aa * q - ab * p) / safe
-    inside = ca.logic_and(ca.logic_and(crossing, ca.logic_and(s >= 0, s <= 1)), ca.logic_and(t >= 0, t <= 1))
-    s, t = _clip(s, 0, 1), _clip(t, 0, 1)
-    lines = (a[0] + s * d1, b[0] + t * d2)
-    candidates = [(x, _nearest_on_segment(x, *b)) for x in a] + [(_nearest_on_segment(x, *a), x) for x in b]
-    found = _nearest([(ca.dot(x - y, x - y), x, y) for x, y in candidates])
-    return ca.if_else(inside, lines[0], found[0]), ca.if_else(inside, lines[1], found[1])
-
-
 # -- pairs ------------------------------------------------------------------------------------------------------
 
 
@@ -213,11 +180,13 @@ def _sphere_sphere(a: Sphere, at: SymbolicPose, b: Sphere, to: SymbolicPose) -> 
 
 
 def _sphere_capsule(a: Sphere, at: SymbolicPose, b: Capsule, to: SymbolicPose) -> list[Touch]:
-    return [_ball_ball(at.origin, _nearest_on_segment(at.origin, *_ends(b, to)), a.radius, b.radius, to.rotation[:, 0])]
+    return [_ball_ball(at.origin, nearest_on_segment(at.origin, *_ends(b, to)), a.radius, b.radius, to.rotation[:, 0])]
 
 
 def _capsule_capsule(a: Capsule, at: SymbolicPose, b: Capsule, to: SymbolicPose) -> list[Touch]:
-    return [_ball_ball(*_segments(_ends(a, at), _ends(b, to)), a.radius, b.radius, at.rotation[:, 0])]
+    """The two ends of what lies along the other."""
+    places = capsule_capsule(_ends(a, at), _ends(b, to), (a.radius, b.radius), at.rotation[:, 0])
+    return [Touch(*place) for place in places]
 
 
 def _ball_plane(point: SX, radius: float, to: SymbolicPose) -> Touch:

@@ -12,6 +12,7 @@ from spacearm.model.files import load
 from spacearm.model.mjcf_read import robot_from_mjcf
 from spacearm.model.mjcf_write import mjcf_text
 from spacearm.model.notices import LossyConversion
+from spacearm.model.similarity import scale
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text
 from spacearm.simulate import close_loops
@@ -80,7 +81,7 @@ def test_operations_on_robots_keep_loops():
     frozen = edit.freeze(robot, {"q0": 0.3})
     assert frozen.loops == robot.loops
     assert edit.freeze(robot, dict(zip(robot.joint_names[2:], q[2:], strict=True))).loops == ()
-    twice = edit.scale(robot, 2.0)
+    twice = scale(robot, 2.0)
     np.testing.assert_allclose(loop_gap(twice, q), 0.0, atol=1e-12)
     rest, away = edit.detach(robot, "q1")
     assert (rest.loops, away.loops) == ((), robot.loops)

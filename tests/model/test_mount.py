@@ -15,6 +15,7 @@ from spacearm.model import Body, Inertia, Joint, Pose, Robot, Thruster, edit
 from spacearm.model.bus import make_bus, thruster_places
 from spacearm.model.files import load, save
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
+from spacearm.model.similarity import scale
 from spacearm.model.wheels import wheel_axes
 from support.random_robots import RandomState, random_robot
 from support.symbolic import Symbolic
@@ -193,7 +194,7 @@ def test_a_robot_of_another_size_moves_through_the_same_angles(seed: int) -> Non
     """By dimensions: with time unchanged, forces grow as mass times length and torques as mass times length squared."""
     robot = random_robot(seed, 4, rotors=0.5, prismatic=0.5)
     length, mass = 2.5, 3.0
-    other = edit.scale(robot, length, mass)
+    other = scale(robot, length, mass)
     assert other.mass == pytest.approx(mass * robot.mass)
     rng = np.random.default_rng(seed)
     quaternion = rng.normal(size=4)
@@ -216,7 +217,7 @@ def test_a_robot_of_another_size_moves_through_the_same_angles(seed: int) -> Non
 
 
 def test_springs_limits_thrusters_and_couplings_are_scaled_alike() -> None:
-    robot = edit.scale(load("servicer"), 2.0)
+    robot = scale(load("servicer"), 2.0)
     old = load("servicer")
     for before, after in zip(old.joints, robot.joints, strict=True):
         factor = 32.0 if before.kind == "revolute" else 16.0

@@ -334,6 +334,7 @@ def mount_robot(
     from spacearm.model.parts import Pose
     from spacearm.model.robot_import import PLACEHOLDER
     from spacearm.model.rotations import rotation_from_rpy
+    from spacearm.model.similarity import scale
 
     file_format(target)
     host, notes = _read(carrier, reading)
@@ -344,7 +345,7 @@ def mount_robot(
     placement = Pose(rotation_from_rpy(np.deg2rad(pose[1])), np.array(pose[0]))
     with error_context(f"mounting {Path(arm).name}"):
         if scale_factor is not None:
-            guest = edit.scale(guest, scale_factor)
+            guest = scale(guest, scale_factor)
         robot = edit.mount(host, guest, placement, frame=frame, prefix=prefix, base_inertia=kept)
         if name is not None:
             robot = robot.replace(name=name)

@@ -17,14 +17,21 @@ what the modes do not move stays with the body that carries the root (the static
 has to know of modes: ledger, certificate, lanes, GPU, C and FMU carry them as they carry joints. Effects of second
 order in the deflection are those of the equivalent masses.
 
-A mode whose moment has a part along its own force (p . r != 0, a screw) has no such single mass and is refused.
+A mode whose moment has a part s = p . r / |p| along its own force (a screw: bending with torsion) drives a rotor on its
+slide as well, like the nut of a ball screw. With any share b of the modal mass in the rotor, the slide's mass is
+|p|^2 / (1 - b), the rotor's inertia s^2 / b, and its ratio (b |p|) / ((1 - b) s): both momenta and the modal mass are
+those of the mode. A small b keeps the mass, a large one the inertia, near the effective ones.
+
+Shapes of the modes are drawn: each visual of an appendage may have mode shapes, here for a unit of the modal
+coordinates, called ``mode1``, ``mode2`` and so on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +41,17 @@ from scipy.optimize import brentq
 from spacearm.checks import array, integer, non_negative, positive
 from spacearm.errors import ModelError, error_context
 from spacearm.model.edit import attach, attach_by_joint, replace_inertias
-from spacearm.model.parts import Body, Inertia, Joint, Pose, Rotor, Spring, skew
+from spacearm.model.finite_elements import FiniteElements
+from spacearm.model.parts import Body, Inertia, Joint, ModeShape, Pose, Rotor, Spring, Visual, skew
 from spacearm.model.robot import Robot
 from spacearm.typing import Array
 
-#: A moment along the force of a mode below this share of the whole participation is rounding.
-SCREW = 1e-6
+#: A moment along the force of a mode below this share of the whole moment is rounding.
+SCREW = 1e-9
+#: Parts that a boom is drawn with, and nodes of finite elements that are drawn.
+STRIPS, DRAWN_NODES = 16, 150
+#: Damping between two modes, relative to their own, beyond which damping ratios do not say enough.
+LARGEST_CROSS_DAMPING = 0.1
 
 
 @dataclass(frozen=True)
@@ -72,11 +84,15 @@ class Mode:
 
 @dataclass(frozen=True)
 class Appendage:
-    """A flexible appendage: its rigid inertia in the frame of its root, and its modes with the root held."""
+    """A flexible appendage: its rigid inertia in the frame of its root, and its modes with the root held.
+
+    ``visuals`` are drawn in the frame of the root, with mode shapes for a unit of the coordinates ``mode1``, ``mode2``.
+    """
 
     name: str
     inertia: Inertia
     modes: tuple[Mode, ...] = field(default=())
+    visuals: tuple[Visual, ...] = field(default=())
 
     def effective_mass(self) -> Array:
         """Mass (kg) that the modes move along x, y and z: close to the appendage's where enough modes are taken."""
@@ -91,46 +107,69 @@ def add_appendage(robot: Robot, frame: str, appendage: Appendage, placement: Pos
     momentum of the shape (m), or a rotation where it has none (rad).
     """
     with error_context(f"appendage {appendage.name!r}"):
-        robot = attach(robot, frame, Body(appendage.name, Inertia.massless()), placement)
-        residual, joints = rigid_matrix(appendage.inertia), []
+        residual, joints, units = rigid_matrix(appendage.inertia), [], dict[str, tuple[str, float]]()
         for k, mode in enumerate(appendage.modes):
             with error_context(f"mode {k + 1}"):
-                body, joint, share = _equivalent_body(f"{appendage.name}.mode{k + 1}", mode)
-            joints.append((body, joint))
-            residual = residual - share
+                found = _equivalent_body(f"{appendage.name}.mode{k + 1}", mode)
+            joints.append((found.body, found.joint))
+            units[f"mode{k + 1}"] = found.joint.name, found.unit
+            residual = residual - found.share
+        visuals = tuple(_with_joints(visual, units) for visual in appendage.visuals)
+        robot = attach(robot, frame, Body(appendage.name, Inertia.massless(), visuals), placement)
         robot = add_rigid_matrix(robot, appendage.name, residual)
         for body, joint in joints:
             robot = attach_by_joint(robot, appendage.name, body, joint)
     return robot
 
 
-def _equivalent_body(name: str, mode: Mode) -> tuple[Body, Joint, Array]:
-    """The sprung body of a mode, its joint in the root's frame, and its rigid mass matrix (6, 6) about the root."""
+def _with_joints(visual: Visual, units: Mapping[str, tuple[str, float]]) -> Visual:
+    """The visual with mode shapes for a unit of the joints' positions instead of the modal coordinates."""
+    shapes = [
+        ModeShape(units[each.joint][0], each.translation / units[each.joint][1], each.rotation / units[each.joint][1])
+        for each in visual.mode_shapes
+    ]
+    return replace(visual, mode_shapes=tuple(shapes))
+
+
+class _Equivalent(NamedTuple):
+    """The sprung body of a mode, its joint in the root's frame, its rigid mass matrix (6, 6) about the root, and the
+    joint's position for a unit of the modal coordinate."""
+
+    body: Body
+    joint: Joint
+    share: Array
+    unit: float
+
+
+def _equivalent_body(name: str, mode: Mode) -> _Equivalent:
     p, r = np.asarray(mode.translation), np.asarray(mode.rotation)
     mass, inertia, rate = float(p @ p), float(r @ r), 2.0 * math.pi * mode.frequency
+    share = np.zeros((6, 6))
     if mass == 0.0 and inertia == 0.0:
         raise ModelError("moves no momentum", hint="leave out modes without participation")
+
+    def laws(unit: float) -> dict[str, Any]:
+        # A unit of the joint is 1 / unit of the modal coordinate, whose mass is 1 kg.
+        return {"spring": Spring(rate**2 / unit**2), "damping": 2.0 * mode.damping * rate / unit**2}
+
     if mass == 0.0:
-        axis = r / math.sqrt(inertia)
-        joint = Joint(
-            name, "revolute", "", name, axis=axis, spring=Spring(inertia * rate**2),
-            damping=2.0 * mode.damping * rate * inertia, rotor=Rotor(inertia),
-        )  # fmt: skip
-        share = np.zeros((6, 6))
+        unit = 1.0 / math.sqrt(inertia)
+        joint = Joint(name, "revolute", "", name, axis=r * unit, rotor=Rotor(inertia), **laws(unit))
         share[3:, 3:] = np.outer(r, r)
-        return Body(name, Inertia.massless()), joint, share
-    along = float(p @ r) / math.sqrt(mass)
+        return _Equivalent(Body(name, Inertia.massless()), joint, share, unit)
+    axis, place = p / math.sqrt(mass), np.cross(p, r) / mass
+    along, rotor = float(p @ r) / math.sqrt(mass), None
     if abs(along) > SCREW * math.sqrt(inertia):
-        raise ModelError(
-            f"its moment has a part of {along:.3g} sqrt(kg) m along its own force",
-            hint="a screw mode has no equivalent mass; take the participation about another root, or rotate the axes",
-        )
-    place = np.cross(p, r) / mass
-    joint = Joint(
-        name, "prismatic", "", name, Pose(translation=place), axis=p / math.sqrt(mass), spring=Spring(mass * rate**2),
-        damping=2.0 * mode.damping * rate * mass,
-    )  # fmt: skip
-    return Body(name, Inertia(mass)), joint, rigid_matrix(Inertia(mass, place))
+        # A mode that is mostly a screw is shared evenly; otherwise the mass stays near the effective one.
+        rotating = min(0.5, abs(along) / math.sqrt(inertia))
+        unit = (1.0 - rotating) / math.sqrt(mass)
+        rotor = Rotor(along**2 / rotating, rotating / (along * unit))
+        share[3:, 3:] = rotor.inertia * np.outer(axis, axis)
+        mass /= 1.0 - rotating
+    else:
+        unit = 1.0 / math.sqrt(mass)
+    joint = Joint(name, "prismatic", "", name, Pose(translation=place), axis=axis, rotor=rotor, **laws(unit))
+    return _Equivalent(Body(name, Inertia(mass)), joint, share + rigid_matrix(Inertia(mass, place)), unit)
 
 
 def rigid_matrix(inertia: Inertia) -> Array:
@@ -191,6 +230,7 @@ def make_boom(
     modes: int = 3,
     damping: float = 0.005,
     torsion: tuple[float, float] | None = None,
+    width: float | None = None,
 ) -> Appendage:
     """A uniform Euler-Bernoulli beam from its root along x: booms, and panels that are slender.
 
@@ -200,6 +240,7 @@ def make_boom(
         modes: of bending in each direction, and of torsion.
         damping: ratio of every mode.
         torsion: GJ (N m2) and the polar inertia about x (kg m2); without it the beam has neither.
+        width: m, across the direction in which it bends: how it is drawn; a twentieth of the length by itself.
 
     For a clamped beam of mass m the participation of mode n with root x_n is 2 s_n / x_n sqrt(m) and, about the root,
     2 / x_n^2 L sqrt(m), with s_n = (sinh x_n - sin x_n) / (cosh x_n + cos x_n) (Young and Felgar, Tables of
@@ -210,32 +251,91 @@ def make_boom(
         both = np.broadcast_to(np.asarray(stiffness, dtype=np.float64), (2,))
         for each in both:
             positive(float(each), "stiffness", unit="N m2", infinite=True)
-        roots, found = cantilever_roots(modes), []
+        roots, found = cantilever_roots(modes), list[tuple[Mode, Array, Array]]()
         ratio = (np.sinh(roots) - np.sin(roots)) / (np.cosh(roots) + np.cos(roots))
+        places = (np.arange(STRIPS) + 0.5) / STRIPS
         for axis, flexural in zip((1, 2), both, strict=True):
             if not math.isfinite(flexural):
                 continue
             for root, s in zip(roots, ratio, strict=True):
                 frequency = root**2 * math.sqrt(flexural / (mass * length**3)) / (2.0 * math.pi)
-                p = np.zeros(3)
-                p[axis] = 2.0 * s / root * math.sqrt(mass)
-                r = np.cross([1.0, 0.0, 0.0], p / p[axis]) * (2.0 / root**2 * length * math.sqrt(mass))
-                found.append(Mode(frequency, p, r, damping))
+                p, across = np.zeros(3), np.zeros(3)
+                p[axis], across[axis] = 2.0 * s / root * math.sqrt(mass), 1.0
+                about = np.cross([1.0, 0.0, 0.0], across)
+                mode = Mode(frequency, p, about * (2.0 / root**2 * length * math.sqrt(mass)), damping)
+                shape, slope = _cantilever_shape(root, s, places) / math.sqrt(mass)
+                found.append((mode, np.outer(shape, across), np.outer(slope / length, about)))
         polar = 0.0
         if torsion is not None:
             rigidity, polar = positive(torsion[0], "GJ", unit="N m2"), positive(torsion[1], "polar inertia")
             for n in range(1, modes + 1):
                 odd = (n - 0.5) * math.pi
                 frequency = odd * math.sqrt(rigidity / (polar * length)) / (2.0 * math.pi)
-                found.append(Mode(frequency, np.zeros(3), [math.sqrt(2.0 * polar) / odd, 0.0, 0.0], damping))
+                twist = math.sqrt(2.0 / polar) * np.sin(odd * places)
+                mode = Mode(frequency, np.zeros(3), [math.sqrt(2.0 * polar) / odd, 0.0, 0.0], damping)
+                found.append((mode, np.zeros((STRIPS, 3)), np.outer(twist, [1.0, 0.0, 0.0])))
+        found.sort(key=lambda each: each[0].frequency)
+        wide = length / 20.0 if width is None else positive(width, "width", unit="m")
+        # Thin in the direction in which alone it bends, as a panel is.
+        across_y, across_z = (length / 200.0 if math.isfinite(mine) and not math.isfinite(other) else wide
+                              for mine, other in (both, both[::-1]))  # fmt: skip
+        strips = tuple(
+            Visual(
+                "box", np.array([length / STRIPS, across_y, across_z]),
+                Pose(translation=np.array([length * places[i], 0.0, 0.0])),
+                mode_shapes=tuple(
+                    ModeShape(f"mode{k + 1}", shift[i], rotation[i]) for k, (_, shift, rotation) in enumerate(found)
+                ),
+            )
+            for i in range(STRIPS)
+        )  # fmt: skip
         tensor = np.diag([polar, *[mass * length**2 / 12.0] * 2])
-        return Appendage(
-            name, Inertia(mass, np.array([0.5 * length, 0.0, 0.0]), tensor), tuple(sorted(found, key=_frequency))
-        )
+        inertia = Inertia(mass, np.array([0.5 * length, 0.0, 0.0]), tensor)
+        return Appendage(name, inertia, tuple(mode for mode, _, _ in found), strips)
 
 
-def _frequency(mode: Mode) -> float:
-    return mode.frequency
+def _cantilever_shape(root: float, s: float, x: Array) -> Array:
+    """(2, x) deflection and slope of a clamped beam's mode at x in units of its length; the square's mean is 1."""
+    # sinh and cosh as exponentials: their difference loses all digits of high modes otherwise.
+    grow, fall = 0.5 * (1.0 - s) * np.exp(root * x), 0.5 * (1.0 + s) * np.exp(-root * x)
+    shape = grow + fall - np.cos(root * x) + s * np.sin(root * x)
+    return np.stack([shape, root * (grow - fall + np.sin(root * x) + s * np.cos(root * x))])
+
+
+def reduce_elements(
+    name: str, elements: FiniteElements, interface: Sequence[int], *, damping: float | None = None, share: float = 0.95,
+    most: int = 30,
+) -> Appendage:  # fmt: skip
+    """An appendage of finite elements whose nodes ``interface`` the spacecraft holds as one rigid body.
+
+    Its root lies at the origin of the elements' coordinates, wherever the nodes are. The other arguments are as for
+    :func:`reduce_fixed_interface`. Some of the nodes are drawn, as balls that move with the modes.
+    """
+    with error_context(f"appendage {name!r}"):
+        held = elements.find(interface)
+    own = elements.mass, elements.stiffness, elements.rigid, held
+    found, shapes = _reduce(name, *own, elements.damping, damping, share, most)
+    return replace(found, visuals=_node_visuals(elements, shapes))
+
+
+def _node_visuals(elements: FiniteElements, shapes: Array) -> tuple[Visual, ...]:
+    """Balls at nodes, moved by the shapes (N, modes) of the modes."""
+    rows: dict[int, dict[int, int]] = {}
+    for row, (node, component) in enumerate(elements.dof.tolist()):
+        rows.setdefault(node, {})[component - 1] = row
+    numbers = sorted(rows)
+    chosen = [numbers[i] for i in np.unique(np.linspace(0, len(numbers) - 1, DRAWN_NODES).round().astype(int))]
+    places = np.array([elements.nodes[node] for node in chosen])
+    extent = float(np.linalg.norm(np.ptp(places, axis=0))) or 1.0
+    radius = np.array([0.25 * extent / max(10.0, len(chosen) ** 0.5)])
+    found = []
+    for node, place in zip(chosen, places, strict=True):
+        moved = np.zeros((6, shapes.shape[1]))
+        for component, row in rows[node].items():
+            moved[component] = shapes[row]
+        modes = tuple(ModeShape(f"mode{k + 1}", each[:3], each[3:]) for k, each in enumerate(moved.T))
+        found.append(Visual("sphere", radius, Pose(translation=place), mode_shapes=modes))
+    return tuple(found)
 
 
 def reduce_fixed_interface(
@@ -245,7 +345,8 @@ def reduce_fixed_interface(
     rigid: npt.ArrayLike,
     interface: Sequence[int],
     *,
-    damping: float = 0.005,
+    viscous: npt.ArrayLike | None = None,
+    damping: float | None = None,
     share: float = 0.95,
     most: int = 30,
 ) -> Appendage:
@@ -257,14 +358,34 @@ def reduce_fixed_interface(
         mass, stiffness: (N, N), symmetric, all degrees of freedom, SI units.
         rigid: (N, 6) displacement of every degree of freedom for unit motions of the root: x, y, z, then rotations.
         interface: degrees of freedom that the spacecraft holds; together they hold the appendage.
-        damping: ratio of every mode.
+        viscous: damping matrix (N, N), symmetric, of which the modes' own damping is taken.
+        damping: ratio of every mode instead; 0.005 where neither is given.
         share, most: modes are taken in the order of their participation until they move this share of the mass and
             inertia that moves at all, and no more than so many.
     """
+    return _reduce(name, mass, stiffness, rigid, interface, viscous, damping, share, most)[0]
+
+
+def _reduce(
+    name: str,
+    mass: npt.ArrayLike,
+    stiffness: npt.ArrayLike,
+    rigid: npt.ArrayLike,
+    interface: Sequence[int],
+    viscous: npt.ArrayLike | None,
+    damping: float | None,
+    share: float,
+    most: int,
+) -> tuple[Appendage, Array]:
+    """The appendage, and the shapes (N, modes) of its modes."""
     with error_context(f"appendage {name!r}"):
         size = np.asarray(mass, dtype=np.float64).shape[0]
         m, k = (array(matrix, what, (size, size)) for matrix, what in ((mass, "mass"), (stiffness, "stiffness")))
-        for matrix, what in ((m, "mass"), (k, "stiffness")):
+        c = None if viscous is None else array(viscous, "damping", (size, size))
+        if c is not None and damping is not None:
+            raise ModelError("has a damping matrix and a damping ratio", hint="expected one of them")
+        share, most = positive(share, "share", most=1.0), integer(most, "most", least=1, most=100)
+        for matrix, what in ((m, "mass"), (k, "stiffness"), *([] if c is None else [(c, "damping")])):
             if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
                 raise ModelError(f"the {what} matrix is not symmetric")
         motion = array(rigid, "rigid", (size, 6))
@@ -281,9 +402,16 @@ def reduce_fixed_interface(
         if np.linalg.matrix_rank(motion[held]) < 6:
             raise ModelError("the interface does not hold it", place="interface", hint="six motions have to be held")
         inner = np.ix_(free, free)
-        squares, shapes = eigh(k[inner], m[inner])
-        if squares[0] <= 0.0:
-            raise ModelError(f"a mode has the squared frequency {squares[0]:.3g}", hint="is the interface held?")
+        # The inverse problem: degrees of freedom without mass, as rotations of many elements, are infinitely fast.
+        try:
+            flexibility, shapes = eigh(m[inner], k[inner])
+        except np.linalg.LinAlgError:
+            raise ModelError("the stiffness holds no shape between free nodes", hint="is the interface held?") from None
+        moving_modes = flexibility > 1e-12 * flexibility[-1]
+        if flexibility[-1] <= 0.0 or flexibility[0] < -1e-9 * flexibility[-1]:
+            raise ModelError("the mass matrix is not positive", place="mass")
+        squares = 1.0 / flexibility[moving_modes][::-1]
+        shapes = shapes[:, moving_modes][:, ::-1] * np.sqrt(squares)
         whole = motion.T @ m @ motion
         # The shapes vanish at the interface; their momentum in the six motions of the root is the participation.
         participation = shapes.T @ (m @ motion)[free]
@@ -294,8 +422,33 @@ def reduce_fixed_interface(
             found.append(int(index))
             if np.all((participation[found] ** 2).sum(axis=0) >= share * moving * (moving > 1e-12 * moving.max())):
                 break
+        chosen = sorted(found)
+        rates = np.sqrt(squares[chosen])
+        ratios = np.full(len(chosen), 0.005 if damping is None else damping)
+        if c is not None:
+            ratios = _damping_ratios(shapes[:, chosen].T @ c[inner] @ shapes[:, chosen], rates)
         modes = [
-            Mode(math.sqrt(squares[i]) / (2.0 * math.pi), participation[i, :3], participation[i, 3:], damping)
-            for i in sorted(found)
+            Mode(rate / (2.0 * math.pi), participation[i, :3], participation[i, 3:], float(ratio))
+            for i, rate, ratio in zip(chosen, rates.tolist(), ratios, strict=True)
         ]
-        return Appendage(name, Inertia.from_parameters(_parameters(whole)), tuple(modes))
+        everywhere = np.zeros((size, len(chosen)))
+        everywhere[free] = shapes[:, chosen]
+        return Appendage(name, Inertia.from_parameters(_parameters(whole)), tuple(modes)), everywhere
+
+
+def _damping_ratios(modal: Array, rates: Array) -> Array:
+    """Ratios of modes from their damping matrix, which has to be diagonal, nearly."""
+    own = np.diag(modal)
+    if own.min() < 0.0:
+        raise ModelError("the damping matrix feeds energy to a mode", place="damping")
+    between = np.abs(modal - np.diag(own)) / np.maximum(np.sqrt(np.outer(own, own)), 1e-300)
+    # Modes far apart in frequency do not feel the damping between them.
+    near = np.abs(np.subtract.outer(rates, rates)) < 0.1 * np.maximum.outer(rates, rates)
+    if np.any(between[near] > LARGEST_CROSS_DAMPING):
+        raise ModelError(
+            f"damps modes of neighbouring frequencies together ({between[near].max():.2g} of their own damping)",
+            place="damping",
+            hint="expected proportional damping; damping ratios can be given instead",
+        )
+    found: Array = own / (2.0 * rates)
+    return found

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.errors import ModelError, error_context
 from spacearm.model.fuse import Weld, axial_tensor, configurations_by_name, fuse, joint_pose
-from spacearm.model.loops import is_frozen, scale_loop
+from spacearm.model.loops import is_frozen
 from spacearm.model.parts import (
     Body,
     Coupling,
@@ -30,6 +30,7 @@ from spacearm.model.parts import (
     Rotor,
     Spring,
     Thruster,
+    Visual,
     expect,
     finite,
     unit_vector,
@@ -285,80 +286,6 @@ def _absorb_coupling(joint: Joint, coupling: Coupling, held: Mapping[str, float]
     return replace(joint, spring=spring, damping=joint.damping + coupling.damping * scale)
 
 
-# -- size ---------------------------------------------------------------------------------------------------------
-
-
-def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
-    """A similar robot: all lengths times ``length``, all masses times ``mass`` (the cube of it: the same density).
-
-    Forces, torques, springs, dampers, friction, rotors and limits are scaled with them, so that the robot moves through
-    the same angles in the same time, and through paths of ``length`` times the size.
-    """
-    length = finite(length, "length", above=0.0)
-    mass = length**3 if mass is None else finite(mass, "mass", above=0.0)
-    inertia = mass * length**2
-
-    def scale_pose(pose: Pose) -> Pose:
-        return Pose(pose.rotation, length * pose.translation)
-
-    def scale_body(body: Body) -> Body:
-        old = body.inertia
-        return replace(
-            body,
-            inertia=Inertia(mass * old.mass, length * old.com, inertia * old.tensor),
-            visuals=tuple(
-                replace(each, size=length * each.size, placement=scale_pose(each.placement)) for each in body.visuals
-            ),
-            collisions=tuple(
-                replace(each, size=length * each.size, placement=scale_pose(each.placement)) for each in body.collisions
-            ),
-        )
-
-    def resistance(joint: Joint) -> float:
-        """Factor on stiffness and damping: force for each metre, or torque for each radian."""
-        return inertia if joint.kind == "revolute" else mass
-
-    def travel(joint: Joint) -> float:
-        return 1.0 if joint.kind == "revolute" else length
-
-    def scale_joint(joint: Joint) -> Joint:
-        way, stiff = travel(joint), resistance(joint)
-        effort, limits = stiff * way, joint.limits
-        spring, friction, rotor = joint.spring, joint.friction, joint.rotor
-        return replace(
-            joint,
-            placement=scale_pose(joint.placement),
-            damping=stiff * joint.damping,
-            spring=spring and Spring(stiff * spring.stiffness, way * spring.rest),
-            friction=friction and Friction(effort * friction.static, effort * friction.coulomb),
-            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio / way),
-            limits=Limits(way * limits.lower, way * limits.upper, way * limits.velocity, effort * limits.effort),
-        )
-
-    def scale_coupling(coupling: Coupling) -> Coupling:
-        first, second = robot.joint(coupling.first), robot.joint(coupling.second)
-        return replace(
-            coupling,
-            stiffness=resistance(first) * coupling.stiffness,
-            damping=resistance(first) * coupling.damping,
-            ratio=coupling.ratio * travel(first) / travel(second),
-            rest=travel(first) * coupling.rest,
-        )
-
-    factors = np.array([travel(joint) for joint in robot.joints])
-    return robot.replace(
-        bodies=tuple(map(scale_body, robot.bodies)),
-        joints=tuple(map(scale_joint, robot.joints)),
-        frames=tuple(replace(frame, placement=scale_pose(frame.placement)) for frame in robot.frames),
-        thrusters=tuple(
-            replace(each, position=length * each.position, force=mass * length * each.force) for each in robot.thrusters
-        ),
-        couplings=tuple(map(scale_coupling, robot.couplings)),
-        loops=tuple(scale_loop(robot, loop, length) for loop in robot.loops),
-        configurations={key: factors * values for key, values in robot.configurations.items()},
-    )
-
-
 # -- compliance --------------------------------------------------------------------------------------------------
 
 
@@ -480,8 +407,14 @@ def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
         checks.check_name(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)
 
     def rename_part(part: Any) -> Any:
-        keys = [key for key in ("name", "body", "parent", "child", "first", "second") if hasattr(part, key)]
-        return replace(part, **{key: names.get(old, old) for key in keys for old in [getattr(part, key)]})
+        keys = [key for key in ("name", "body", "parent", "child", "first", "second", "joint") if hasattr(part, key)]
+        found = replace(part, **{key: names.get(old, old) for key in keys for old in [getattr(part, key)]})
+        return replace(found, visuals=tuple(map(rename_visual, part.visuals))) if isinstance(part, Body) else found
+
+    def rename_visual(visual: Visual) -> Visual:
+        if not visual.mode_shapes:
+            return visual
+        return replace(visual, mode_shapes=tuple(map(rename_part, visual.mode_shapes)))
 
     return robot.replace(**{kind: tuple(map(rename_part, getattr(robot, kind))) for kind in PART_KINDS})
 

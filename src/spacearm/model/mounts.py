@@ -16,11 +16,12 @@ from spacearm.errors import (
     similar_files,
 )
 from spacearm.model import catalogue
-from spacearm.model.edit import add_parts, mount, rename, scale
+from spacearm.model.edit import add_parts, mount, rename
 from spacearm.model.files import read
 from spacearm.model.parts import Pose
 from spacearm.model.robot import Robot
 from spacearm.model.robot_import import PLACEHOLDER, Reading
+from spacearm.model.similarity import scale
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import AssembledRobotTable, MountTable, RobotFileKeys
 from spacearm.model.toml_values import pose_of, thrusters_of, wheels_of

@@ -243,13 +243,35 @@ class _PlacedShape(Part):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ModeShape(Part):
+    """What a unit (m or rad) of a sprung joint's position moves a visual by: the shape of a mode at one place.
+
+    ``translation`` of the visual's middle (m) and ``rotation`` about it (rad) for a unit, in the axes of the body that
+    is drawn. A joint that the robot does not have, or not any more, moves nothing.
+    """
+
+    joint: str
+    translation: Array = field(default_factory=lambda: np.zeros(3))
+    rotation: Array = field(default_factory=lambda: np.zeros(3))
+
+    def __post_init__(self) -> None:
+        self._expect_text("joint")
+        for name in ("translation", "rotation"):
+            object.__setattr__(self, name, read_only_array(getattr(self, name), (3,), f"{name} of a mode shape"))
+
+    def transform(self, pose: Pose) -> ModeShape:
+        """The same seen from an outer frame in which its body's frame lies at ``pose``."""
+        return ModeShape(self.joint, pose.rotation @ self.translation, pose.rotation @ self.rotation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Visual(_PlacedShape):
     """A shape that a body is drawn with, centred on ``placement`` in the body's frame; it has no part in the mechanics.
 
     ``size`` in m: the edges of a box; radius, and length along z, of a cylinder or capsule (whose half balls come on
     top); the radius of a sphere; the half axes of an ellipsoid; of a mesh the factors on the file's x, y and z.
     ``colour`` is ``#rrggbb`` or ``#rrggbbaa``, empty where there is none; ``mesh`` an STL, OBJ or DAE file, which
-    nothing but drawing opens.
+    nothing but drawing opens. ``mode_shapes`` move it with the joints of modes: a part of a panel that bends.
     """
 
     shape: Shape
@@ -257,6 +279,7 @@ class Visual(_PlacedShape):
     placement: Pose = field(default_factory=Pose)
     colour: str = ""
     mesh: str = ""
+    mode_shapes: tuple[ModeShape, ...] = ()
 
     def __post_init__(self) -> None:
         checks.one_of(self.shape, tuple(SHAPES), "shape", error=ModelError)
@@ -270,6 +293,14 @@ class Visual(_PlacedShape):
             raise ModelError(f"colour is {quote_text(self.colour)}", hint="expected #rrggbb or #rrggbbaa")
         if bool(self.mesh) != (self.shape == "mesh"):
             raise ModelError("a mesh has a file, and no other shape has one", hint='expected mesh = "FILE"')
+        object.__setattr__(self, "mode_shapes", tuple(self.mode_shapes))
+        for each in self.mode_shapes:
+            expect(each, ModeShape, "mode shape of a visual")
+
+    def transform(self, pose: Pose) -> Visual:
+        """The same shape seen from an outer frame in which its body's frame lies at ``pose``."""
+        moved = tuple(each.transform(pose) for each in self.mode_shapes)
+        return replace(self, placement=pose @ self.placement, mode_shapes=moved)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

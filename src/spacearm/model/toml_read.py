@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from spacearm.errors import ModelError, clip_text, error_context, similar_files
-from spacearm.model.appendages import Appendage, Mode, add_appendage, make_boom
 from spacearm.model.dh import dh_links
 from spacearm.model.edit import add_parts
 from spacearm.model.mounts import Mount, read_mount
@@ -35,8 +35,8 @@ from spacearm.model.parts import (
 from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
 from spacearm.model.robot_import import Reading
-from spacearm.model.tanks import Tank, add_tank
 from spacearm.model.toml_errors import Place, schema_errors
+from spacearm.model.toml_flexible import extend_by_appendage, extend_by_boom, extend_by_tank
 from spacearm.model.toml_schema import (
     AppendageTable,
     BodyTable,
@@ -285,7 +285,7 @@ class _RobotBuilder:
             raise ModelError(
                 f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
             )
-        return self.add_loops(self.add_flexible_parts(robot))
+        return self.add_loops(self.add_flexible_parts(robot, folder))
 
     def add_loops(self, robot: Robot) -> Robot:
         """The robot with its loops: last, so that they may join parts of mounted robots and booms."""
@@ -293,9 +293,9 @@ class _RobotBuilder:
         self.problems.raise_all()
         return robot.replace(loops=(*robot.loops, *loops)) if loops else robot
 
-    def add_flexible_parts(self, robot: Robot) -> Robot:
+    def add_flexible_parts(self, robot: Robot, folder: Path | None) -> Robot:
         """The robot with its appendages, booms and tanks, which bring joints of their own."""
-        modes = sum(len(table.mode) for table in self.file.appendage)
+        modes = sum(len(table.mode) or (table.matrices.most if table.matrices else 0) for table in self.file.appendage)
         modes += sum(3 * max(0, table.modes) for table in self.file.boom) + 2 * len(self.file.tank)
         if robot.n + modes > MOST_JOINTS:
             hint = f"expected at most {MOST_JOINTS} joints in all"
@@ -308,9 +308,9 @@ class _RobotBuilder:
                 with error_context(place):
                     robot = extend(robot, table, self.pose_on_body(table.body, table, place), place)
 
-        add("appendage", _extend_by_appendage)
-        add("boom", _extend_by_boom)
-        add("tank", _extend_by_tank)
+        add("appendage", partial(extend_by_appendage, folder=folder))
+        add("boom", extend_by_boom)
+        add("tank", extend_by_tank)
         return robot
 
     def with_mounts(self, robot: Robot, mounts: list[Mount], frames: list[Frame]) -> Robot:
@@ -477,22 +477,3 @@ class _RobotBuilder:
         if np.any(np.abs(array[turns]) > LARGEST_ANGLE):
             warn_of_degrees(float(np.abs(array[turns]).max()), place, "configurations_deg")
         return array
-
-
-def _extend_by_appendage(robot: Robot, table: AppendageTable, pose: Pose, place: Place) -> Robot:
-    modes = tuple(Mode(mode.frequency, mode.translation, mode.rotation, mode.damping) for mode in table.mode)
-    return add_appendage(robot, table.body, Appendage(table.name, inertia_of(table, place), modes), pose)
-
-
-def _extend_by_boom(robot: Robot, table: BoomTable, pose: Pose, _: Place) -> Robot:
-    stiffness, torsion = (table.stiffness_y, table.stiffness_z), table.torsion
-    twist = None if torsion is None else (torsion.stiffness, torsion.inertia)
-    boom = make_boom(
-        table.name, table.length, table.mass, stiffness, modes=table.modes, damping=table.damping, torsion=twist
-    )
-    return add_appendage(robot, table.body, boom, pose)
-
-
-def _extend_by_tank(robot: Robot, table: TankTable, pose: Pose, _: Place) -> Robot:
-    given = table.model_dump(exclude={"body", "origin"})
-    return add_tank(robot, table.body, Tank(**given), pose)

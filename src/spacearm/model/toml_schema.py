@@ -164,6 +164,14 @@ def _wrap_in_list(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
+class ModeShapeTable(TomlTable):
+    """What a unit of a joint's position moves a visual by."""
+
+    joint: Name
+    translation: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+    rotation: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
 class VisualTable(TomlTable):
     """A shape that a body is drawn with."""
 
@@ -172,6 +180,7 @@ class VisualTable(TomlTable):
     origin: Origin = Field(default_factory=Origin)
     colour: Name = ""
     mesh: Name = ""
+    mode_shapes: list[ModeShapeTable] = Field(default_factory=list, max_length=100)
 
 
 class CollisionTable(TomlTable):
@@ -324,13 +333,25 @@ class ModeTable(TomlTable):
     rotation: Vector3 = Field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
+class MatricesTable(TomlTable):
+    """Matrices of finite elements that become modes."""
+
+    file: Name
+    interface: list[Annotated[int, integer_between(1, 10**9)]] = Field(min_length=1, max_length=1000)
+    damping: Number | None = None
+    share: Number = 0.95
+    most: Annotated[int, integer_between(1, 100)] = 30
+
+
 class AppendageTable(InertialKeys):
-    """A flexible appendage by its modes; mass properties in the frame of its root."""
+    """A flexible appendage by its modes or its matrices; mass properties in the frame of its root."""
 
     name: Name
     body: Name
     origin: Origin = Field(default_factory=Origin)
-    mode: list[ModeTable] = Field(min_length=1, max_length=100)
+    mass: Number = 0.0
+    mode: list[ModeTable] = Field(default_factory=list, max_length=100)
+    matrices: MatricesTable | None = None
 
 
 class TorsionTable(TomlTable):
@@ -349,6 +370,7 @@ class BoomTable(TomlTable):
     stiffness_y: Limit = math.inf
     stiffness_z: Limit = math.inf
     torsion: TorsionTable | None = None
+    width: Number | None = None
     modes: int = 3
     damping: Number = 0.005
 

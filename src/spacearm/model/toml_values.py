@@ -21,6 +21,7 @@ from spacearm.model.parts import (
     Inertia,
     Joint,
     Limits,
+    ModeShape,
     Pose,
     Thruster,
     Visual,
@@ -123,7 +124,11 @@ def shapes_of(
         pose = (link_frame or Pose()) @ pose_of(table.origin, here.key("origin"))
         with error_context(here, fallback=True):
             size = np.ones(3) if table.size is None else np.array(table.size)
-            visuals.append(Visual(table.shape, size, pose, table.colour, table.mesh))
+            modes = [
+                ModeShape(each.joint, np.array(each.translation), np.array(each.rotation)) for each in table.mode_shapes
+            ]
+            moved = [each.transform(link_frame or Pose()) for each in modes]
+            visuals.append(Visual(table.shape, size, pose, table.colour, table.mesh, tuple(moved)))
     for index, solid in enumerate(keys.collision):
         here = place.key(f"collision[{index}]")
         pose = (link_frame or Pose()) @ pose_of(solid.origin, here.key("origin"))

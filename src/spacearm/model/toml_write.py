@@ -91,6 +91,8 @@ def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
         return _inertia(part)
     if isinstance(part, Body) and name in ("visuals", "collisions"):
         return {name[:-1]: [_keys(each) for each in value]} if value else {}
+    if name == "mode_shapes":
+        return {name: [_keys(each) for each in value]} if value else {}
     if isinstance(value, Pose):
         return {"origin": origin} if (origin := _origin(value)) else {}
     if isinstance(value, Limits):

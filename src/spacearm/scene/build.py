@@ -22,6 +22,7 @@ from spacearm.model import Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.scene.contact_visuals import contact_shapes
+from spacearm.scene.flexible import quaternions_of, separate_flexible
 from spacearm.scene.meshes import Meshes
 from spacearm.scene.scene import (
     Scene,
@@ -130,7 +131,9 @@ def _view(
     vector = state.check(robot).vector[None]
     colours = dict.fromkeys(robot.body_names, 0)
     meshes = Meshes()
-    actor = _actor(0, robot, np.zeros(1), vector, colours, _thrusters(robot, 1), _hands(robot, hands), meshes)
+    own = _thrusters(robot, 1), _hands(robot, hands)
+    # A page moves the joints of what stands: its shapes stay on their bodies.
+    actor = _actor(0, robot, np.zeros(1), vector, colours, *own, meshes, standing=True)
     actor = replace(actor, hinges=_hinges(robot, state.joints))
     return SceneView(name, title or robot.name, ((robot.name, COLOURS[0]),), (actor,), meshes=meshes.reduce_all())
 
@@ -239,10 +242,12 @@ def _actor(
     hands: tuple[str, ...],
     meshes: Meshes,
     touching: Mapping[str, tuple[Visual, ...]] | None = None,
+    *,
+    standing: bool = False,
 ) -> SceneSystem:
     touching = touching or {}
     moved = evaluate_bodies(robot, states)
-    poses = np.concatenate([moved.origin, _quaternions(moved.rotation)], axis=2)
+    poses = np.concatenate([moved.origin, quaternions_of(moved.rotation)], axis=2)
     missing = {visual.mesh for body in robot.bodies for visual in body.visuals if _mesh_missing(visual, meshes)}
     bodies = tuple(
         SceneBody(
@@ -258,6 +263,8 @@ def _actor(
         )
         for body, look in zip(robot.bodies, body_shapes(robot, missing), strict=True)
     )
+    if not standing:
+        bodies, poses = separate_flexible(robot, states, poses, bodies)
     at = {body: k for k, body in enumerate(robot.body_names)}
     return SceneSystem(
         system,
@@ -289,14 +296,6 @@ def _scene_shapes(look: BodyShapes, colour: str, meshes: Meshes) -> tuple[SceneS
 def _mix_with_white(colour: str, white: float) -> str:
     parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(part + white * (255 - part)):02x}" for part in parts)
-
-
-def _quaternions(rotation: Array) -> Array:
-    """(..., 4) x y z w of rotations (..., 3, 3)."""
-    from scipy.spatial.transform import Rotation
-
-    found: Array = Rotation.from_matrix(rotation.reshape(-1, 3, 3)).as_quat()
-    return found.reshape(*rotation.shape[:-2], 4)
 
 
 # -- what acts and what happens --------------------------------------------------------------------------------------

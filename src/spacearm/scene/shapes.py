@@ -28,9 +28,13 @@ class BodyShapes:
 
 def body_shapes(robot: Robot, missing: Collection[str] = ()) -> list[BodyShapes]:
     """Of every body, in the robot's order, without the meshes that are ``missing``."""
-    boxes = [equivalent_box(body) for body in robot.bodies]
+    drawn = [visual for body in robot.bodies for visual in body.visuals]
+    # Masses of modes are drawn where the modes move a shape, not as bodies.
+    modes = {mode.joint for visual in drawn for mode in visual.mode_shapes}
+    hidden = {joint.child for joint in robot.joints if joint.name in modes}
+    boxes = [None if body.name in hidden else equivalent_box(body) for body in robot.bodies]
     thickness = TUBE * _reach(robot, boxes)
-    plain = not any(body.visuals for body in robot.bodies)  # else massless bodies without shapes are mere frames
+    plain = not drawn  # else massless bodies without shapes are mere frames
     found = []
     for index, (body, box) in enumerate(zip(robot.bodies, boxes, strict=True)):
         joint = robot.joints[index - 1] if index else None
@@ -38,7 +42,7 @@ def body_shapes(robot: Robot, missing: Collection[str] = ()) -> list[BodyShapes]
             Visual(each.shape, each.size, each.placement) for each in body.collisions if each.shape in SHAPES
         ]
         shapes = [(_role(visual, joint), visual) for visual in visuals if visual.mesh not in missing]
-        if not shapes and (plain or body.inertia.mass > 0.0):
+        if not shapes and (plain or body.inertia.mass > 0.0) and body.name not in hidden:
             shapes = _default_shapes(robot, body, joint, box, thickness)
         found.append(BodyShapes(tuple(shapes), box))
     return found

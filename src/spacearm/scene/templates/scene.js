@@ -669,7 +669,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       const triad = (p, q, l) => [[224, 64, 54], [38, 160, 75], [52, 110, 224]].forEach((c, d) => segments.push([p, add(p, turned(q, [0, 1, 2].map((i) => (i === d ? l : 0)))), [...c, 255]]));
       for (const { a, at } of live) {
         if (this.shown.frames && !a.ghost) {
-          a.bodies.forEach((b, i) => { const { p, q } = a.pose(i, at); triad(p, q, this.own * 0.09); });
+          a.bodies.forEach((b, i) => { const { p, q } = a.pose(i, at); if (b.name) triad(p, q, this.own * 0.09); });
           for (const frame of a.frames) { const { p, q } = a.pose(frame.body, at); triad(add(p, turned(q, frame.at)), product(q, frame.at.slice(3)), this.own * 0.12); }
         }
         if (this.shown.axes) for (const joint of a.joints) {
@@ -691,7 +691,7 @@ button svg { width: 14px; height: 14px; display: block; fill: currentColor; }
       pen.font = '12px system-ui, "Noto Sans", "DejaVu Sans", sans-serif'; pen.lineJoin = "round";
       const say = (words, x, y, align = "left") => { pen.textAlign = align; pen.lineWidth = 3; pen.strokeStyle = ground; pen.strokeText(words, x, y); pen.fillStyle = text; pen.fillText(words, x, y); };
       if (this.shown.labels) for (const { a, at } of live) if (!a.ghost) {
-        a.bodies.forEach((b, i) => { const { p, q } = a.pose(i, at), s = b.shapes.length && this.project(add(p, turned(q, b.com))); if (s) say(b.name, s[0] + 6, s[1] - 6); });
+        a.bodies.forEach((b, i) => { const { p, q } = a.pose(i, at), s = b.name && b.shapes.length && this.project(add(p, turned(q, b.com))); if (s) say(b.name, s[0] + 6, s[1] - 6); });
         for (const frame of a.frames) { const { p, q } = a.pose(frame.body, at), s = this.project(add(p, turned(q, frame.at))); if (s) say(frame.name, s[0] + 6, s[1] + 12); }
       }
       const bar = nice(Math.min(140, width / 4) / this.seen.perMetre), long = bar * this.seen.perMetre, left = 12, low = height - 12;

@@ -40,7 +40,7 @@ def names(requirements: list[str]) -> set[str]:
 
 def test_every_library_is_declared_and_studies_need_no_extra() -> None:
     extras = PROJECT["optional-dependencies"]
-    used = ("verify", "figures", "gpu", "cluster", "gymnasium", "mcap")
+    used = ("verify", "figures", "gpu", "cluster", "gymnasium", "mcap", "xacro", "blackbox")
     optional = names([each for key in used for each in extras[key]])
     wanted = {PACKAGES.get(name, name) for name in imported()} - FOUND_ELSEWHERE
     assert wanted - names(PROJECT["dependencies"]) == wanted & optional

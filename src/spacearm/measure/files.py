@@ -31,6 +31,8 @@ class Column:
             entries of a quantity, in order.
         unit: unit of the numbers in the file; if omitted, the unit that the file states, else SI.
         expects: SI unit that it must have once converted, one or one for each name; empty when any will do.
+        scale: factor of the numbers in the file, before the unit; one for all columns, or one for each. Below zero
+            turns the axis.
         unwrap: remove jumps of a full revolution (only for angles).
         offset: added after conversion, SI (a known bias with its sign changed).
         dropout: numbers, as they stand in the file, that mark a reading that was dropped.
@@ -42,6 +44,7 @@ class Column:
     unwrap: bool = False
     offset: float = 0.0
     dropout: Sequence[float] = ()
+    scale: float | Sequence[float] = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,8 +55,15 @@ class Column:
         """Its columns one by one."""
         expected = [self.expects] * len(self.names) if isinstance(self.expects, str) else self.expects
         pairs = zip(self.names, expected, strict=True)
-        marks = tuple(self.dropout)
-        return [_Single(name, self.unit, expects, self.unwrap, self.offset, marks) for name, expects in pairs]
+        scales = [self.scale] * len(self.names) if isinstance(self.scale, int | float) else [*self.scale]
+        if len(scales) != len(self.names):
+            message = f"has {len(scales)} scales for {len(self.names)} columns"
+            raise InputError(message, place=f"column {self.names[0]!r}", hint="expected one, or one for each")
+        rest = (self.unwrap, self.offset, tuple(self.dropout))
+        return [
+            _Single(name, self.unit, expects, *rest, factor)
+            for (name, expects), factor in zip(pairs, scales, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,7 @@ class _Single(NamedTuple):
     unwrap: bool
     offset: float
     dropout: tuple[float, ...] = ()
+    scale: float = 1.0
 
 
 def read_record(
@@ -95,7 +106,8 @@ def read_record(
     largest_step: float | None = None,
     name: str = "",
 ) -> Record:
-    """The named quantities of a CSV, Parquet, NetCDF, HDF5, MATLAB (``.mat``), NumPy (``.npz``) or PyTorch file.
+    """The named quantities of a CSV, Parquet, NetCDF, HDF5, MATLAB (``.mat``), NumPy (``.npz``) or PyTorch file,
+    or of a Blackbox log (``.bfl``, ``.bbl``).
 
     Args:
         columns: quantity to column; a plain text is a column that is in SI units already.
@@ -167,7 +179,7 @@ def _read(
             own = np.where(np.isclose(own, mark, rtol=1e-6, atol=1e-12), np.nan, own)
         # A damaged file may hold 1e308: overflow is found below by its size, with a place.
         with np.errstate(over="ignore"):
-            values[key] = own * units[key][0] + single.offset
+            values[key] = own * (single.scale * units[key][0]) + single.offset
     if isinstance(time, SampleRate):
         values["time"] = time.first + np.arange(samples) / time.rate
     judged = [values["time"]] if missing == "keep" else values.values()

@@ -1,4 +1,5 @@
-"""Columns of numbers from CSV, Parquet, NetCDF, HDF5, MATLAB, NumPy and PyTorch files, by name, unchanged."""
+"""Columns of numbers from CSV, Parquet, NetCDF, HDF5, MATLAB, NumPy and PyTorch files and Blackbox logs, by name,
+unchanged."""
 
 from __future__ import annotations
 
@@ -31,9 +32,13 @@ GUARDED = {
     ".mat": "matlab",
     ".npz": "numpy",
     ".pt": "torch",
+    ".bfl": "blackbox",
+    ".bbl": "blackbox",
 }
 #: Time for one such file: so many seconds, and one more for so many bytes of it.
 SECONDS, BYTES_PER_SECOND = 15.0, 20e6
+#: Of logs that a library in Python reads.
+SLOW = {"blackbox": 2e5}
 #: Memory for one: so many bytes, and so many times its size.
 BYTES, TIMES_SIZE = 1 << 30, 20
 SERVICE = WorkerProcess(Path(__file__).with_name("table_worker.py"))
@@ -88,7 +93,7 @@ def _read_safely(path: Path, kind: str, names: list[str]) -> tuple[Columns, Unit
     size = path.stat().st_size
     request = {"file": str(path.absolute()), "kind": kind, "names": names}
     # Limits grow with the file: a damaged header cannot ask for more than its size justifies.
-    seconds, memory = SECONDS + size / BYTES_PER_SECOND, int(BYTES + TIMES_SIZE * size)
+    seconds, memory = SECONDS + size / SLOW.get(kind, BYTES_PER_SECOND), int(BYTES + TIMES_SIZE * size)
     try:
         answer, columns = SERVICE.ask(request, seconds=seconds, memory=memory)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Tables read in a separate process: MATLAB, NetCDF, HDF5, Parquet, NumPy and PyTorch files.
+"""Tables read in a separate process: MATLAB, NetCDF, HDF5, Parquet, NumPy and PyTorch files, Blackbox logs.
 
 The libraries of these formats may crash, loop or exhaust the memory when a file is damaged.
 :mod:`spacearm.measure.formats` runs this module as a script, by its path and not by its name: importing the package
@@ -30,6 +30,7 @@ KINDS = {
     "parquet": "Parquet",
     "numpy": "a NumPy archive",
     "torch": "a PyTorch tensor",
+    "blackbox": "a Blackbox log",
 }
 
 
@@ -58,7 +59,7 @@ def read(table: GuardedTable, kind: str, file: str, names: list[str]) -> dict[st
     """The named columns, one axis each."""
     table.report_place("header")
     readers = {"matlab": _matlab, "netcdf": _netcdf, "hdf5": _hdf5, "parquet": _parquet, "numpy": _numpy,
-               "torch": _torch}  # fmt: skip
+               "torch": _torch, "blackbox": _blackbox}  # fmt: skip
     columns = readers[kind](table, file, names)
     for name, values in columns.items():
         table.report_place(f"column {name!r}")
@@ -346,6 +347,44 @@ def _parquet(table: GuardedTable, file: str, names: list[str]) -> dict[str, Valu
             return column.cast(pyarrow.float64()).to_numpy()
 
         return _columns(table, names, list(schema.names), get)
+
+
+def _blackbox(table: GuardedTable, file: str, names: list[str]) -> dict[str, Values]:
+    """Fields as the flight controller logs them: ``time`` in microseconds, all else in its own raw units."""
+    import logging
+
+    try:
+        from orangebox.parser import Parser
+        from orangebox.reader import Reader
+    except ImportError:
+        raise InputError("the orangebox package is not installed", hint="pip install 'spacearm[blackbox]'") from None
+    logging.disable()  # unknown events are told for each frame
+    with open(file, "rb") as content:
+        if content.read(10) != b"H Product:":
+            raise InputError("has no header of a Blackbox log", hint="expected one of Betaflight, INAV or Indiflight")
+    reader = Reader(file)
+    if reader.log_count != 1:
+        hint = "orangebox's command bbsplit makes a file of each"
+        raise InputError(f"holds {reader.log_count} logs", hint=hint)
+    parser = Parser(Reader(file, 1))
+    known = [str(name) for name in parser.field_names]
+    wanted = {name: known.index(name) for name in names if name in known}
+    rows: dict[str, list[float]] = {name: [] for name in wanted}
+    try:
+        for frame in parser.frames():
+            for name, place in wanted.items():
+                value = frame.data[place] if place < len(frame.data) else None
+                # Fields of slow frames are empty text until the first of them came.
+                rows[name].append(float(value) if isinstance(value, int | float) else math.nan)
+    # A log ends where the battery was taken out: the library then runs past its last byte.
+    except (TypeError, IndexError):
+        if not all(rows.values()):
+            raise
+    shortest = min(map(len, rows.values()), default=0)
+    if rows and not shortest:
+        raise InputError("has no frame", hint="the log is empty or damaged")
+    table.units["time"] = "us"
+    return _columns(table, names, known, lambda variable: np.array(rows[variable][:shortest]))
 
 
 def _printable(text: object) -> str:

@@ -196,6 +196,9 @@ class ColumnTable(ScenarioTable):
 
     column: Name | list[Name] = key(what="name of the column; a list of names, in order, for several columns")
     unit: str = key("", "unit of the numbers in the file; if omitted, the unit that the file states, else SI")
+    scale: Number | Numbers = key(
+        1.0, "factor of the numbers in the file, one or one for each column; below zero turns the axis"
+    )
     unwrap: bool = key(False, "remove jumps of a full revolution")
     offset: Number = key(0.0, "added after conversion, SI")
     dropout: Numbers = key([], "numbers, as they stand in the file, that mark a reading that was dropped")
@@ -208,7 +211,15 @@ class ColumnTable(ScenarioTable):
 
     def make(self) -> Column:
         """The column, or columns."""
-        return Column(self.column, self.unit, unwrap=self.unwrap, offset=self.offset, dropout=self.dropout)
+        return Column(
+            self.column, self.unit, unwrap=self.unwrap, offset=self.offset, dropout=self.dropout, scale=self.scale
+        )
+
+    def scale_factors(self, count: int) -> Array:
+        """The factor of each of so many columns (count,)."""
+        if isinstance(self.scale, list) and len(self.scale) != count:
+            raise InputError(f"has {len(self.scale)} scales for {count} columns", hint="expected one, or one for each")
+        return np.broadcast_to(np.asarray(self.scale, dtype=np.float64), (count,))
 
     def single_column(self, place: str) -> str:
         """The name of the column, if exactly one is expected."""

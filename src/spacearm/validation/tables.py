@@ -45,6 +45,10 @@ class MeasuredInputTable(ColumnTable):
     scale: Number = key(1.0, "factor of the readings")
     delay: Number = key(0.0, "it acts so long after its reading, s")
 
+    def make(self) -> Column:
+        """Its column as it was read: the factor counts where the input acts, and may be uncertain."""
+        return replace(super().make(), scale=1.0)
+
     @property
     def target(self) -> tuple[str, str]:
         """Kind and name."""

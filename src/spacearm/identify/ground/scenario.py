@@ -62,7 +62,8 @@ class GroundChannelTable(ColumnTable):
                 if len({column.size for column in columns.values()}) > 1:
                     raise InputError("has columns of different lengths", hint="expected equal lengths")
                 table = np.stack([columns[one] for one in names], axis=1)
-            table = table * [to_si(self.unit or stated.get(one, ""))[0] for one in names] + self.offset
+            units = np.array([to_si(self.unit or stated.get(one, ""))[0] for one in names])
+            table = table * (units * self.scale_factors(count)) + self.offset
             if not np.isfinite(table).all():
                 row = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
                 raise InputError(f"sample {row} is not a finite number", hint="expected a number in every cell")

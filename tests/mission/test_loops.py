@@ -164,6 +164,45 @@ def test_verdicts_do_not_depend_on_settings(setting: dict[str, Any]) -> None:
     assert flown(**SHORT, **EASY, clearance=0.6, **setting).outcomes[-1].binding_limit.name == "clearance lost"
 
 
+def test_deflected_springs_make_no_loop_unstable() -> None:
+    """An arm takes the target's momentum while its wrist swings: linear about slack springs, the loop is stable."""
+    heavier = {"target__mass": 400.0, "target__inertia": [75.0, 64.0, 53.0]}
+    slow = {"target__tumble_deg": [0.05, -0.08, 0.04], "detumble__moment": 0.1, "settle__duration": 200.0}
+    mission = flown(**SHORT, **heavier, **slow, detumble__actuator="arm")
+    assert [each.stage for each in mission.outcomes][-2:] == ["detumble", "settle"]
+    assert mission.is_successful
+
+
+@pytest.mark.parametrize("rate", [None, 60.0])
+def test_wheels_that_hold_the_bus_are_as_stiff_as_the_load_needs(rate: float | None) -> None:
+    """The hand holds a target still: the loop of the wheels swings up at the gain that suits the servicer alone."""
+    heavier = {"target__mass": 400.0, "target__inertia": [270.0, 240.0, 170.0], "target__tumble_deg": [0.3, -0.3, 0.2]}
+    large = {"target__size": [2.0, 1.2, 1.2], "target__grasp__position": [-1.0, 0.0, 0.0]}
+    mission = flown(
+        **SHORT, **heavier, **large, strategy="coordinated", detumble__actuator="arm", wheels={"rate": rate}
+    )
+    unstable = isinstance(mission.worst.binding_limit, UnstableLoop)
+    assert unstable == (rate is not None)
+
+
+def test_pulses_that_pass_the_dead_band_are_told() -> None:
+    """A couple of 2 N m for 0.4 s changes the rate of 100 kg m2 by 0.4 deg/s: more than the rate that counts as rest.
+
+    The period that is chosen is that of the thrusters' shortest pulse.
+    """
+    by_thrusters = {**SHORT, **EASY, "detumble__actuator": "thrusters"}
+    limit = flown(**by_thrusters, detumble__period=0.4).worst.binding_limit
+    assert isinstance(limit, UnstableLoop)
+    assert "one pulse of the thrusters passes their dead band" in limit.words
+    assert limit.margin == pytest.approx(1.0 - 0.4 / limit.stable)
+    mission = flown(**by_thrusters)
+    assert mission.is_successful
+    assert mission.run.commands[-1].law is not None
+    assert mission.run.commands[-1].law.period == 0.05
+    finer = flown(**by_thrusters, detumble__period=0.025)
+    assert rows(finer)["detumble.propellant"] == pytest.approx(rows(mission)["detumble.propellant"], rel=0.2)
+
+
 def test_what_saturates_is_told() -> None:
     """Wheels of 0.4 N m cannot give 300 N m s/rad at once: they are at their limit for some of the time."""
     mission = flown(**SHORT, detumble__actuator="wheels", detumble__damping=300.0, detumble__rate_deg=0.002)

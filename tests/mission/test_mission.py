@@ -124,7 +124,7 @@ def test_mujoco_flies_the_same() -> None:
             "sensor": [{"kind": "gyro", "noise": 1e-5}, {"kind": "star_tracker", "noise": 1e-5, "period": 0.5}],
         },
         approach__duration=6.0, approach__match=4.0, approach__period=0.25, approach__reach=0.05,
-        catch__duration=0.5, catch__stop_time=1.0, catch__period=0.1, settle__rate_deg=0.5, detumble__period=0.25,
+        catch__duration=0.5, catch__stop_time=1.0, catch__period=0.1, settle__rate_deg=0.5, detumble__period=0.05,
         identify__duration=3.0, identify__mass=0.5,
         identify__excursions={"joint1": bump, "joint6": bump, "joint7": bump},
         identify__thruster=[

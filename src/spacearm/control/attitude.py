@@ -106,6 +106,12 @@ def thruster_pulses(robot: Robot, thrusters: Sequence[str] | None = None) -> tup
     return names, _pulses(robot, names).copy()
 
 
+def axis_torques(robot: Robot) -> Array:
+    """Greatest torques about +x, +y, +z, -x, -y, -z without a net force, as columns (3, 6), base axes, N m."""
+    names, table = thruster_pulses(robot)
+    return np.asarray(_wrenches(robot, names)[1] @ table.T)
+
+
 def _wrenches(robot: Robot, names: Sequence[str]) -> tuple[Array, Array]:
     """Force and torque (3, thrusters) of each thruster about the mass centre, base axes, with all joints at zero."""
     from spacearm.engine.mechanics import mechanics_of

@@ -276,8 +276,8 @@ class MissionFlight:
         robot = self.actuators.robot if self.caught is None else self.assumed_robot()
         return np.asarray(robot.inertia_parameters[robot.body_index(self.actuators.gripper)])
 
-    def largest_moment(self) -> float:
-        """Largest principal moment of inertia of all about the mass centre, as it is assumed now, kg m2."""
+    def central_inertia(self) -> Array:
+        """Inertia (3, 3) of all about the mass centre, as it is assumed now, world axes, kg m2."""
         robot, numbers = self.actuators.robot, robot_parameters(self.actuators.robot)
         inertia = numbers["inertia"].reshape(-1, 10).copy()
         inertia[robot.body_index(self.actuators.gripper)] = self.load
@@ -285,8 +285,11 @@ class MissionFlight:
         mass, moment, tensor = inertia_about(robot, bodies, inertia, numbers["rotor"])
         centre = moment[0] / mass
         # Steiner: from the world's origin to the mass centre.
-        about_centre = tensor[0] - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-        return float(np.linalg.eigvalsh(about_centre)[-1])
+        return np.asarray(tensor[0] - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre)))
+
+    def largest_moment(self) -> float:
+        """Largest principal moment of inertia of all about the mass centre, as it is assumed now, kg m2."""
+        return float(np.linalg.eigvalsh(self.central_inertia())[-1])
 
     def momentum_limits(self) -> list[Limit]:
         """Limit of the remaining momentum, of bodies and wheels together, by what the wheels can hold."""
@@ -317,7 +320,8 @@ class MissionFlight:
         if not self.actuators.wheels:
             return WheelReference()
         if self.strategy == "coordinated":
-            return WheelReference(pick.attitude, pick.rate, aim=tuple(self.start.quaternion))
+            rate = pick.choose_rate(0.0 if self.caught is None else self.largest_moment())
+            return WheelReference(pick.attitude, rate, aim=tuple(self.start.quaternion))
         if self.strategy == "biased" and before_touch:
             # Taken up before the touch on a smooth path: the base then rotates against the wheels slowly, and the arm's
             # law sees no step.

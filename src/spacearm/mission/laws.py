@@ -314,14 +314,21 @@ def track_joints(
 
 
 def stop_base(
-    actuators: Actuators, *, wheels: WheelReference, period: float | None, band: float | None, load: Array | None = None
+    actuators: Actuators,
+    *,
+    wheels: WheelReference,
+    period: float | None,
+    band: float | None,
+    load: Array | None = None,
+    longest: float = LONGEST_BASE_PERIOD,
 ) -> Law:
     """Wheels take the base's rate away, and thrusters fire about each axis on which a quantity is beyond ``band``.
 
     It is the base's rate (rad/s); with ``load``, the ten inertia parameters that the gripper is assumed to have with
-    what it holds, it is the angular momentum of all (N m s), wheels included: so thrusters unload them too.
+    what it holds, it is the angular momentum of all (N m s), wheels included: so thrusters unload them too. A period
+    that is open is ``longest`` (s) at most.
     """
     references = wheels.references() | ({} if band is None else {"band": [constant(band)]})
     references |= {} if load is None else {"load": [*map(constant, load)]}
     build = _build_stopping(actuators, band is not None, load is not None)
-    return _law(build, "stop", actuators, period, references, LONGEST_BASE_PERIOD)
+    return _law(build, "stop", actuators, period, references, longest)

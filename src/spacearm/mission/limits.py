@@ -20,7 +20,7 @@ from spacearm.engine import Kernel
 from spacearm.mechanics import Program
 from spacearm.mechanics.spatial import SX
 from spacearm.mission.laws import Actuators
-from spacearm.model import Body, Frame, Inertia, Pose, Robot
+from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import positive_number
 from spacearm.result import LIMIT_SLACK, Limit
@@ -189,9 +189,11 @@ class LimitUsage:
             yield Use(name, joint.unit, float(half), times, used, crossed.get(f"range limit of {name}"))
 
     def _wheels(self, times: Array, rates: Array, logs: Sequence[CommandLog], momentum: Array) -> Iterable[Use]:
-        """Speeds; where a wheel has come to its limit, the speed at which the wheels would hold the momentum.
+        """Speeds; where a wheel has come to its limit, the speed that it would have needed.
 
-        It is that of the wheel with the largest share: which one this is changes as the base rotates.
+        That is the one at which the wheels would hold the momentum, or to which what the law asked for would have
+        brought it. The former is that of the wheel with the largest share: which one this is changes as the base
+        rotates.
         """
         cuts = _rate_cuts(logs)
         speed = float(np.max(np.abs(self.actuators.wheel_speeds(momentum)), initial=0.0))
@@ -202,7 +204,8 @@ class LimitUsage:
             # A saturated wheel stays at its limit: how far it is overloaded shows only in the momentum that it should
             # hold.
             if first is not None:
-                values = np.append(values[:-1], max(values[-1], speed))
+                asked = max((_asked_speed(log, self.actuators.robot.joint(name), first) for log in logs), default=0.0)
+                values = np.append(values[:-1], max(values[-1], speed, asked))
             yield Use(name, "rad/s", most, times, values, first)
 
     def _power(self, times: Array, drives: Array, rates: Array) -> Iterable[Limit]:
@@ -250,6 +253,26 @@ def _rate_cuts(logs: Sequence[CommandLog]) -> dict[str, float]:
             name = log.names[int(number)]
             found[name] = min(float(time), found.get(name, np.inf))
     return found
+
+
+def _asked_speed(log: CommandLog, wheel: Joint, since: float) -> float:
+    """Speed to which a wheel that has come to its limit would have gone, rad/s, until it is first let go again.
+
+    By the torques that its law asked for and its motor has, but that a wheel at its limit does not take.
+    """
+    if wheel.name not in log.limited or wheel.rotor is None:
+        return 0.0
+    most, margins = wheel.limits.velocity, log.margins[:, log.limited.index(wheel.name)]
+    given = np.abs(log[wheel.name])
+    # Below zero a margin is what was asked for beyond what could be given.
+    refused = np.minimum(given + np.maximum(-margins, 0.0), wheel.limits.effort) - given
+    lasted = np.diff(np.append(log.times, log.end))
+    rows = np.flatnonzero(log.times > since - float(lasted.max(initial=0.0)))
+    let_go = np.flatnonzero(refused[rows] <= 0.0)
+    rows = rows[: let_go[0]] if let_go.size else rows
+    more = float((refused[rows] * lasted[rows]).sum()) / (wheel.rotor.inertia * wheel.rotor.ratio**2)
+    # A law that asks for more as long as it is refused says less and less: the cap is that of other limits.
+    return min(most + more, MOST_USE * most)
 
 
 # -- events ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ cause of what follows; torques of such a flight say nothing about the motors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,13 +37,20 @@ class UnstableLoop(Limit):
     Args:
         period: s, of the law.
         stable: s, below which it is stable; 0: at no period.
+        pulses: whether pulses of thrusters, which last whole periods, pass their dead band.
     """
 
     period: float = 0.0
     stable: float = 0.0
+    pulses: bool = False
 
     @property
     def words(self) -> str:
+        if self.pulses:
+            return (
+                f"{self.name} at {self.period:.3g} s; one pulse of the thrusters passes their dead band; it does not "
+                f"below {self.stable:.2g} s"
+            )
         mend = f"stable below {self.stable:.2g} s" if self.stable else "not stable at shorter periods either"
         return f"{self.name} at {self.period:.3g} s; largest pole {self.used:.4g}; {mend}"
 
@@ -85,6 +93,21 @@ def choose_period(loop: LinearLoop, sensors: Sequence[Sensor] = ()) -> float:
     return tried[0]
 
 
+def pulse_length(robot: Robot, period: float = 0.0) -> float:
+    """Shortest pulse of all thrusters, s; with a law of this period one of whole periods."""
+    shortest = max(part.minimum_pulse for part in robot.thrusters)
+    return max(1, math.ceil(shortest / period - 1e-9)) * period if period else shortest
+
+
+def choose_pulse_period(robot: Robot, rate: float, band: float) -> float:
+    """The longest of ``PERIODS`` at which a pulse changes the rate by no more than ``band``, or the least there is, s.
+
+    ``rate``: rad/s2, how fast thrusters that fire change it.
+    """
+    fine = [period for period in PERIODS if pulse_length(robot, period) * rate <= band]
+    return fine[0] if fine else min(PERIODS, key=lambda period: (pulse_length(robot, period), -period))
+
+
 def _is_whole(ratio: float) -> bool:
     return ratio > 0.5 and abs(ratio - round(ratio)) < 1e-6
 
@@ -96,8 +119,13 @@ def _linearise_at_rest(
     name = actuators.robot.name
     robot, state = world.own_robot(name), states[name]
     locked = tuple(joint for joint in robot.joint_names if world.label(name, joint) in world.locked)
-    # About rest: velocity terms would make the loop time-varying.
-    still = replace(state, velocity=np.zeros_like(state.velocity))
+    # About rest: velocity terms would make the loop time-varying. Springs that are deflected are no rest either: joints
+    # on them swing about where the spring is slack, and so does what their forces add to the loop.
+    joints = state.joints.copy()
+    for joint in (joint for joint in actuators.soft if joint not in locked):
+        spring = robot.joint(joint).spring
+        joints[robot.joint_index(joint)] = 0.0 if spring is None else spring.rest
+    still = replace(state, joints=joints, velocity=np.zeros_like(state.velocity))
     # References that hold the present pose make it an equilibrium of the loop.
     held = law.replace(references={**law.references, **_hold(actuators, robot, still, law)})
     return linearise_loop(World({name: robot}, locked), still, Phase(phase.duration, laws=held, limits="ignore"))

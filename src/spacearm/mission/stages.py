@@ -11,15 +11,17 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from spacearm.control import Law
-from spacearm.control.attitude import thruster_pulses
+from spacearm.control.attitude import axis_torques, thruster_pulses
 from spacearm.errors import InputError, error_context
 from spacearm.mission import laws
 from spacearm.mission.encounter import TARGET, plan_carried_path
 from spacearm.mission.flight import MissionFlight
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import EndCondition, LimitUsage, Positive
+from spacearm.mission.loop_check import UnstableLoop, choose_pulse_period, pulse_length
 from spacearm.mission.outcomes import UNSETTLED
 from spacearm.model import Robot
+from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Name
 from spacearm.result import Limit
 from spacearm.simulate import Attach, Phase, Release, Signal, constant
@@ -35,6 +37,8 @@ DEGREE = np.pi / 180.0
 LEFT_SHARE = 0.1
 #: The rate that counts as rest is lowered to this share of the file's at most.
 SLOWEST = 1e-3
+#: Pulses that are so many times as long as the shortest one of the thrusters are the fault of the law's period.
+COARSE = 1.5
 #: 1/s, of the wheels' loop on the rate of the whole.
 BANDWIDTH = 0.2
 
@@ -256,9 +260,8 @@ class DetumbleTable(StageTable):
         yield from flight.brake()
         actuators, begin = flight.actuators, flight.context.time
         before, end = flight.momentum(), self.end_rate(flight)
-        yield from flight.phase(
-            usage, Phase(self.duration, laws=self.law(flight, end), name=self.called), EndCondition("base", (end,))
-        )
+        phase = Phase(self.duration, laws=self.law(flight, end), name=self.called)
+        yield from flight.phase(usage, phase, EndCondition("base", (end,)), known=self.pulse_limits(flight, end))
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
         limits = _rest_limits(rate, end, flight.context.time - begin, self.duration)
         # What the bodies still have, without the wheels.
@@ -280,8 +283,10 @@ class DetumbleTable(StageTable):
         """
         most = LEFT_SHARE * flight.actuators.held_momentum
         rate, moment = self.slow, flight.largest_moment()
+        # Thrusters alone come no nearer to rest than by one pulse.
+        finest = self.pulse_rate(flight) * pulse_length(flight.actuators.robot) if self.actuator == "thrusters" else 0.0
         # A large target at the usual rate may carry more than the wheels can take up when the arm stops it.
-        while 0.0 < most < moment * rate and rate > self.slow * SLOWEST:
+        while 0.0 < most < moment * rate and rate > self.slow * SLOWEST and rate > 2.0 * finest:
             rate *= 0.5
         return rate
 
@@ -297,9 +302,35 @@ class DetumbleTable(StageTable):
         if self.actuator == "both":
             band = min(laws.WHEEL_SHARE * actuators.held_momentum, 1e9)
             return laws.stop_base(actuators, wheels=wheels, period=self.period, band=band, load=flight.load)
+        if self.actuator == "wheels":
+            return laws.stop_base(actuators, wheels=wheels, period=self.period, band=None)
         # Thrusters alone must get below the rate that counts as rest, so their dead band lies inside it.
-        own_band = None if self.actuator == "wheels" else 0.5 * slow
-        return laws.stop_base(actuators, wheels=wheels, period=self.period, band=own_band)
+        longest = choose_pulse_period(actuators.robot, self.pulse_rate(flight), 0.5 * slow)
+        return laws.stop_base(actuators, wheels=wheels, period=self.period, band=0.5 * slow, longest=longest)
+
+    def pulse_rate(self, flight: MissionFlight) -> float:
+        """How fast thrusters that fire about one axis change the base's rate, rad/s2: the largest of all axes."""
+        turn = rotation_matrices(flight.state.quaternion)
+        moment = turn.T @ flight.central_inertia() @ turn
+        return float(np.abs(np.linalg.solve(moment, axis_torques(flight.actuators.robot))).max())
+
+    def pulse_limits(self, flight: MissionFlight, slow: float) -> list[Limit]:
+        """A period at which one pulse passes the whole dead band, though the thrusters can give much shorter ones."""
+        robot, now = flight.actuators.robot, float(np.linalg.norm(flight.state.base_angular_velocity))
+        if self.actuator != "thrusters" or self.period is None or now <= slow:
+            return []
+        rate = self.pulse_rate(flight)
+        shortest, pulse = pulse_length(robot), pulse_length(robot, self.period)
+        # The dead band is half the rate of rest to either side.
+        if pulse * rate <= slow or pulse <= COARSE * shortest:
+            return []
+        stable = max(slow / rate, shortest)
+        time = flight.context.time
+        return [
+            UnstableLoop(
+                "control loop unstable", pulse / stable, 1.0, time=time, period=self.period, stable=stable, pulses=True
+            )
+        ]
 
 
 def _rest_limits(rate: float, slow: float, lasted: float, most: float) -> list[Limit]:
@@ -309,15 +340,28 @@ def _rest_limits(rate: float, slow: float, lasted: float, most: float) -> list[L
     return [Limit(UNSETTLED, rate / slow, 1.0, "of the rate at rest")]
 
 
+#: N m s/rad, of the wheels that hold the base's attitude; 1/s, of the same with a target. The hand holds the target
+#: still in the world while the bus moves: below 0.04 1/s that loop swings up.
+ATTITUDE_RATE, LOADED_BANDWIDTH = 60.0, 0.05
+
+
 class WheelsTable(ScenarioTable):
     """How the wheels' loops are set while something is approached and caught."""
 
     key_changes: ClassVar = {"carry": "it is called 'momentum_gain' now"}
 
     attitude: Positive = key(10.0, "strategy `coordinated`: on the base's attitude, N m/rad")
-    rate: Positive = key(60.0, "strategy `coordinated`: on the base's angular velocity, N m s/rad")
+    rate: Positive | None = key(
+        None,
+        "strategy `coordinated`: on the base's angular velocity, N m s/rad; if omitted 60, and with a target 0.05 1/s "
+        "times the largest moment of inertia of all, if that is more",
+    )
     preload: Duration = key(15.0, "strategy `biased`: s before the planned touch in which they take it up")
     momentum_gain: Positive = key(0.3, "strategy `biased`: how fast the wheels come to the momentum they carry, 1/s")
+
+    def choose_rate(self, moment: float) -> float:
+        """Gain on the base's angular velocity, N m s/rad, with this largest moment of inertia of all, kg m2."""
+        return max(ATTITUDE_RATE, LOADED_BANDWIDTH * moment) if self.rate is None else self.rate
 
 
 class ActuatorTable(ScenarioTable):

@@ -15,8 +15,9 @@ from benchmarks.robots import arm, skew_chain, states
 from spacearm.capture import LoadCase
 from spacearm.capture.evaluate import Evaluator
 from spacearm.engine import mechanics_of
-from spacearm.engine.cuda import GpuRollout, GpuSchedule, RolloutSource, RolloutVariant, Tuning
+from spacearm.engine.cuda import GpuRollout, RolloutSource, RolloutVariant, Tuning
 from spacearm.engine.device import NVRTC, SINGLE, cupy
+from spacearm.engine.schedule import Schedule
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.engine.trace import Trace
 from spacearm.errors import EngineError
@@ -277,7 +278,7 @@ def variant(
     starts = cp.asarray(np.tile(few, (size // 4096, 1)), dtype=precision)
     common = robot_parameters(robot)
     common |= loop.stage.derive(common)
-    schedule = GpuSchedule(np.array([COUNT]), np.array([STEP]), np.zeros(1))
+    schedule = Schedule(np.array([COUNT]), np.array([STEP]))
 
     def task() -> Any:
         return kernel.run({"state": starts}, common, schedule, COUNT).rows

@@ -9,6 +9,7 @@ from scipy.linalg import expm
 from spacearm.engine import batch, fixed_step
 from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update, roll, roll_samples
 from spacearm.engine.machine import host
+from spacearm.engine.schedule import Schedule
 from spacearm.mechanics.program import Program
 
 
@@ -29,7 +30,9 @@ def test_free_motion_is_the_cosine(width: int) -> None:
     loop = FixedStep(StepSymbols(oscillator(), quaternions=()))
     x, k = starts()
     samples = loop.samples(width, 20, common={}, each={"state": x, "k": k})
-    roll_samples(loop.code(width), loop.make_schedule(width, 0.005, [200], every=10), samples, 0, len(x))
+    roll_samples(
+        loop.code(width), loop.make_schedule(width, Schedule([200], np.array([0.005])), 10), samples, 0, len(x)
+    )
     t, w = 0.05 * np.arange(1, 21), np.sqrt(k)
     expected = x[:, :1] * np.cos(w * t) + x[:, 1:] / w * np.sin(w * t)
     assert np.abs(samples.result[:, :, 0] - expected).max() < 1e-9
@@ -41,7 +44,9 @@ def test_a_sample_does_not_depend_on_its_lane() -> None:
     found = []
     for width in (1, host().lanes):
         samples = loop.samples(width, 1, common={}, each={"state": x, "k": k})
-        roll_samples(loop.code(width), loop.make_schedule(width, 0.02, [70], every=70), samples, 0, len(x))
+        roll_samples(
+            loop.code(width), loop.make_schedule(width, Schedule([70], np.array([0.02])), 70), samples, 0, len(x)
+        )
         found.append(samples.result)
     np.testing.assert_array_equal(*found)
 
@@ -53,7 +58,7 @@ def test_inputs_are_polynomials_on_pieces_and_by_case() -> None:
     table = rng.normal(size=(2, 3, 2, 1))  # cases, powers, pieces, channels
     width = host().lanes
     case = np.arange(len(x)) % 2
-    schedule = loop.make_schedule(width, [0.01, 0.005], [30, 80], channels=[("force", 0)], coefficient=table)
+    schedule = loop.make_schedule(width, Schedule([30, 80], np.array([0.01, 0.005]), ("force",), table))
     samples = loop.samples(width, 2, common={}, each={"state": x, "k": k}, case=case)
     roll_samples(loop.code(width), schedule, samples, 0, len(x))
     for b in range(len(x)):
@@ -80,7 +85,8 @@ def test_a_sampled_law_is_the_discrete_system(hold: int) -> None:
     x, _ = starts()
     width, step, count = host().lanes, 0.005, 60
     samples = loop.samples(width, 1, common={"k": np.ones(1)}, each={"state": x}, kept=("total",))
-    roll_samples(loop.code(width), loop.make_schedule(width, step, [count], every=count, hold=hold), samples, 0, len(x))
+    schedule = loop.make_schedule(width, Schedule([count], np.array([step]), hold=hold), count)
+    roll_samples(loop.code(width), schedule, samples, 0, len(x))
     continuous = np.zeros((3, 3))
     continuous[:2] = [[0, 1, 0], [-1, 0, 1]]
     flow = expm(continuous * step * hold)
@@ -101,7 +107,7 @@ def test_an_observer_sees_every_step_and_both_sides_of_a_jump() -> None:
     loop = FixedStep(room, observer=observer)
     width = host().lanes
     force = np.array([[[[3.0], [0.0]]]])
-    schedule = loop.make_schedule(width, 0.01, [300, 100], channels=[("force", 0)], coefficient=force)
+    schedule = loop.make_schedule(width, Schedule([300, 100], np.full(2, 0.01), ("force",), force))
     x = np.array([[3.5, 0.0], [0.0, 0.0]])
     common = {"k": np.ones(1), "peak": np.array([-np.inf])}
     samples = loop.samples(width, 2, common=common, each={"state": x}, kept=("peak",))
@@ -127,7 +133,7 @@ def test_derivatives_are_carried_along() -> None:
     recorded = np.array([[at, 4]])
     roll(
         loop.code(width),
-        loop.make_schedule(width, 0.005, [300], every=300),
+        loop.make_schedule(width, Schedule([300], np.array([0.005])), 300),
         np.zeros(2, np.int64),
         array,
         recorded,
@@ -151,7 +157,7 @@ def test_quaternions_keep_their_length_and_their_derivatives_stay_tangent() -> N
     rates = np.random.default_rng(1).normal(size=(5, 3))
     start = np.tile([1.0, 0, 0, 0], (5, 1))
     samples = loop.samples(width, 1, common={}, each={"state": start, "w": rates})
-    roll_samples(loop.code(width), loop.make_schedule(width, 0.01, [100], every=100), samples, 0, 5)
+    roll_samples(loop.code(width), loop.make_schedule(width, Schedule([100], np.array([0.01])), 100), samples, 0, 5)
     angle = np.linalg.norm(rates, axis=1)
     expected = np.column_stack([np.cos(angle / 2), np.sin(angle / 2)[:, None] * rates / angle[:, None]])
     np.testing.assert_allclose(samples.result[:, 0], expected, atol=1e-9)

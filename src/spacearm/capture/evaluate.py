@@ -28,14 +28,15 @@ from spacearm.capture.soft_joints import find_cushioning_axes, find_held_joints,
 from spacearm.capture.target import Start, start_state
 from spacearm.checks import array, check_fields, check_name, check_not_empty, non_negative, one_of, positive
 from spacearm.engine.device import Device, as_native_array, cupy, is_device_array
+from spacearm.engine.ensemble import Ensemble
 from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
+from spacearm.engine.schedule import Schedule
 from spacearm.engine.signals import merge
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import Load, State
-from spacearm.simulate.ensemble.lanes import LaneSchedule, run_lanes
 from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.phase import Phase
 from spacearm.typing import Array
@@ -205,13 +206,13 @@ class Evaluator:
         mode[[robot.dof_index(name) for name in self.held]] = 1.0
         loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
         fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
-        schedule = LaneSchedule(
+        schedule = Schedule(
             self._counts,
             np.diff(self._breaks) / self._counts,
             ("wrench",) if self.loads else (),
             self._wrench,
         )
-        _, found = run_lanes(
+        samples = Ensemble(
             loop,
             schedule,
             fixed | _unseen(robot, mode),
@@ -221,9 +222,9 @@ class Evaluator:
             device=self.device,
             there=there,
             threads=threads,
-            progress=progress,
-            together=CHUNK,
+            chunk=CHUNK,
         )
+        found = samples.run(progress).ends
         ends = np.cumsum([loop.size(name) for name in _KEPT]).tolist()
         peaks, low, high, settled, late = (found[:, a:b] for a, b in pairwise((0, *ends)))
         # Two vibrations are monitored, linear and angular: both must have settled.

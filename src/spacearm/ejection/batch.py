@@ -23,10 +23,12 @@ from spacearm.ejection.rig import LIMIT_SLACK, Rig
 from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.engine import mechanics_of
 from spacearm.engine.checkpoints import checkpoint
-from spacearm.engine.fixed_step import FixedStep, StepSymbols, roll_samples
-from spacearm.engine.machine import host
+from spacearm.engine.ensemble import Ensemble
+from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.phase import SampleEnds
+from spacearm.engine.schedule import Schedule
 from spacearm.engine.solver import EndReason
+from spacearm.engine.threads import run_chunks
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import motion_program
@@ -36,7 +38,6 @@ from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Dopri853, Phase, collision_pairs
 from spacearm.simulate.ensemble.phase_batch import PhaseBatch
-from spacearm.simulate.threads import run_chunks
 from spacearm.typing import Array
 
 #: Local errors far below the uncertainty of friction and springs.
@@ -294,12 +295,10 @@ def coast_satellite(rig: Rig, states: Array, times: Array) -> Array:
     counts = np.maximum(1, np.ceil(steps * turn / TURN)).astype(np.int64)
     held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
     mode = np.array([float(name in held) for name in BASE_DOFS])
-    loop, width = _coast_loop(rig.satellite), host().lanes
-    schedule = loop.make_schedule(width, steps / counts, counts)
     common = {"inertia": rig.satellite.inertia_parameters.ravel(), "mode": mode}
-    samples = loop.samples(width, times.size, common=common, each={"state": np.ascontiguousarray(states)})
-    roll_samples(loop.code(width), schedule, samples, 0, len(states))
-    return samples.result
+    schedule = Schedule(counts, steps / counts)
+    found: Array = Ensemble(_coast_loop(rig.satellite), schedule, common, {"state": states}, every=0).run().rows
+    return found
 
 
 @lru_cache(maxsize=8)

@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine.batch import default_threads
-from spacearm.engine.fixed_step import FixedStep, StepSymbols, roll_samples
+from spacearm.engine.ensemble import Ensemble
+from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
+from spacearm.engine.schedule import Schedule
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.mechanics import build
 from spacearm.mechanics.motion import motion_program
@@ -71,10 +73,10 @@ class Rollouts:
     def run(self, starts: Array, count: int) -> Array:
         """Last states (B, nx) after ``count`` steps from ``starts``, on one thread; a single state without lanes."""
         width = 1 if len(starts) == 1 else host().lanes
-        schedule = self._loop.make_schedule(width, STEP, [count], every=count)
-        samples = self._loop.samples(width, 1, common=self._robot, each={"state": starts})
-        roll_samples(self._loop.code(width), schedule, samples, 0, len(starts))
-        return samples.result[:, 0]
+        schedule = Schedule([count], np.array([STEP]))
+        samples = Ensemble(self._loop, schedule, self._robot, {"state": starts}, every=count, width=width, threads=1)
+        found: Array = samples.run().rows[:, 0]
+        return found
 
 
 class Batches:

@@ -25,9 +25,10 @@ import numpy as np
 from spacearm.engine.c_source import helpers, statements
 from spacearm.engine.cuda_text import DRAW, LAW, NORMAL, ROLLOUT, SINGLE_SINE, polynomials
 from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, allocate_array, cupy, run_portions, set_uniform
-from spacearm.engine.fixed_step import CLOCK, RANDOM_INPUTS, FixedStep, first_law_steps
+from spacearm.engine.fixed_step import CLOCK, RANDOM_INPUTS, FixedStep
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
+from spacearm.engine.schedule import Schedule
 from spacearm.engine.trace import Trace
 from spacearm.typing import Array
 
@@ -44,8 +45,8 @@ class RolloutVariant(NamedTuple):
         channels: inputs that are polynomials of time on each piece.
         recorded: what is recorded after every so many steps.
         kept: inputs or memory of which the end is kept.
-        drawn: channel of each random number of a law, and whether it is drawn once; with ``seed`` among ``each``, from
-            seeds of their own.
+        random_channels: channel of each random number of a law, and whether it is drawn once; with ``seed`` among
+            ``each``, from seeds of their own.
         followed: whether a law's references have a table for each case.
         real: ``double`` or ``float``.
     """
@@ -58,11 +59,6 @@ class RolloutVariant(NamedTuple):
     random_channels: tuple[tuple[int, int], ...] = ()
     real: str = "double"
     followed: bool = False
-
-
-def channel_pairs(drawn: Any) -> tuple[tuple[int, int], ...]:
-    """Channels of random numbers as :class:`RolloutVariant` has them."""
-    return tuple((int(key), int(once)) for key, once in drawn)
 
 
 class Tuning(NamedTuple):
@@ -256,32 +252,6 @@ class RolloutSource:
         return f"{normal}{SINGLE_SINE}{own_functions}\n" + text.replace("double", "float").replace("0.5", "0.5f")
 
 
-class GpuSchedule(NamedTuple):
-    """What happens in time, as :class:`spacearm.engine.fixed_step.StepSchedule` has it.
-
-    Args:
-        counts: (pieces,) steps in each.
-        steps, begins: (pieces,) s.
-        references: (powers, pieces, references) of what a law follows; with cases in front where they differ.
-        hold: steps between two ticks of a law.
-        ask: (pieces,) at which step of each it is asked first; unless given, all steps are counted on.
-        channels: (cases, powers, pieces, channels) of inputs that move.
-        seed, draw: of random numbers; the first sample's number.
-        moments: (ticks,) time of each tick of a law that draws any.
-    """
-
-    counts: Any
-    steps: Array
-    begins: Array
-    references: Array = np.zeros((1, 1, 0))
-    hold: int = 1
-    channels: Array = np.zeros((1, 1, 1, 0))
-    seed: int = 0
-    draw: int = 0
-    ask: Any = None
-    moments: Any = np.zeros(1, dtype=np.int64)
-
-
 class RolloutResult(NamedTuple):
     """Rows (B, records, numbers), ends (B, numbers), and whether any sample's last state is not finite."""
 
@@ -308,7 +278,7 @@ class GpuRollout:
         self,
         each: Mapping[str, Any],
         common: Mapping[str, Array],
-        schedule: GpuSchedule,
+        schedule: Schedule,
         every: int,
         *,
         force: Any = None,
@@ -357,24 +327,24 @@ class GpuRollout:
         run_portions(cp, samples, int(numbers), np.dtype(self.dtype).itemsize, portion)
         return RolloutResult(found[0], found[1], bool(int(bad[0])))
 
-    def _schedule_arguments(self, schedule: GpuSchedule, records: int) -> tuple[Any, ...]:
+    def _schedule_arguments(self, schedule: Schedule, records: int) -> tuple[Any, ...]:
         """The schedule as the kernel's last arguments; the same one as before is there already."""
         cp, key = (
             self.cp,
-            (records, schedule.hold, *(value.tobytes() for value in schedule if isinstance(value, np.ndarray))),
+            (records, schedule.hold, schedule.start, *(t.tobytes() for t in schedule if isinstance(t, np.ndarray))),
         )
         # Repeated calls, as in a search, differ in their samples only: spare the transfers.
         if key == self.schedule[0]:
             return self.schedule[1]
         tables = [
-            cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (schedule.references, schedule.channels)
+            cp.asarray(np.ascontiguousarray(t), dtype=self.dtype) for t in (schedule.reference, schedule.coefficient)
         ]
         times = [cp.asarray(t, dtype=self.dtype) for t in (schedule.steps, schedule.begins)]
-        powers = [np.int32(schedule.references.shape[-3]), np.int32(schedule.channels.shape[1])]
-        ask = first_law_steps(schedule.counts, schedule.hold) if schedule.ask is None else schedule.ask
-        whole = [cp.asarray(counted, dtype=np.int32) for counted in (schedule.counts, ask)]
+        moments = schedule.moments if schedule.moments.size else np.zeros(1, dtype=np.int64)
+        powers = [np.int32(table.shape[1]) for table in (schedule.reference, schedule.coefficient)]
+        whole = [cp.asarray(counted, dtype=np.int32) for counted in (schedule.counts, schedule.law_steps)]
         there = (
-            np.int32(len(schedule.counts)), *whole, cp.asarray(schedule.moments), *times,
+            np.int32(len(schedule.counts)), *whole, cp.asarray(moments), *times,
             tables[0], powers[0], tables[1], powers[1], np.int64(records),
         )  # fmt: skip
         self.schedule = key, there
@@ -414,7 +384,7 @@ def compile_rollout(loop: FixedStep, shape: RolloutVariant) -> GpuRollout:
 
 
 def roll_on_gpu(
-    loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], schedule: GpuSchedule,
+    loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], schedule: Schedule,
     every: int, **given: Any,
 ) -> RolloutResult:  # fmt: skip
     """Samples through the schedule, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""

@@ -33,7 +33,8 @@ import numpy as np
 from spacearm.engine.call import call_kernel
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.loops import compile_inner, compile_lean, compile_loop
-from spacearm.engine.noise import AFTER, MOMENTS, draw
+from spacearm.engine.noise import draw
+from spacearm.engine.schedule import Schedule
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
 from spacearm.typing import Array
@@ -44,8 +45,6 @@ CLOCK = ("part", "weight", "step", "time")
 _RATES = {"state": "rate", "d_state": "d_rate", "memory": "memory_rate"}
 #: Memory of a law that the loop fills with random numbers, and by which it draws them.
 RANDOM_INPUTS = ("noise", "sample", "seed")
-#: Channels of random numbers of a law that has none.
-NO_RANDOM_CHANNELS = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,18 +141,8 @@ class StepCode(NamedTuple):
     time: int
 
 
-def tick_moments(begins: Array, steps: Array, counts: Any, hold: int, ask: Any) -> Any:
-    """(ticks,) Time of each tick of a law as random numbers have it; of pieces that begin so many s after the run."""
-    piece = np.repeat(np.arange(len(counts)), counts)
-    # Step numbers within each piece: counted over all pieces, less what came before the piece.
-    number = np.arange(piece.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    asked = number % hold == np.asarray(ask)[piece]
-    times = begins[piece[asked]] + number[asked] * steps[piece[asked]]
-    return np.floor(times * MOMENTS + AFTER).astype(np.int64)
-
-
 class StepSchedule(NamedTuple):
-    """What happens in time: pieces of so many equal steps, and inputs that are polynomials on each piece."""
+    """A :class:`~spacearm.engine.schedule.Schedule` with the places of its numbers in the room."""
 
     begin: Array  # (pieces,) s, when each begins
     step: Array  # (pieces,) s
@@ -276,8 +265,8 @@ class Samples(NamedTuple):
     places: Any  # (inputs,) int64: place in the room of each number below
     values: Array  # (B, inputs)
     case: Any  # (B,) int64
-    state: int  # place of the state in the room
-    result: Array  # (B, records, nx)
+    recorded: Any  # (blocks, 3) int64: first place in the room, numbers, and how far apart these stand
+    result: Array  # (B, records, numbers of all blocks)
     kept: Any  # (numbers,) int64: places in the room of what is kept of the end
     end: Array  # (B, numbers)
 
@@ -286,12 +275,21 @@ class Samples(NamedTuple):
 def roll_samples(code: StepCode, schedule: StepSchedule, samples: Samples, first: int, last: int) -> None:
     """Samples ``first`` to ``last`` in groups of lanes."""
     width = code.width
-    records, nx = samples.result.shape[1], samples.result.shape[2]
+    records, numbers, blocks = samples.result.shape[1], samples.result.shape[2], samples.recorded.shape[0]
     memory = np.empty(samples.template.size + 8)
     skip = (-memory.ctypes.data // 8) % 8  # begin on a cache line, so that no vector lies across two of them
     room = memory[skip : skip + samples.template.size]
-    rows = np.empty((records, nx * width))
-    recorded = np.array([[samples.state, nx * width]])
+    recorded, length, to = np.empty((blocks, 2), dtype=np.int64), 0, 0
+    source, varies = np.empty(numbers, dtype=np.int64), np.empty(numbers, dtype=np.int64)
+    for block in range(blocks):
+        place, size, pitch = samples.recorded[block]
+        recorded[block, 0], recorded[block, 1] = place, size * pitch
+        for i in range(size):
+            # What is the same in all lanes stands once.
+            source[to + i], varies[to + i] = length + i * pitch, 1 if pitch > 1 else 0
+        to += size
+        length += size * pitch
+    rows = np.empty((records, length))
     cases = np.zeros(width, dtype=np.int64)
     for group in range(first, last, width):
         for i in range(room.size):
@@ -305,15 +303,10 @@ def roll_samples(code: StepCode, schedule: StepSchedule, samples: Samples, first
         roll(code, schedule, cases, room, recorded, rows)
         for lane in range(min(width, last - group)):
             for row in range(records):
-                for i in range(nx):
-                    samples.result[group + lane, row, i] = rows[row, i * width + lane]
+                for i in range(numbers):
+                    samples.result[group + lane, row, i] = rows[row, source[i] + lane * varies[i]]
             for i in range(samples.kept.size):
                 samples.end[group + lane, i] = room[samples.kept[i] + lane]
-
-
-def first_law_steps(counts: Any, hold: int) -> Any:
-    """At which step of each piece a law is asked first that is asked at every so-many-th of all steps."""
-    return -np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64) % hold
 
 
 class FixedStep:
@@ -337,7 +330,9 @@ class FixedStep:
         self.memory = tuple(memory)
         # Derived inputs (of inertias, say) are uniform if all that they follow from is.
         same = {*uniform, *CLOCK}
-        if room.motion.derived and {*room.motion.derivation().inputs} <= same:
+        #: Inputs that others follow from.
+        self.derived_from = frozenset(room.motion.derivation().inputs if room.motion.derived else ())
+        if room.motion.derived and self.derived_from <= same:
             same |= {*room.motion.derived}
         # What has a number for each lane stands first, so that it begins on a cache line.
         self.inputs = dict(sorted({**room.inputs, **memory}.items(), key=lambda item: item[0] in same))
@@ -392,8 +387,7 @@ class FixedStep:
         room = memory[skip : skip + size]
         for name, value in {**values, **self.stage.derive(values)}.items():
             flat = np.asarray(value, dtype=np.float64).ravel()
-            pitch = 1 if name in self.uniform else width
-            at = self.place(name, width)
+            pitch, at = self._pitch(name, width), self.place(name, width)
             room[at : at + pitch * flat.size] = np.repeat(flat, pitch)
         return room
 
@@ -405,93 +399,74 @@ class FixedStep:
         common: Mapping[str, Array],
         each: Mapping[str, Array],
         case: Any = None,
+        recorded: Sequence[str] = ("state",),
         kept: Sequence[str] = (),
     ) -> Samples:
         """Samples for :func:`roll_samples`.
 
         Args:
-            records: rows of states that the course will record.
+            records: rows that the schedule will record.
             common: inputs and memory that all samples start with.
             each: (B, size) of those that differ, ``state`` among them.
-            case: (B,) which table of the course each takes; the first by default.
+            case: (B,) which table of the schedule each takes; the first by default.
+            recorded: inputs that each row has.
             kept: inputs or memory of which the end is kept.
         """
-        count = len(each["state"])
-        found = self.stage.derive({**common, **each})
-        each = {**each, **{name: value for name, value in found.items() if name not in self.uniform}}
-        common = {**common, **{name: value for name, value in found.items() if name in self.uniform}}
+        count = len(next(iter(each.values())))
+        common, each = self.derive_inputs(common, each)
         values = np.ascontiguousarray(np.concatenate([each[name] for name in each], axis=1))
         return Samples(
             self.allocate_inputs(width, common),
             self._places(tuple(each), width),
             values,
             np.zeros(count, dtype=np.int64) if case is None else np.asarray(case, dtype=np.int64),
-            self.place("state", width),
-            np.empty((count, records, self.size("state"))),
+            np.array([(self.place(name, width), self.size(name), self._pitch(name, width)) for name in recorded]),
+            np.empty((count, records, sum(self.size(name) for name in recorded))),
             self._places(kept, width),
             np.empty((count, sum(self.size(name) for name in kept))),
         )
+
+    def derive_inputs(
+        self, common: Mapping[str, Array], each: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Both with the derived inputs that follow from them: the same for all samples where the loop has them so."""
+        found = self.stage.derive({**common, **each})
+        same = {name: value for name, value in found.items() if name in self.uniform}
+        return {**common, **same}, {**each, **{name: value for name, value in found.items() if name not in same}}
+
+    def _pitch(self, name: str, width: int) -> int:
+        """How far apart the numbers of an input stand."""
+        return 1 if name in self.uniform else width
 
     def _optional_place(self, name: str, width: int) -> int:
         return self.place(name, width) if name in self.inputs else -1
 
     def _places(self, names: Sequence[str], width: int) -> Any:
         """Place in the room of every number of these inputs, which have one for each lane."""
+        if not names:
+            return np.zeros(0, dtype=np.int64)
         found = [self.place(name, width) + width * np.arange(self.size(name)) for name in names]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
+        return np.concatenate(found)
 
-    def make_schedule(
-        self,
-        width: int,
-        step: float | Array,
-        counts: Any,
-        *,
-        channels: Sequence[tuple[str, int]] = (),
-        coefficient: Array | None = None,
-        references: Sequence[tuple[str, int]] = (),
-        reference: Array | None = None,
-        every: int = 0,
-        hold: int = 1,
-        ask: Any = None,
-        drawn: Any = NO_RANDOM_CHANNELS,
-        seed: int = 0,
-        start: float = 0.0,
-    ) -> StepSchedule:
-        """What happens in time.
-
-        Args:
-            step: s, in all pieces or in each.
-            counts: number of steps in each piece.
-            channels: (input, entry) of the last axis of ``coefficient``.
-            references: the same of ``reference``.
-            coefficient, reference, every, hold: see :class:`StepSchedule`.
-            ask: the same; without it all steps are counted on from piece to piece.
-            drawn: channels of random numbers, see :class:`StepSchedule`; the numbers are the input ``noise``, samples
-                are ``sample``, seeds of each sample ``seed``.
-            seed: of all samples that have none of their own.
-            start: s since the run's start.
-        """
-        number = np.asarray(counts, dtype=np.int64)
-        steps = np.full(number.shape, step, dtype=np.float64)
-        target, read = ([self.place(name, width) + width * k for name, k in own] for own in (channels, references))
-        table, asked = (
-            np.zeros((1, 1, number.size, 0)) if each is None else np.ascontiguousarray(each)
-            for each in (coefficient, reference)
-        )
-        first = first_law_steps(number, hold) if ask is None else np.asarray(ask, dtype=np.int64)
-        begin = np.concatenate([[0.0], np.cumsum(steps * number)[:-1]])
+    def make_schedule(self, width: int, schedule: Schedule, every: int = 0) -> StepSchedule:
+        """What happens in time, with places in the room; rows after ``every`` steps, or at the end of each piece."""
+        counts = np.asarray(schedule.counts, dtype=np.int64)
+        drawn = schedule.random_channels
+        own = (self._optional_place(name, width) if len(drawn) else 0 for name in RANDOM_INPUTS)
+        # References take their places only where there are any: a law may have none.
+        read = ("reference",) if schedule.reference.size else ()
         return StepSchedule(
-            begin,
-            steps,
-            number,
-            table,
-            np.array(target, dtype=np.int64),
-            asked,
-            np.array(read, dtype=np.int64),
+            schedule.begins,
+            np.asarray(schedule.steps, dtype=np.float64),
+            counts,
+            np.ascontiguousarray(schedule.coefficient),
+            self._places(schedule.channels, width),
+            np.ascontiguousarray(schedule.reference),
+            self._places(read, width),
             every,
-            hold,
-            first,
-            np.array([seed, *(self._optional_place(name, width) if len(drawn) else 0 for name in RANDOM_INPUTS)]),
+            schedule.hold,
+            schedule.law_steps,
+            np.array([schedule.seed, *own]),
             drawn,
-            tick_moments(start + begin, steps, number, hold, first) if len(drawn) else np.zeros(0, dtype=np.int64),
+            schedule.moments,
         )

@@ -23,14 +23,18 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.checks import UNIT_TOLERANCE
 from spacearm.engine.device import Device, cupy, is_device_array, to_cupy
-from spacearm.engine.fixed_step import FixedStep, StepSymbols, roll
+from spacearm.engine.ensemble import Ensemble
+from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.kernel import NonFiniteWarning
 from spacearm.engine.machine import host
+from spacearm.engine.schedule import Schedule
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import LoadFrame, motion_tangent
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION
 from spacearm.typing import Array
+
+_RECORDED = ("state", "d_state")
 
 
 class RolloutSensitivity(NamedTuple):
@@ -108,70 +112,51 @@ class TangentRollout:
         if len(sizes) > 1:
             raise InputError(f"inputs are of batches of {', '.join(map(str, sorted(sizes)))}", hint="expected one size")
         size = max(sizes, default=1)
+        schedule, nx = Schedule(np.array([count]), np.array([float(step)])), moved.shape[1]
+        # Without directions one that goes nowhere: the states are wanted.
+        ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
+        names = ("d_state", *self.seeds)
+        edges = np.cumsum([self.sizes[name] for name in names])[:-1]
+        along = dict(zip(names, np.split(ways, edges, axis=1), strict=True))
         if device == "gpu" or any(map(is_device_array, given.values())):
-            states, derivatives = self._run_on_gpu(given, size, step, count, every, seeds, moved)
+            rows = self._run_on_gpu(given, schedule, every, along, size)
         else:
-            found = [
-                self._run_one(
-                    {n: v[k] if v.ndim == 2 else v for n, v in given.items()}, step, count, every, seeds, moved
-                )
-                for k in range(size)
-            ]
-            states, derivatives = (v[0][None] if size == 1 else np.stack(v) for v in zip(*found, strict=True))
+            rows = self._run_samples(given, schedule, every, along)
+        # The states are the same in all directions of a sample: take the first.
+        states, derivatives = rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]
         if count // every and not (np.isfinite(states[:, -1]).all() and np.isfinite(derivatives[:, -1]).all()):
             finite = np.isfinite(states).all(axis=(0, 2)) & np.isfinite(derivatives).all(axis=(0, 2, 3))
             message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"
             warnings.warn(message, NonFiniteWarning, stacklevel=2)
         return RolloutSensitivity(states, derivatives) if sizes else RolloutSensitivity(states[0], derivatives[0])
 
-    def _run_one(
-        self, given: Mapping[str, Array], step: float, count: int, every: int, seeds: Array, moved: Array
-    ) -> tuple[Array, Array]:
-        many, nx = moved.shape
+    def _run_samples(
+        self, given: Mapping[str, Array], schedule: Schedule, every: int, directions: Mapping[str, Array]
+    ) -> Array:
+        """Rows (B, directions, records, 2 nx) of states and derivatives: sample by sample, directions in lanes."""
+        many = len(directions["d_state"])
         # Two registers for each number at most, the directions evenly over the passes.
-        passes = max(1, -(-many // (2 * host().lanes)))
-        width = max(1, -(-many // passes))
+        passes = -(-many // (2 * host().lanes))
+        width = -(-many // passes)
         # What fills no register goes in one piece, whose size is a power of two: a piece costs as much as a register.
         rest = width % host().lanes
         width += (1 << (rest - 1).bit_length()) - rest if rest else 0
-        # Padding lanes have zero directions and are cut off below.
-        loop, code, records = self.loop, self.loop.code(width), count // every
-        schedule = loop.make_schedule(width, float(step), [count], every=int(every))
-        recorded = np.array([[loop.place("state", width), nx], [loop.place("d_state", width), nx * width]])
-        one = np.zeros(width, dtype=np.int64)
-        states, found = np.empty((records, nx)), []
-        for first in range(0, max(many, 1), width):
-            room = loop.allocate_inputs(width, given)
-            varying = np.hstack([moved[first : first + width], seeds[first : first + width]])
-            start = 0
-            for name in ("d_state", *self.seeds):
-                size, at = self.sizes[name], loop.place(name, width)
-                lanes = room[at : at + size * width].reshape(size, width)
-                lanes[:, : len(varying)] = varying[:, start : start + size].T
-                start += size
-            rows = np.empty((records, nx + nx * width))
-            if records:
-                roll(code, schedule, one, room, recorded, rows)
-            # Every pass computes the same states, bit for bit: those of the last are kept.
-            states = rows[:, :nx].copy()
-            found.append(rows[:, nx:].reshape(records, nx, width)[:, :, : len(varying)])
-        return states, found[0] if len(found) == 1 else np.concatenate(found, axis=2)
+        found = []
+        for k in range(max((len(value) for value in given.values() if value.ndim == 2), default=1)):
+            own = {name: value[k] if value.ndim == 2 else value for name, value in given.items()}
+            samples = Ensemble(
+                self.loop, schedule, own, directions, every=every, recorded=_RECORDED, width=width, chunk=many
+            )
+            found.append(samples.run().rows)
+        return np.stack(found)
 
     def _run_on_gpu(
-        self, given: Mapping[str, Array], size: int, step: float, count: int, every: int, seeds: Array, moved: Array
-    ) -> tuple[Array, Array]:
-        """A thread for each sample and direction; without directions one that goes nowhere."""
-        from spacearm.engine.cuda import GpuSchedule, RolloutVariant, roll_on_gpu
-
-        cp, many, nx = cupy(), max(1, len(moved)), moved.shape[1]
-        there = is_device_array(given["state"])
-        ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
-        names = ("d_state", *self.seeds)
-        edges = np.cumsum([self.sizes[name] for name in names])[:-1]
+        self, given: Mapping[str, Array], schedule: Schedule, every: int, directions: Mapping[str, Array], size: int
+    ) -> Any:
+        """The same with a thread for each sample and direction; where ``state`` is there, so are the rows."""
+        cp, many = cupy(), len(directions["d_state"])
         # Sample by direction as one batch: all directions of a sample are neighbours.
-        each: dict[str, Any] = {
-            n: np.tile(way, (size, 1)) for n, way in zip(names, np.split(ways, edges, axis=1), strict=True)
-        }
+        each: dict[str, Any] = {name: np.tile(rows, (size, 1)) for name, rows in directions.items()}
         common: dict[str, Array] = {}
         for name, value in given.items():
             if name == "state" or value.ndim == 2:
@@ -179,12 +164,12 @@ class TangentRollout:
                 each[name] = xp.repeat(xp.broadcast_to(value, (size, value.shape[-1])), many, axis=0)
             else:
                 common[name] = cp.asnumpy(value)
-        schedule = GpuSchedule(np.array([count]), np.array([step]), np.zeros(1))
-        shape = RolloutVariant(held="", recorded=("state", "d_state"))
-        rows = roll_on_gpu(self.loop, shape, each, common, schedule, every, there=there).rows
-        rows = rows.reshape(size, many, -1, 2 * nx)
-        # The states are the same in all directions of a sample: take the first.
-        return rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]
+        there = is_device_array(given["state"])
+        samples = Ensemble(
+            self.loop, schedule, common, each, every=every, recorded=_RECORDED, device="gpu", there=there
+        )
+        rows = samples.run().rows
+        return rows.reshape(size, many, *rows.shape[1:])
 
     def _directions(self, directions: npt.ArrayLike | None, start_tangent: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Changes of the parameters (directions, parameters) and of the start state (directions, nx), checked."""

@@ -17,6 +17,7 @@ from spacearm.engine.block import block_type
 from spacearm.engine.loops import CompiledEntry
 from spacearm.engine.phase import SampleEnds, SampleRows, make_events, make_solver_phase
 from spacearm.engine.radau import implicit_call
+from spacearm.engine.schedule import NO_RANDOM_CHANNELS
 from spacearm.engine.signals import merge
 from spacearm.engine.system import System, make_code, make_friction, make_solver_memory
 
@@ -126,9 +127,9 @@ def _calls(name: str) -> list[tuple[Any, tuple[Any, ...]]]:
     none, one, two, three = np.zeros(0, dtype=np.int64), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1))
     tables = np.zeros((1, 1, 1, 1))
     schedule = fixed_step.StepSchedule(
-        one, one, none, tables, none, tables, none, 1, 1, none, none, fixed_step.NO_RANDOM_CHANNELS, none
+        one, one, none, tables, none, tables, none, 1, 1, none, none, NO_RANDOM_CHANNELS, none
     )
-    many = fixed_step.Samples(one, none, two, none, 0, three, none, two)
+    many = fixed_step.Samples(one, none, two, none, none[:, None], three, none, two)
     return [
         (fixed_step.roll, (lanes, schedule, none, one, table, two)),
         (fixed_step.roll_samples, (lanes, schedule, many, 0, 1)),

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from spacearm.checks import array, check_name, numbers
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.solver import EndReason
+from spacearm.engine.threads import run_chunks
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError
 from spacearm.errors import error_context as located
@@ -26,7 +27,6 @@ from spacearm.simulate.run.ledger import energy_residual
 from spacearm.simulate.run.prepare import check_limits
 from spacearm.simulate.run.run import RunWarning
 from spacearm.simulate.run.segment import Occurrence
-from spacearm.simulate.threads import run_chunks
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 

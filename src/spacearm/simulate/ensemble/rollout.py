@@ -18,7 +18,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import casadi as ca
@@ -28,15 +28,9 @@ import numpy.typing as npt
 from spacearm.checks import integer, numbers, one_of, positive
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
-from spacearm.engine.fixed_step import (
-    NO_RANDOM_CHANNELS,
-    FixedStep,
-    StepSymbols,
-    Update,
-    first_law_steps,
-    tick_moments,
-)
-from spacearm.engine.machine import host
+from spacearm.engine.ensemble import Ensemble
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
+from spacearm.engine.schedule import Schedule
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.program import Program
@@ -46,7 +40,6 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
 from spacearm.simulate.checks import check_mapping, check_robot, flat_states
-from spacearm.simulate.ensemble.lanes import roll_chunks
 from spacearm.simulate.ensemble.observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.overrides import check_friction, check_mass, check_parameter, robot_parameters, with_base
@@ -284,125 +277,84 @@ def _run_rollout(
     threads: int | None,
     ignore_friction: bool,
     progress: Callable[[int, int], None] | None,
-    device: str,
-    precision: str,
+    device: Device,
+    precision: Precision,
 ) -> tuple[Array, Any]:
     """States, and what an observer keeps."""
     check_robot(robot, "rollout")
     count, every = _lengths(step, count, every)
-    hold = _check_law(law, step)
-    ready = partial(_prepare_rollout, robot, law, watch, ignore_friction=ignore_friction)
-    if _uses_gpu(device, precision):
-        kept = OBSERVED_INPUTS if watch is not None else ()
-        return _rollout_gpu(
-            robot, starts, float(step), count, every, forces, law, overrides, precision, ready, hold, kept
-        )
-    states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
+    hold, gpu = _check_law(law, step), _uses_gpu(device, precision)
+    there = gpu and is_device_array(starts)
+    if there:
+        states, single = _device_rows(starts, Layout(robot.n).size)
+    else:
+        states, single = flat_states(starts, robot, "rollout"), np.ndim(starts) == 1
     size = len(states)
-    force = np.ascontiguousarray(shape_forces(forces, size, count, robot.dofs))
-    loop, parameters, each = ready(overrides, size)
-    # A single sample in the lanes of many would compute the others for nothing.
-    width = 1 if single else host().lanes
-    schedule = _make_schedule(loop, width, float(step), count, force, law, every, hold, robot)
-    if law is not None:
-        each = {**each, "sample": law.draw + np.arange(float(size))[:, None]}
-    samples = loop.samples(
-        width,
-        count // every,
-        common={name: value for name, value in parameters.items() if name in loop.inputs},
-        each={"state": states} | {name: value for name, value in each.items() if name in loop.inputs},
-        case=np.arange(size) if len(force) > 1 else None,
-        kept=() if watch is None else OBSERVED_INPUTS,
-    )
-    roll_chunks(loop.code(width), schedule, samples, size, threads, progress)
-    warn_of_bad_samples(np.flatnonzero(~np.isfinite(samples.result[:, -1]).all(axis=1)), size)
-    return (samples.result[0], samples.end[0]) if single else (samples.result, samples.end)
-
-
-def _rollout_gpu(
-    robot: Robot,
-    starts: Any,
-    step: float,
-    count: int,
-    every: int,
-    forces: Any,
-    law: Law | None,
-    overrides: Mapping[str, npt.ArrayLike] | None,
-    precision: str,
-    ready: Any,
-    hold: int,
-    kept: tuple[str, ...],
-) -> tuple[Array, Any]:
-    from spacearm.engine.cuda import GpuSchedule, RolloutVariant, channel_pairs
-    from spacearm.simulate.ensemble.gpu import rollout_gpu
-
-    forces = to_cupy(cupy(), forces) if is_device_array(forces) else forces
-    shape: tuple[int, ...] = getattr(forces, "shape", None) or np.shape(forces)
-    # Forces start again at each step; so does the time within an interval, which only laws use.
-    pieces = count if law is not None and len(shape) == 3 and shape[1] == count else 1
-    edges, table = _timetable(law, step, count, pieces)
-    # Steps of each interval between edges.
-    counts = np.diff(np.append(edges, count))
-    steps = np.full(len(counts), step)
-    begins = np.concatenate([[0.0], np.cumsum(steps * counts)[:-1]])
-    schedule = GpuSchedule(counts, steps, begins, table[0], hold)
-    text = RolloutVariant(kept=kept, real="double" if precision == "float64" else "float")
-    if law is not None and law.program(robot).random_numbers:
-        moments = tick_moments(begins, steps, counts, hold, first_law_steps(counts, hold))
-        schedule = schedule._replace(seed=law.seed, draw=law.draw, moments=moments)
-        text = text._replace(random_channels=channel_pairs(law.random_channels(robot)))
-    if law is not None and law.period is None and table.size:  # its references move within steps
-        schedule = schedule._replace(channels=table, references=table[0, ..., :0])
-        text = text._replace(channels=("reference",))
-    return rollout_gpu(robot, starts, schedule, every, forces, overrides, ready, text)
-
-
-def _make_schedule(
-    loop: FixedStep,
-    width: int,
-    step: float,
-    count: int,
-    force: Array,
-    law: Law | None,
-    every: int,
-    hold: int,
-    robot: Robot,
-) -> Any:
-    """Data that all samples share: steps, forces and references interval by interval."""
-    pieces = force.shape[1]  # forces are constant on each
-    edges, table = _timetable(law, step, count, pieces)
-    forces, read = force[:, None, edges // (count // pieces)], [("reference", i) for i in range(table.shape[3])]
-    channels = [("force", i) for i in range(force.shape[2])]
-    if law is not None and law.period is None:  # its references are inputs of every stage, as forces are
-        # Forces are constant on an interval: higher powers are zero.
-        padded = np.zeros((len(forces), table.shape[1], *forces.shape[2:]))
-        padded[:, :1] = forces
-        every_case = np.broadcast_to(table, (len(forces), *table.shape[1:]))
-        channels, forces = [*channels, *read], np.concatenate([padded, every_case], axis=3)
-        read, table = [], table[..., :0]
-    return loop.make_schedule(
-        width,
-        step,
-        np.diff(np.append(edges, count)),
-        channels=channels,
-        coefficient=forces,
-        references=read,
-        reference=table,
+    # Overrides are few numbers; those on the device are checked here like any others.
+    own = {name: cupy().asnumpy(v) if is_device_array(v) else v for name, v in (overrides or {}).items()}
+    parameters, each = prepare_samples(robot, own, size, ignore_friction=ignore_friction)
+    loop = _loop(robot, frozenset(own), frozenset(each), law, watch)
+    if watch is not None:
+        parameters = parameters | watch.start()
+    if law is not None and "memory" in loop.inputs:
+        parameters = parameters | {"memory": law.program(robot).memory}
+    force = shape_forces(to_cupy(cupy(), forces) if is_device_array(forces) else forces, size, count, robot.dofs)
+    # A GPU reads forces step by step; on the processor each is a piece, and so are pieces by which a law has its time.
+    pieces = 1 if gpu and law is None else force.shape[1]
+    samples = Ensemble(
+        loop,
+        _make_schedule(law, robot, float(step), count, pieces, hold),
+        parameters,
+        {"state": states, **each},
         every=every,
-        hold=hold,
-        drawn=NO_RANDOM_CHANNELS if law is None else law.random_channels(robot),
-        seed=0 if law is None else law.seed,
+        held=("force", force),
+        kept=() if watch is None else OBSERVED_INPUTS,
+        device=device,
+        precision=precision,
+        there=there,
+        threads=threads,
+        # A single sample in the lanes of many would compute the others for nothing.
+        width=1 if single else None,
     )
+    rows, ends, bad = samples.run(progress)
+    # A GPU counts bad samples there: its results need not be copied to be checked.
+    if bad is None or bad:
+        xp = cupy() if there else np
+        _warn_of_bad_samples(xp.flatnonzero(~xp.isfinite(rows[:, -1]).all(axis=1)), size)
+    return (rows[0], ends[0]) if single else (rows, ends)
 
 
-def warn_of_bad_samples(bad: Any, size: int, depth: int = 3) -> None:
-    """Warn of samples, given by their indices, that are not finite at the end; ``depth``: calls up to the user's."""
+def _device_rows(starts: Any, size: int) -> tuple[Any, bool]:
+    """States (B, nx) on the GPU, as they are, and whether it is one without an axis for samples."""
+    cp = cupy()
+    states = to_cupy(cp, starts)
+    if states.dtype not in (np.float64, np.float32) or states.ndim not in (1, 2) or states.shape[-1] != size:
+        hint = f"expected float64 ({size},) or (B, {size})"
+        raise InputError(f"starts are {states.dtype} {states.shape}", place="rollout", hint=hint)
+    return cp.atleast_2d(states), states.ndim == 1
+
+
+def _make_schedule(law: Law | None, robot: Robot, step: float, count: int, pieces: int, hold: int) -> Schedule:
+    """Steps and references; on each of the ``pieces`` forces are constant."""
+    edges, table = _timetable(law, step, count, pieces)
+    counts = np.diff(np.append(edges, count))  # steps of each interval between edges
+    schedule = Schedule(counts, np.full(len(counts), step), hold=hold)
+    if law is None:
+        return schedule
+    schedule = schedule._replace(random_channels=law.random_channels(robot), seed=law.seed, draw=law.draw)
+    if law.period is None and table.size:  # its references are inputs of every stage, as forces are
+        return schedule._replace(channels=("reference",), coefficient=table)
+    return schedule._replace(reference=table)
+
+
+def _warn_of_bad_samples(bad: Any, size: int) -> None:
+    """Warn of samples, given by their indices, that are not finite at the end."""
     if bad.size:
         warnings.warn(
             f"rollout: {bad.size} of {size} samples ended in numbers that are not finite, the first at index "
             f"{int(bad[0])}",
             NonFiniteWarning,
-            stacklevel=depth + 1,
+            stacklevel=4,
         )
 
 
@@ -412,25 +364,6 @@ def _uses_gpu(device: str, precision: str) -> bool:
         one_of(device, ("cpu", "gpu"), "device")
         check_precision(precision, device == "gpu")
     return device == "gpu"
-
-
-def _prepare_rollout(
-    robot: Robot,
-    law: Law | None,
-    watch: MotionObserver | None,
-    overrides: Mapping[str, npt.ArrayLike] | None,
-    size: int,
-    *,
-    ignore_friction: bool,
-) -> tuple[FixedStep, dict[str, Array], dict[str, Array]]:
-    """The loop, the parameters for all samples, and those of each; raises an error if it cannot be rolled out."""
-    parameters, each = prepare_samples(robot, overrides, size, ignore_friction=ignore_friction)
-    loop = _loop(robot, frozenset(overrides or ()), frozenset(each), law, watch)
-    if watch is not None:
-        parameters = parameters | watch.start()
-    if law is not None and "memory" in loop.inputs:
-        parameters = parameters | {"memory": law.program(robot).memory}
-    return loop, parameters, each
 
 
 def prepare_samples(

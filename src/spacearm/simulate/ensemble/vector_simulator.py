@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.engine.device import Device, check_precision, cupy, is_device_array, to_cupy
-from spacearm.engine.fixed_step import FixedStep, Samples, StepSymbols
-from spacearm.engine.machine import host
+from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
+from spacearm.engine.ensemble import Ensemble
+from spacearm.engine.fixed_step import FixedStep, StepSymbols
+from spacearm.engine.schedule import Schedule
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import motion_program
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.checks import check_robot, flat_states
-from spacearm.simulate.ensemble.lanes import roll_chunks
 from spacearm.simulate.ensemble.rollout import PASSIVE, SHARED, limit_rates, prepare_samples
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.readings import state_readings
@@ -97,7 +97,7 @@ class VectorSimulator:
         ignore_friction: bool = False,
         threads: int | None = None,
         device: Device = "cpu",
-        precision: str = "float64",
+        precision: Precision = "float64",
     ) -> None:
         place = "VectorSimulator"
         check_robot(robot, place)
@@ -105,12 +105,11 @@ class VectorSimulator:
         check_precision(precision, device == "gpu")
         self.robot, self.device = robot, device
         self.period = checks.positive(period, "period", unit="s", place=place)
-        self._steps = checks.integer(steps, "steps", least=1, place=place)
+        steps = checks.integer(steps, "steps", least=1, place=place)
         for name in (*locked, *(forces or ())):
             robot.dof_index(name)
         self.forces = tuple(n for n in robot.joint_names if n not in locked) if forces is None else tuple(forces)
         checks.unique(self.forces, "force")
-        self._threads, self._precision = threads, precision
         given = flat_states(starts, robot, place)
         if num_envs is not None and len(given) not in (1, num_envs):
             raise InputError(f"starts are {len(given)}", place=place, hint=f"expected one, or num_envs = {num_envs}")
@@ -130,21 +129,42 @@ class VectorSimulator:
         self._check_still(self._starts)
         #: s since each sample's start, (num_envs,).
         self.times = np.zeros(self.num_envs)
-        self._backend: _Lanes | _Device = _Device(self) if device == "gpu" else _Lanes(self)
-
-    @property
-    def states(self) -> Array:
-        """Flat states (num_envs, nx): always the same array, which the next step overwrites; on the device it is of."""
-        return self._backend.states
+        self._xp = cupy() if device == "gpu" else np
+        commands = np.zeros((self.num_envs, len(self.forces)))
+        self._samples = Ensemble(
+            self._loop,
+            Schedule(np.array([steps]), np.array([self.period / steps])),
+            self._common,
+            {"state": self._starts, "command": commands, **self._each},
+            every=steps,
+            device=device,
+            precision=precision,
+            there=device == "gpu",
+            threads=threads,
+        )
+        #: Flat states (num_envs, nx): always the same array, which the next step overwrites; on the device it is of.
+        self.states: Array = self._xp.asarray(self._starts.copy(), dtype=precision)
+        if device == "cpu":
+            self.states = self._samples.rows[:, 0]
+            self.states[:] = self._starts
+        #: Values of each sample that were set anew since the last step.
+        self._changed: dict[str, Any] = {}
 
     def step(self, commands: npt.ArrayLike) -> Array:
         """Go on by one period with these commands (num_envs, forces), or (forces,) for all; the states then.
 
         Samples that come out of what numbers can hold are not finite from then on, until they are reset.
         """
-        self._backend.step(self._check_commands(commands))
+        command = self._check_commands(commands)
+        if self.device == "gpu":
+            there = to_cupy(self._xp, command) if is_device_array(command) else self._xp.asarray(command)
+            command = self._xp.broadcast_to(there, (self.num_envs, len(self.forces)))
+        rows = self._samples.run(state=self.states, command=command, **self._changed).rows
+        self._changed = {}
+        if self.device == "gpu":  # on the processor it records in ``states``
+            self.states[:] = rows[:, 0]
         self.times += self.period
-        return self._backend.states
+        return self.states
 
     def reset(
         self,
@@ -181,14 +201,15 @@ class VectorSimulator:
             same, new = prepare_samples(self.robot, overrides, rows.size, ignore_friction=True, place="reset")
             for name in overrides:
                 self._each[name][rows] = new.get(name, same[name])
-        self._backend.reset(rows, states, changed=bool(overrides))
+            self._changed = {name: self._each[name] for name in overrides if name in self._loop.inputs}
+        self.states[self._xp.asarray(rows)] = self._xp.asarray(states, dtype=self.states.dtype)
         self.times[rows] = 0.0
-        return self._backend.states
+        return self.states
 
     def read(self, sensors: Sensor | Sequence[Sensor]) -> dict[str, Array]:
         """Present readings (num_envs, entries) of sensors of the state by name, with scale and bias, without noise."""
         listed = (sensors,) if isinstance(sensors, Sensor) else tuple(sensors)
-        return state_readings(self.robot, listed).read(self._backend.states)
+        return state_readings(self.robot, listed).read(self.states)
 
     def _check_still(self, states: Array) -> None:
         still = Layout(self.robot.n).velocity.start + np.array([self.robot.dof_index(n) for n in self._locked], int)
@@ -212,64 +233,3 @@ class VectorSimulator:
 
 def _on_host(value: Any) -> Any:
     return cupy().asnumpy(to_cupy(cupy(), value)) if is_device_array(value) else value
-
-
-class _Lanes:
-    """Samples in the lanes of the processor."""
-
-    def __init__(self, of: VectorSimulator) -> None:
-        self.of, loop, self._width = of, of._loop, host().lanes
-        nx = of._starts.shape[1]
-        self._samples = self._make_samples()
-        # Views of the table of inputs: state, commands, then what differs.
-        values = self._samples.values
-        self._state, self._command = values[:, :nx], values[:, nx : nx + len(of.forces)]
-        self._schedule = loop.make_schedule(self._width, of.period / of._steps, np.array([of._steps]), every=of._steps)
-        self.states = self._samples.result[:, 0]
-        self.states[:] = of._starts
-
-    def _make_samples(self) -> Samples:
-        of = self.of
-        commands = np.zeros((of.num_envs, len(of.forces)))
-        each = {"state": of._starts, "command": commands, **of._each}
-        return of._loop.samples(self._width, 1, common=of._common, each=each)
-
-    def step(self, commands: Array) -> None:
-        self._command[:] = commands
-        code = self.of._loop.code(self._width)
-        roll_chunks(code, self._schedule, self._samples, self.of.num_envs, self.of._threads)
-        self._state[:] = self.states
-
-    def reset(self, rows: Any, states: Array, changed: bool) -> None:
-        if changed:
-            first = self._state.shape[1] + self._command.shape[1]
-            self._samples.values[:, first:] = self._make_samples().values[:, first:]
-        self._state[rows] = self.states[rows] = states
-
-
-class _Device:
-    """Samples in the threads of a GPU."""
-
-    def __init__(self, of: VectorSimulator) -> None:
-        from spacearm.engine.cuda import GpuSchedule, RolloutVariant
-
-        self.of, cp = of, cupy()
-        self.states = cp.asarray(of._starts.copy(), dtype=of._precision)
-        step = of.period / of._steps
-        none = np.zeros((1, 1, 1, 0))
-        self._course = GpuSchedule(np.array([of._steps]), np.array([step]), np.zeros(1), none[0], 1)
-        self._variant = RolloutVariant(held="command", real="double" if of._precision == "float64" else "float")
-
-    def step(self, commands: Any) -> None:
-        from spacearm.engine.cuda import roll_on_gpu
-
-        of, cp = self.of, cupy()
-        given = to_cupy(cp, commands) if is_device_array(commands) else cp.asarray(commands)
-        held = cp.broadcast_to(given, (of.num_envs, len(of.forces)))[:, None]
-        each = {"state": self.states, **of._each}
-        found = roll_on_gpu(of._loop, self._variant, each, of._common, self._course, of._steps, force=held, there=True)
-        self.states[:] = found.rows[:, 0]
-
-    def reset(self, rows: Any, states: Array, changed: bool) -> None:
-        del changed
-        self.states[cupy().asarray(rows)] = cupy().asarray(states, dtype=self.of._precision)

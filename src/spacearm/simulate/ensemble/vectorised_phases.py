@@ -27,7 +27,9 @@ import casadi as ca
 import numpy as np
 
 from spacearm.engine.device import Device
-from spacearm.engine.fixed_step import NO_RANDOM_CHANNELS, FixedStep, StepSymbols, Update
+from spacearm.engine.ensemble import Ensemble
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
+from spacearm.engine.schedule import NO_RANDOM_CHANNELS, Schedule
 from spacearm.engine.signals import Signals, merge
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics.law import LawProgram
@@ -41,7 +43,6 @@ from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
-from spacearm.simulate.ensemble.lanes import LaneSchedule, run_lanes
 from spacearm.simulate.ensemble.rollout import law_commands
 from spacearm.simulate.law import Law, PythonLaw, combine_laws
 from spacearm.simulate.overrides import robot_parameters
@@ -412,7 +413,7 @@ class _PhaseBatch(NamedTuple):
 
     def run(self, device: Device, threads: int | None) -> tuple[Array, Array]:
         counts, steps, hold, ask = self.steps
-        schedule = LaneSchedule(
+        schedule = Schedule(
             counts,
             steps,
             tuple(self.channels),
@@ -421,9 +422,9 @@ class _PhaseBatch(NamedTuple):
             hold,
             ask,
             self.random_channels,
-            self.start,
+            start=self.start,
         )
-        return run_lanes(
+        found = Ensemble(
             self.loop,
             schedule,
             self.common,
@@ -433,7 +434,8 @@ class _PhaseBatch(NamedTuple):
             kept=("state",),
             device=device,
             threads=threads,
-        )
+        ).run()
+        return found.rows, found.ends
 
 
 def run_phases(

@@ -31,7 +31,8 @@ from spacearm.simulate.ensemble.vectorised_phases import (
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.phase import Phase
-from spacearm.simulate.run.ledger import ROUNDING, inner_energies
+from spacearm.simulate.run.certificate import balance_errors, judge
+from spacearm.simulate.run.ledger import Centred, balance_gaps, inner_energies
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
@@ -152,9 +153,9 @@ def _run_group(
 def _check_balances(
     intervals: Sequence[VectorisedPhase], starts: Array, times: Array, y: Array, tolerance: Array
 ) -> npt.NDArray[np.bool_]:
-    """(B,) whether momentum, the mass centre's path and energy were conserved, as a certificate checks them.
+    """(B,) whether momentum, the mass centre's path and energy were conserved, as a certificate judges them.
 
-    Scales are net instead of gross impulses, so that this check is stricter.
+    Scales have net instead of gross impulses, so that this is stricter.
     """
     first = intervals[0]
     robot, (count, _, ny) = first.robot, y.shape
@@ -192,35 +193,25 @@ def _check_balances(
     def length(vectors: Array) -> Array:
         return np.asarray(np.linalg.norm(np.broadcast_to(vectors, (count, *vectors.shape[1:])), axis=2).max(axis=1))
 
-    weight, total = mass[:, 0], float(times[-1])
-    speed, reach = length(velocity), largest(np.linalg.norm(seen.bodies.origin, axis=2))
+    now = Centred(rows[:, :, :3], centre, velocity, angular, parts.sum(axis=2))
+    start = Centred(*(part[:, :1] for part in now))
+    gaps = balance_gaps(mass[:, :, None], now, start, impulse, twist, way, work)
+    sizes = {name: length(gap) if gap.ndim > 2 else largest(gap) for name, gap in gaps.items()}
+    sizes |= {
+        "speed": length(velocity),
+        "distance": largest(rows[:, :, :3]),
+        "kinetic": largest(seen.sums.kinetic),
+        "linear_scale": largest(seen.sums.linear_scale),
+        "angular_scale": largest(seen.sums.angular_scale),
+        "inner": np.abs(parts).max(axis=1).sum(axis=1),
+    }
+    reach = largest(np.linalg.norm(seen.bodies.origin, axis=2))
     # A single body at its own centre has no reach: one metre, as in the certificate.
     reach = np.where(reach > 0.0, reach, 1.0)
-    kinetic = largest(seen.sums.kinetic)
-    rms, noise = np.sqrt(2.0 * weight * kinetic), ROUNDING * weight * (speed + reach)
-    pushes = largest(seen.sums.linear_scale) + rms + length(impulse)
-    drift = parts.sum(axis=2) - parts[:, :1].sum(axis=2) - work
-    moved = rows[:, :, :3] - rows[:, :1, :3] + centre - centre[:, :1] - way
-    gaps = {
-        "linear": (length(mass[:, :, None] * (velocity - velocity[:, :1]) - impulse), noise, pushes),
-        "angular": (
-            length(angular - angular[:, :1] - twist),
-            noise * reach,
-            largest(seen.sums.angular_scale) + length(twist),
-        ),
-        "way": (
-            length(moved),
-            ROUNDING * (largest(rows[:, :, :3]) + speed * total),
-            reach + pushes / weight * total,
-        ),
-        "energy": (
-            largest(drift),
-            noise * (rms + noise) / weight,
-            np.abs(parts).max(axis=1).sum(axis=1) + largest(work),
-        ),
-    }
+    gross = length(impulse), length(twist), largest(work)
     # Angles beyond this range are no longer accurate: an event-driven run raises an error there.
     found = np.isfinite(y).all(axis=(1, 2)) & (largest(rows[:, :, Layout(robot.n).joints]) <= LARGEST_ANGLE)
-    for residual, rounding, scale in gaps.values():
-        found &= residual - rounding <= tolerance * scale
+    for error in balance_errors(sizes, mass[:, 0], reach, float(times[-1]), gross).values():
+        value, reason = judge(error, tolerance)
+        found &= (value <= tolerance) | (reason > 0)
     return np.asarray(found)

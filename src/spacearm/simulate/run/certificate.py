@@ -13,6 +13,7 @@ parameters, or an error of the model that itself conserves momentum and energy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -115,76 +116,119 @@ def balance_checks(
         given, begin = (y[0], times[0]) if start is None else (np.asarray(start, dtype=np.float64), time)
         balance = Balance(model, parameters, np.pad(given, (0, y.shape[1] - given.size)), begin)
         balance.add_samples(times, y, inputs)
-    return _balances(balance, tolerance, *kept)
+    return _check_balances(balance, tolerance, *kept)
 
 
-def _balance(
-    residual: Array, rounding: float, scale: float, tolerance: float, meaning: str, unseen: float = 0.0
-) -> Check:
-    """A residual relative to its scale. Possible rounding does not count as drift, however small the motion.
+class BalanceError(NamedTuple):
+    """The largest residual of a balance, of one run or (B,) of many, and what it is compared with.
 
-    ``unseen``: a scale due to velocities that the integration does not resolve.
+    Args:
+        rounding: part of the residual that may be rounding, however small the motion.
+        scale: sizes of motions and actions that took part.
+        unseen: a scale due to velocities that the integration does not resolve.
     """
-    value = relative(float(residual), scale)
-    if value > tolerance:
-        # Scale and residual are both below what the integration resolves: their quotient is meaningless.
-        if residual <= scale <= unseen:
-            return Check.not_applicable(f"nothing moves by more than the integration resolves; {meaning}", tolerance)
-        # Only beyond the tolerance: rounding must not be subtracted from a residual that passes by itself.
-        value = relative(float(np.maximum(residual - rounding, 0.0)), scale)  # keeps a NaN
-        if value == 0.0:
-            return Check.not_applicable(f"nothing moves by more than rounding; {meaning}", tolerance)
-    if value == scale == 0.0:
-        return Check.not_applicable(f"nothing moves; {meaning}", tolerance)
-    return Check(value, tolerance, "", meaning)
+
+    residual: Array | float
+    rounding: Array | float
+    scale: Array | float
+    unseen: Array | float
+    meaning: str
 
 
-def _balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> dict[str, Check]:
-    largest, mass, reach = {name: size.sum() for name, size in balance.largest.items()}, balance.mass, balance.reach
-    speed = largest["speed"]
+#: Why a balance has nothing to look at.
+_REASONS = ("", "moves", "moves by more than rounding", "moves by more than the integration resolves")
+
+
+def judge(error: BalanceError, tolerance: Array | float) -> tuple[Array, Array]:
+    """Relative errors, and why each has nothing to look at (0: it has), as an index of ``_REASONS``."""
+    value = relative(error.residual, error.scale)
+    beyond = value > tolerance
+    # Only beyond the tolerance: rounding must not be subtracted from a residual that passes by itself.
+    rest = relative(np.maximum(np.subtract(error.residual, error.rounding), 0.0), error.scale)  # keeps a NaN
+    value = np.where(beyond, rest, value)
+    # Scale and residual are both below what the integration resolves: their quotient is meaningless.
+    unseen = beyond & np.less_equal(error.residual, error.scale) & np.less_equal(error.scale, error.unseen)
+    nothing = (value == 0.0) & (beyond | np.equal(error.scale, 0.0))
+    return value, np.select([unseen, nothing & beyond, nothing], [3, 2, 1], 0)
+
+
+def _check_balances(balance: Balance, tolerance: float, rtol: float, atol: float) -> dict[str, Check]:
+    errors = balance_errors(
+        {name: size.sum() for name, size in balance.largest.items()},
+        balance.mass,
+        balance.reach,
+        balance.time,
+        balance.gross,
+        balance.inner_impulses,
+        (rtol, atol),
+    )
+    checks = {}
+    for name, error in errors.items():
+        value, reason = judge(error, tolerance)
+        why = f"nothing {_REASONS[int(reason)]}; {error.meaning}"
+        found = Check(float(value), tolerance, "", error.meaning)
+        checks[name] = Check.not_applicable(why, tolerance) if reason else found
+    return checks
+
+
+def balance_errors(
+    largest: Mapping[str, Array],
+    mass: Array | float,
+    reach: Array | float,
+    time: float,
+    gross: Array | Sequence[Array],
+    inner: tuple[float, float] = (0.0, 0.0),
+    kept: tuple[float, float] = (0.0, 0.0),
+) -> dict[str, BalanceError]:
+    """The errors of momentum, mass centre and energy of one run, or of many at once: numbers, or (B,).
+
+    Args:
+        largest: of the residuals of :func:`~spacearm.simulate.run.ledger.balance_gaps`, and of ``speed``, ``distance``,
+            ``kinetic``, ``linear_scale``, ``angular_scale``, ``inner``.
+        gross: sizes of the external impulse, moment and work.
+        inner: impulse and moment of the forces in joints.
+        kept: see :func:`certify`.
+    """
+    (push, twist), (rtol, atol), speed = inner, kept, largest["speed"]
     # Momentum that the kinetic energy would have in one direction: a scale that does not vanish when momenta cancel.
     rms = np.sqrt(2.0 * mass * largest["kinetic"])
     # Velocities have the rounding of the common one and, where forces follow the state, of lengths, per second.
     noise = ROUNDING * mass * (speed + reach)
     blur = noise / mass + atol + rtol * reach  # m/s, best accuracy of the velocities
     # Internal forces are balanced to a fraction only (friction with slack): not an error of the integration.
-    push, twist = balance.inner_impulses
-    pushes = float(largest["linear_scale"] + rms + balance.gross[0])
+    pushes = largest["linear_scale"] + rms + gross[0]
     return {
-        "linear_momentum": _balance(
+        "linear_momentum": BalanceError(
             largest["linear"],
             noise + BALANCE * push,
             pushes,
-            tolerance,
+            mass * blur,
             "change of momentum less the external impulse, relative to the momenta of the bodies about the mass "
             "centre and to the impulses of all actions",
-            mass * blur,
         ),
-        "mass_centre": _balance(
+        "mass_centre": BalanceError(
             largest["gone"],
-            ROUNDING * (largest["distance"] + speed * balance.time) + BALANCE * push / mass * balance.time,
-            reach + pushes / mass * balance.time,
-            tolerance,
+            ROUNDING * (largest["distance"] + speed * time) + BALANCE * push / mass * time,
+            reach + pushes / mass * time,
+            0.0,
             "displacement of the mass centre less the integral of its velocity, relative to the robot's reach and to "
             "the distance over which the momenta and impulses of linear_momentum would carry its mass",
         ),
-        "angular_momentum": _balance(
+        "angular_momentum": BalanceError(
             largest["angular"],
             noise * reach + BALANCE * twist,
-            float(largest["angular_scale"] + balance.gross[1]),
-            tolerance,
+            largest["angular_scale"] + gross[1],
+            mass * blur * reach,
             "change of angular momentum about the mass centre less the external impulse, relative to the sum of "
             "the bodies' shares and to the impulses of all actions, forces at the radius of gyration",
-            mass * blur * reach,
         ),
-        "energy": _balance(
+        "energy": BalanceError(
             largest["energy"],
-            noise * (rms + noise + float(balance.gross[0])) / mass,
-            float(largest["inner"] + balance.gross[2]),
-            tolerance,
+            noise * (rms + noise + gross[0]) / mass,
+            largest["inner"] + gross[2],
+            blur * (rms + gross[0] + push),
             "drift of kinetic + elastic + dissipated - work in the mass centre's frame, relative to the largest of "
             "them summed",
-            blur * (rms + float(balance.gross[0]) + push),
         ),
     }
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +44,39 @@ CHUNK = 4096
 ROUNDING = 2e-14
 
 
-def relative(value: float, scale: float) -> float:
-    """Quotient of ``value`` and ``scale``; zero for a value of zero, else infinite where there is no scale."""
-    if value == 0.0:
-        return 0.0
-    return float(value / scale) if scale > 0.0 else float("inf")
+def relative(value: Array | float, scale: Array | float) -> Array:
+    """Quotient of ``value`` and ``scale``, of one or many; zero for a value of zero, else infinite without a scale."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = np.where(np.greater(scale, 0.0), np.divide(value, scale), np.inf)
+    return np.where(np.equal(value, 0.0), 0.0, found)
+
+
+class Centred(NamedTuple):
+    """What balances compare, at one instant or at many."""
+
+    place: Array  # (..., 3) m, of the base
+    centre: Array  # (..., 3) m, mass centre from there
+    velocity: Array  # (..., 3) m/s, of the mass centre
+    angular: Array  # (..., 3) N m s about it
+    inner: Array  # (...) J: see :func:`inner_energy`
+
+
+def balance_gaps(
+    mass: Array | float, now: Centred, start: Centred, impulse: Array, twist: Array, way: Array, work: Array
+) -> dict[str, Array]:
+    """What the balances leave, (..., 3) and for the energy (...): changes since the start less what came from outside.
+
+    Args:
+        impulse, twist, work: of all external actions since the start, about the mass centre and in its frame.
+        way: of the mass centre by its velocity, m.
+    """
+    return {
+        "linear": mass * (now.velocity - start.velocity) - impulse,
+        "angular": now.angular - start.angular - twist,
+        # The base's displacement first: at a large distance it is known better than its end points.
+        "gone": (now.place - start.place) + (now.centre - start.centre) - way,
+        "energy": now.inner - start.inner - work,
+    }
 
 
 def inner_energy(
@@ -97,13 +126,11 @@ class Balance:
         self._begin, self._last = time, time
         rows = start[None]
         motion = self._centre_rows(rows)
-        self._place, self._centre, self._velocity = rows[0, :3], motion.centre[0], motion.velocity[0]
-        self._angular = motion.sums.angular[0]
         _, _, tensor = inertia_about(model.robot, motion.bodies, parameters["inertia"], parameters["rotor"])
         # Radius of gyration about the mass centre: the lever that turns a force scale into a moment scale.
         self.gyration = float(np.sqrt(np.trace(tensor[0]) / motion.mass))  # m
         inner, sizes = inner_energy(model, parameters, rows, motion)
-        self._inner = inner[0]
+        self._start = Centred(rows[0, :3], motion.centre[0], motion.velocity[0], motion.sums.angular[0], inner[0])
         self._enlarge("inner", sizes)
         self._update_extremes(motion, np.array([0]), rows, *(np.zeros((1, 3)),) * 3, np.zeros(1))
 
@@ -173,7 +200,7 @@ class Balance:
             self.time = self._last - self._begin
             # Without external action the mass centre moves uniformly: the reference is exact, no sum of steps is
             # needed.
-            way = (times[rows] - self._begin)[:, None] * self._velocity
+            way = (times[rows] - self._begin)[:, None] * self._start.velocity
             nothing = np.zeros((count, 3))
             self._update_extremes(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
 
@@ -212,15 +239,9 @@ class Balance:
         self._enlarge("kinetic", np.abs(sums.kinetic).max())
         self._enlarge("linear_scale", sums.linear_scale.max())
         self._enlarge("angular_scale", sums.angular_scale.max())
-        # The base's displacement first: at a large distance it is known better than its end points.
-        gone = (y[:, :3] - self._place) + (centre - self._centre) - way
-        for name, gap in (
-            ("linear", motion.mass * (velocity - self._velocity) - impulse),
-            ("angular", sums.angular - self._angular - twist),
-            ("gone", gone),
-        ):
-            self._enlarge(name, np.linalg.norm(gap, axis=1).max())
-        self._enlarge("energy", np.abs(inner - self._inner - work).max())
+        now = Centred(y[:, :3], centre, velocity, sums.angular, inner)
+        for name, gap in balance_gaps(motion.mass, now, self._start, impulse, twist, way, work).items():
+            self._enlarge(name, (np.linalg.norm(gap, axis=1) if gap.ndim > 1 else np.abs(gap)).max())
 
     def _enlarge(self, name: str, value: Array | np.floating) -> None:
         self.largest[name] = np.maximum(self.largest.get(name, np.zeros_like(value)), value)  # keeps a NaN
@@ -307,12 +328,12 @@ def record_change(
     noise = ROUNDING * before.mass * float(np.linalg.norm(velocity)) * np.array([1.0, reach])
     gaps = np.maximum(np.linalg.norm(slip.reshape(2, 3), axis=1) - noise, 0.0)  # keeps a NaN
     residuals = {
-        "momentum": max(relative(float(gap), float(size)) for gap, size in zip(gaps, scale, strict=True)),
-        "energy": relative(abs(lost - changed.lost), before.kinetic + after.kinetic),
+        "momentum": max(map(float, relative(gaps, scale))),
+        "energy": float(relative(abs(lost - changed.lost), before.kinetic + after.kinetic)),
         "mass": max(
             abs(after.mass - before.mass) / before.mass,
-            relative(float(np.linalg.norm(after.centre - before.centre)), reach),
-            relative(float(np.abs(after.inertia - before.inertia).max()), float(np.trace(before.inertia))),
+            float(relative(float(np.linalg.norm(after.centre - before.centre)), reach)),
+            float(relative(float(np.abs(after.inertia - before.inertia).max()), float(np.trace(before.inertia)))),
         ),
     }
     # After the residuals: impulses work on kinetic energy only, springs may be removed or switched as well.
@@ -379,4 +400,4 @@ def energy_residual(model: RobotMotion, parameters: Mapping[str, Array], y: Arra
         # Part of the external work went into the motion of the mass centre.
         gain = float(motion.mass * (motion.velocity[1] - motion.velocity[0]) @ (0.5 * motion.velocity.sum(axis=0)))
     drift = abs(inner[1] - inner[0] + gain - work)
-    return relative(drift, float(sizes.sum()) + abs(work - gain))
+    return float(relative(drift, float(sizes.sum()) + abs(work - gain)))

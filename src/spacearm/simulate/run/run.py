@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from spacearm.checks import positive
 from spacearm.engine.solver import EndReason
+from spacearm.engine.threads import interruptible
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError, TimeLimitError, did_you_mean
 from spacearm.model import Robot
@@ -33,7 +34,6 @@ from spacearm.simulate.run.prepare import check_limits
 from spacearm.simulate.run.segment import Occurrence, Segment, Stats
 from spacearm.simulate.run.touches import TouchRecord, collect_touches
 from spacearm.simulate.state import State
-from spacearm.simulate.threads import interruptible
 from spacearm.simulate.world import Overrides, States, World
 from spacearm.text_format import html_table
 from spacearm.typing import Array

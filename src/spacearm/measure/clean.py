@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -163,17 +164,27 @@ def find_present(row: Array, name: str, place: str, moves: bool) -> Mask:
     return there
 
 
-def row_outliers(time: Array, row: Array, sigma: float) -> Mask:
+def row_outliers(time: Array, row: Array, sigma: float, edges: Sequence[float] = ()) -> Mask:
     """Outliers among the readings of a row (T,), compared with their neighbours.
 
     ``sigma`` (0: unknown) is the readings' standard deviation; where they usually are farther off, that counts.
+    ``edges``: times, in order, at which the path may have kinks: no reading is compared with one beyond them.
     """
     there = np.isfinite(row)
     if there.sum() < ENOUGH:
         return np.zeros_like(there)
 
+    cuts = [0, *np.unique(np.searchsorted(time, edges)), time.size]
+    intervals = [slice(a, b) for a, b in pairwise(cuts) if there[a:b].sum() >= ENOUGH]
+
     def deviations(kept: Mask) -> Array:
-        return predict_by_neighbours(time, np.where(kept[:, 0], row, np.nan), sigma).deviations(row)[:, None]
+        # In an interval with too few readings none is judged, and those that were left out stay so.
+        found = np.where(kept[:, 0], 0.0, np.inf)
+        for own in intervals:
+            if kept[own].sum() >= ENOUGH:
+                rest = np.where(kept[own, 0], row[own], np.nan)
+                found[own] = predict_by_neighbours(time[own], rest, sigma).deviations(row[own])
+        return found[:, None]
 
     return find_outliers(deviations, there[:, None])[:, 0]
 

@@ -362,6 +362,22 @@ def test_one_of_twenty_readings_off_by_four_to_six_deviations(motion: Motion) ->
     assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 4.0
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_of_twenty_readings_of_every_sensor_off_by_a_hundred_deviations(motion: Motion, seed: int) -> None:
+    """A search that starts with them ends so far off that good readings seemed wrong; then none was left out."""
+    record, rng = measured(motion, 100 + seed), np.random.default_rng(seed)
+    readings = dict(record.readings)
+    for name in ("position", "velocity", "rate", "attitude"):
+        values = readings[name]
+        hit = (rng.random(COUNT) < 0.05)[:, None] * rng.choice([-1.0, 1.0], values.shape)
+        readings[name] = values + hit * NOISE[name] * (50.0 if name == "attitude" else 100.0)
+    readings["attitude"] = readings["attitude"] / np.linalg.norm(readings["attitude"], axis=1, keepdims=True)
+    known = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
+    found = identify(nominal(1.3), [replace(record, readings=readings)], prior=known)
+    assert found.certificate().sound, found.certificate().faults
+    assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 4.0
+
+
 def test_noise_from_the_scatter_of_short_records_counts_its_doubt_everywhere() -> None:
     """100 samples: variances are known to 20 % and worse, and no check of a right model may take them as exact."""
     records = [tumbling(30.0, 0.3, seed) for seed in range(6)]

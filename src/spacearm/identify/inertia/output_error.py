@@ -92,6 +92,7 @@ class OutputErrorProblem(Problem):
         self.records = [RecordPrediction(robot, record, arrival) for record in records]
         #: Readings of each record that are left out as too far from their prediction.
         self.outliers: list[Mask] = [np.zeros_like(data.present) for data in self.records]
+        self._isolated = list(self.outliers)
         #: What they take away from the square sum of noise, in which some of them may have been.
         self.truncated = 0.0
         self.thrusters = tuple(dict.fromkeys(name for data in self.records for name in data.thrusters))
@@ -457,29 +458,36 @@ class OutputErrorProblem(Problem):
                   for k, name in enumerate(self.robot.body_names)}  # fmt: skip
         return {name: unit[:, place] * scale[place] for name, place in places.items() if place.size}
 
+    def hide_isolated(self) -> None:
+        """Leave out readings that their neighbours contradict, until :meth:`reject_outliers` judges them: a search that
+        starts with them may end so far off that good readings seem wrong."""
+        self._isolated = [data.find_isolated() for data in self.records]
+        for data, isolated in zip(self.records, self._isolated, strict=True):
+            data.present = data.present & ~isolated
+
     def reject_outliers(self, x: Array) -> int:
-        """Leave out readings that are far from their prediction; how many these are."""
+        """Leave out readings that are far from their prediction; how many this changes."""
         self.compute_white_residuals(x)
         found: list[Mask] = []
-        truncated = 0.0
+        truncated, changed = 0.0, 0
         for i, data in enumerate(self.records):
             _, whole, model = self._kept[i]
             # The filter runs anew for each trial mask: an outlier that stays in would shift the innovations of the
             # samples after it, and good readings would be rejected with it.
-            was: Mask = np.asarray(data.present, dtype=bool)
             if model is None or not np.all(np.isfinite(whole)):
                 return 0
-            known = self.outliers[i]
+            given: Mask = data.present | self.outliers[i] | self._isolated[i]
             judge = partial(_deviations, model, whole[:, :, :1])
-            found.append(find_outliers(judge, was | known, adapt=True, known=known))
+            found.append(find_outliers(judge, given, adapt=True, known=self.outliers[i]))
             if found[-1].any():
-                truncated += truncated_squares(judge, was | known, found[-1])
-        count = self.samples
+                truncated += truncated_squares(judge, given, found[-1])
         # All records or none: the masks are set only when every record could be judged.
-        for data, known, far in zip(self.records, self.outliers, found, strict=True):
-            data.present = (data.present | known) & ~far
+        for data, known, isolated, far in zip(self.records, self.outliers, self._isolated, found, strict=True):
+            before, data.present = data.present, (data.present | known | isolated) & ~far
+            changed += int(np.sum(before != data.present))
         self.outliers, self.truncated = found, truncated
-        return count - self.samples
+        self._isolated = [np.zeros_like(far) for far in found]
+        return changed
 
     @property
     def samples(self) -> int:

@@ -184,18 +184,17 @@ def fit_output_error(
         consider: standard deviations of fixed numbers (:meth:`.OutputErrorProblem.consider_parameters`).
     """
     begin = time.perf_counter()
+    problem.hide_isolated()
     starts = [] if start is None else [start]
     starts = starts or [problem.start_unknowns(values) for values in (problem.zero, *_regressions(problem))]
     # A poor nominal model loses the motion, the regression is biased by noise: neither is always the better start.
     costs = [_cost(problem.residual_vector(x)) for x in starts]
     search = _GaussNewton(problem, starts[int(np.argmin(costs))])
     _extend_tracking(search, judge)
-    outliers = 0
     # Better inertias reveal outliers, and fewer outliers better inertias.
     for _ in range(10):
         search.run()
         cut = problem.reject_outliers(search.x)
-        outliers += cut
         changed = judge and search.update_directions()
         if not (cut or changed) or not search.reason.has_converged:
             break
@@ -212,7 +211,7 @@ def fit_output_error(
         covariance,
         _cost(problem.residual_vector(search.x)),
         max(left, 1),
-        outliers,
+        sum(int(far.sum()) for far in problem.outliers),
         np.array(search.history),
         search.reason,
         time.perf_counter() - begin,

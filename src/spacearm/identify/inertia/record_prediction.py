@@ -36,6 +36,7 @@ from spacearm.identify.inertia.sensed_loads import (
 )
 from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.identify.whitening import ErrorModel
+from spacearm.measure.clean import Mask, row_outliers
 from spacearm.model import Robot
 from spacearm.model.parts import skew
 from spacearm.model.rotations import rotation_matrices
@@ -105,6 +106,21 @@ class RecordPrediction:
         for name in ("position", "attitude"):
             if not self.present[:, ROWS[name]].any():
                 raise InputError(f"no sample has a {name}", place=record.place)
+
+    def find_isolated(self) -> Mask:
+        """Readings (T, rows) of the base that no smooth path through their neighbours explains."""
+        found = np.zeros_like(self.present)
+        for name, rows in ROWS.items():
+            if name not in self.rows or name not in self.record.readings:
+                continue
+            values, sigma = self.record.readings[name], self.record.sigma[name]
+            if name == "attitude":
+                # A quaternion and its negative are the same; its entries change by half the angle.
+                turned = np.where(np.sum(values[1:] * values[:-1], axis=1) < 0.0, -1.0, 1.0)
+                values, sigma = values * np.concatenate([[1.0], np.cumprod(turned)])[:, None], 0.5 * sigma
+            far = [row_outliers(self.record.times, column, sigma, self.record.edges) for column in values.T]
+            found[:, rows] = np.any(far, axis=0)[:, None]
+        return found & self.present
 
     @property
     def unknowns(self) -> int:

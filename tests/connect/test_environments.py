@@ -6,7 +6,9 @@ import importlib.util
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from spacearm.errors import InputError
 from spacearm.model import catalogue
 from spacearm.simulate import RK4, Phase, State, simulate
 from support import ROOT
+from support.cuda_as_c import as_gpu
 
 gymnasium = pytest.importorskip("gymnasium", reason="GYMNASIUM IS NOT INSTALLED: environments were not tested")
 NAMES = ("Reach", "CaptureTumbling", "Detumble")
@@ -90,7 +93,9 @@ def test_the_motion_is_that_of_simulate() -> None:
         expected = simulate(
             task.robot, State.from_vector(expected), phase, method=RK4(task.step), overrides=overrides, ledger=False
         ).states[-1]
-    found = task.advance(actions, state[None], inertia[None])[0]
+    simulator = task.simulate(state[None], inertia[None])
+    task.advance(actions, simulator)
+    found = simulator.states[0]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     assert np.linalg.norm(found[task.layout.angular_velocity] - state[task.layout.angular_velocity]) > 1e-3
 
@@ -99,8 +104,9 @@ def test_a_target_keeps_its_angular_momentum_and_tumbles() -> None:
     task = CaptureTumbling(tumble=0.3)
     _, extra = task.draw(np.random.default_rng(1))
     moments, rows = np.array([14.0, 18.0, 11.0]), [extra[None]]
+    target = task.simulate_extra(extra[None])
     for _ in range(40):
-        rows.append(task.advance_extra(rows[-1]))
+        rows.append(target.step(np.zeros((1, 0))).copy())
     from scipy.spatial.transform import Rotation
 
     momentum = [Rotation.from_quat(row[0, [4, 5, 6, 3]]).apply(moments * row[0, 10:13]) for row in rows]
@@ -117,9 +123,10 @@ def test_the_hand_moves_as_it_is_asked() -> None:
     state, _ = task.draw(np.random.default_rng(2))
     state[task.layout.velocity] = 0.0
     inertia = task.draw_inertia(np.random.default_rng(2))[None]
-    states, asked = state[None], np.array([[0.3, -0.2, 0.1]])
+    simulator, asked = task.simulate(state[None], inertia), np.array([[0.3, -0.2, 0.1]])
     for _ in range(6):
-        states = task.advance(asked, states, inertia)
+        task.advance(asked, simulator)
+    states = simulator.states
     turn = task.mechanics.body_poses(states[:, task.layout.joints], base=states[:, :7])[1][0, 0]
     np.testing.assert_allclose(turn.T @ task.hand_motion(states)[1][0], task.speed * asked[0], rtol=0, atol=2e-3)
 
@@ -170,3 +177,37 @@ def test_the_example_runs_and_what_it_looks_for_is_there(tmp_path: Path) -> None
     lanes = many("CaptureTumbling", 16, period=1.0, within=0.05, rest=0.03)
     _, success, _ = example.fly(lanes, np.tile(np.hstack([np.eye(3)] * 3), (16, 1, 1)), 5)
     assert success.mean() > 0.8
+
+
+@pytest.fixture(scope="module", params=["C", pytest.param("GPU", marks=pytest.mark.gpu)])
+def device_module(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """CuPy, or a stand-in whose kernels are compiled as C."""
+    if request.param == "GPU":
+        import cupy
+
+        yield cupy
+    else:
+        with as_gpu(tmp_path_factory.mktemp("kernels")) as cp:
+            yield cp
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_episodes_on_a_gpu_are_those_of_the_processor(name: str, device_module: Any) -> None:
+    """States, rewards and ends: without noise in what decides them they do not know where they are computed."""
+    options = {"duration": 2.0}
+    here, there = (many(name, 3, device=device, **options) for device in ("cpu", "gpu"))
+    seen, rng = [each.reset(seed=7)[0] for each in (here, there)], np.random.default_rng(0)
+    assert hasattr(seen[1], "__cuda_array_interface__")
+    assert seen[1].shape == seen[0].shape
+    assert seen[1].dtype == np.float32
+    for k in range(7):  # four steps are an episode
+        actions = rng.uniform(-1.0, 1.0, here.action_space.shape).astype(np.float32)
+        found = here.step(actions), there.step(device_module.asarray(actions) if k % 2 else actions)
+        for own, other in zip(found[0][1:4], found[1][1:4], strict=True):
+            assert hasattr(other, "__cuda_array_interface__")
+            np.testing.assert_allclose(np.array(other.tolist()), own, rtol=1e-9, atol=1e-9)
+        states = [np.array(each.unwrapped.states.tolist()) for each in (here, there)]
+        np.testing.assert_allclose(states[1], states[0], rtol=0, atol=1e-10)
+        # Noise of some 1e-4 and 1e-3 (camera) is all that differs.
+        np.testing.assert_allclose(np.array(found[1][0].tolist()), found[0][0], rtol=0, atol=0.02)
+    assert not np.array_equal(np.array(found[1][0].tolist()), found[0][0])

@@ -138,6 +138,12 @@ def stand_in(folder: Path, memory: int = 10**9) -> Any:
         setattr(cp, name, there(getattr(np, name)))
     for name in ["isfinite", "flatnonzero", "linalg", "swapaxes", "tile", "where"]:
         setattr(cp, name, getattr(np, name))
+
+    def default_rng(seed: int | None = None) -> Any:
+        drawn = np.random.default_rng(seed)
+        return SimpleNamespace(standard_normal=lambda shape: drawn.standard_normal(shape).view(DeviceArray))
+
+    cp.random = SimpleNamespace(default_rng=default_rng)
     cp.asnumpy = lambda value: np.array(np.asarray(value).view(np.ndarray))
     cp.from_dlpack = lambda value: np.from_dlpack(value).view(DeviceArray)
     cp.ndarray, cp.RawModule, cp.DeviceArray = CupyArray, RawModule, DeviceArray

@@ -21,59 +21,98 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from spacearm import checks
-from spacearm.connect.tasks import TASKS, Flags, Task
+from spacearm.connect.tasks import TASKS, Task
+from spacearm.engine.device import Device, cupy, is_device_array, to_cupy, to_host
 from spacearm.typing import Array
 
 
 class _Samples:
-    """A task's samples: states, generators, clocks."""
+    """A task's samples: states, generators, clocks.
 
-    def __init__(self, task: Task, count: int) -> None:
-        self.task, self.count = task, count
-        self.states, self.extra = np.zeros((count, task.layout.size)), np.zeros((count, task.extra_size))
-        self.inertia = np.zeros((count, 10 * len(task.robot.bodies)))
-        self.offset = np.zeros((count, task.reader.random_size))
-        self.steps = np.zeros(count, dtype=np.int64)
-        self.generators = [np.random.default_rng() for _ in range(count)]
+    Each sample has two generators of random numbers: of how its episodes begin, and of the noise of its readings. On a
+    GPU the noise of all comes from one generator there, which the seed of the first sample determines.
+    """
+
+    def __init__(self, task: Task, count: int, device: Device = "cpu") -> None:
+        self.task, self.count, self.device = task, count, device
+        self.xp: Any = cupy() if device == "gpu" else np
+        self._starting, self._noise = ([np.random.default_rng() for _ in range(count)] for _ in range(2))
+        self._device_noise = self.xp.random.default_rng() if device == "gpu" else None
         self.most = round(task.duration / task.period)
+        state, extra = task.draw(np.random.default_rng(0))
+        inertia = task.draw_inertia(np.random.default_rng(0))
+        self._robots = task.simulate(np.tile(state, (count, 1)), np.tile(inertia, (count, 1)), device)
+        self._extra = self.xp.asarray(np.tile(extra, (count, 1)))
+        self._others = task.simulate_extra(np.tile(extra, (count, 1)), device)
+        self._offset, self._steps = (
+            self.xp.zeros((count, task.reader.random_size)),
+            self.xp.zeros(count, dtype=np.int64),
+        )
+
+    @property
+    def states(self) -> Any:
+        """Flat states (count, 13 + 2 n): the next step writes into the same array."""
+        return self._robots.states
+
+    @property
+    def extra(self) -> Any:
+        """What else the samples have (count, extra_size)."""
+        return self._extra if self._others is None else self._others.states
 
     def seed(self, seeds: Sequence[int | None]) -> None:
         for k, seed in enumerate(seeds):
             if seed is not None:
-                self.generators[k] = np.random.default_rng(seed)
+                self._starting[k], self._noise[k] = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+        if self._device_noise is not None and seeds[0] is not None:
+            self._device_noise = self.xp.random.default_rng(seeds[0])
 
     def begin(self, chosen: Sequence[int]) -> None:
         """New episodes of these samples."""
+        if not len(chosen):
+            return
+        drawn = []
         for k in chosen:
-            rng = self.generators[k]
-            self.states[k], self.extra[k] = self.task.draw(rng)
-            self.inertia[k] = self.task.draw_inertia(rng)
-            self.offset[k] = rng.standard_normal(self.offset.shape[1])
-            self.steps[k] = 0
+            rng = self._starting[k]
+            state, extra = self.task.draw(rng)
+            drawn.append((state, extra, self.task.draw_inertia(rng), rng.standard_normal(self.task.reader.random_size)))
+        states, others, inertia, offset = (np.array(each) for each in zip(*drawn, strict=True))
+        rows = np.asarray(chosen)
+        mask = np.isin(np.arange(self.count), rows)
+        self._robots.reset(mask, states, {"inertia": inertia})
+        if self._others is not None:
+            self._others.reset(mask, others)
+        there = self.xp.asarray(rows)
+        self._extra[there], self._offset[there] = self.xp.asarray(others), self.xp.asarray(offset)
+        self._steps[there] = 0
 
-    def observe(self) -> Array:
-        """Observations (B, size): sensors, then what is seen of the target."""
-        task = self.task
-        noise = np.array([rng.standard_normal(self.offset.shape[1]) for rng in self.generators])
-        found = [task.reader.read_many(self.states, noise, self.offset)]
+    def observe(self) -> Any:
+        """Observations (count, size): sensors, then what is seen of the target."""
+        task, (states, extra) = self.task, (self.states, self.extra)
+        found = [task.reader.read_many(states, self._draw_noise(task.reader.random_size), self._offset)]
         if task.relative_size:
-            camera = getattr(task, "camera", 0.0)
-            seen = task.relative(self.states, self.extra)
-            found.append(seen + camera * np.array([rng.standard_normal(seen.shape[1]) for rng in self.generators]))
+            seen = task.relative(states, extra)
+            found.append(seen + getattr(task, "camera", 0.0) * self._draw_noise(seen.shape[1]))
         return np.hstack(found).astype(np.float32)
 
-    def advance(self, actions: Array) -> tuple[Array, Flags, Flags, dict[str, Any]]:
+    def _draw_noise(self, size: int) -> Any:
+        if self._device_noise is not None:
+            return self._device_noise.standard_normal((self.count, size))
+        return np.array([rng.standard_normal(size) for rng in self._noise])
+
+    def advance(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Reward, whether it ended, whether its time is over, margins."""
-        given = np.clip(np.asarray(actions, dtype=np.float64), -1.0, 1.0)
-        self.states = self.task.advance(given, self.states, self.inertia)
-        self.extra = self.task.advance_extra(self.extra)
-        self.steps += 1
+        given = to_cupy(self.xp, actions) if is_device_array(actions) else self.xp.asarray(actions)
+        given = np.clip(given.astype(np.float64), -1.0, 1.0)
+        self.task.advance(given, self._robots)
+        if self._others is not None:
+            self._others.step(self.xp.zeros((self.count, 0)))
+        self._steps += 1
         used = 0.5 * (given + 1.0) if self.task.extra_size == 0 else given**2
         spent = sum(used.T[1:], used[:, 0]) / used.shape[1]  # one by one: the same bits for any number of samples
         judged = self.task.judge(self.states, self.extra, spent)
         ended = judged.success | judged.failure
         info = {f"margin_{name}": margin for name, margin in judged.margins.items()} | {"success": judged.success}
-        return judged.reward, ended, (self.steps >= self.most) & ~ended, info
+        return judged.reward, ended, (self._steps >= self.most) & ~ended, info
 
 
 def _spaces(task: Task) -> tuple[spaces.Box, spaces.Box]:
@@ -114,23 +153,37 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
 
 
 class TaskVectorEnvironment(VectorEnv[Any, Any, Any]):
-    """Many samples of a task, computed together in the lanes of the processor.
+    """Many samples of a task, computed together in the lanes of the processor or the threads of a GPU.
 
     A sample that has ended begins anew with the next step (Gymnasium's NEXT_STEP), whose action is not used for it.
+
+    Args:
+        task: name or object; ``options`` are those of the task's class.
+        num_envs: number of samples.
+        device: "gpu" keeps everything on an NVIDIA GPU: observations, rewards and flags are CuPy's arrays, which other
+            libraries take by DLPack without a copy, and actions may be arrays there. Samples begin as on the processor;
+            the noise of their readings is another.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
 
     def __init__(
-        self, task: str | Task = "Reach", *, num_envs: int = 64, render_mode: str | None = None, **options: Any
+        self,
+        task: str | Task = "Reach",
+        *,
+        num_envs: int = 64,
+        device: Device = "cpu",
+        render_mode: str | None = None,
+        **options: Any,
     ) -> None:
+        checks.one_of(device, ("cpu", "gpu"), "device")
         self.task, self.render_mode = _task(task, options), render_mode
         self.num_envs = checks.integer(num_envs, "num_envs", least=1)
         self.single_observation_space, self.single_action_space = _spaces(self.task)
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, self.num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, self.num_envs)
-        self._samples = _Samples(self.task, self.num_envs)
-        self._over = np.zeros(self.num_envs, dtype=bool)
+        self._samples = _Samples(self.task, self.num_envs, device)
+        self._over = self._samples.xp.zeros(self.num_envs, dtype=bool)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -144,23 +197,21 @@ class TaskVectorEnvironment(VectorEnv[Any, Any, Any]):
         return self._samples.observe(), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        fresh = self._over.copy()
-        before = [array[fresh].copy() for array in (self._samples.states, self._samples.extra)]
+        fresh = self._over
         reward, ended, late, info = self._samples.advance(actions)
-        # Those that had ended were computed along with the others, and are now at their new start.
-        self._samples.states[fresh], self._samples.extra[fresh] = before
-        self._samples.begin(np.flatnonzero(fresh).tolist())
+        # Those that had ended were computed along with the others, and begin now.
+        self._samples.begin(to_host(np.flatnonzero(fresh)).tolist())
         reward, ended, late = np.where(fresh, 0.0, reward), ended & ~fresh, late & ~fresh
         self._over = ended | late
         return self._samples.observe(), reward, ended, late, {**info, "success": info["success"] & ~fresh}
 
     @property
-    def states(self) -> Array:
+    def states(self) -> Any:
         """The robots' true flat states (B, 13 + 2 n)."""
         return self._samples.states.copy()
 
     @property
-    def targets(self) -> Array:
+    def targets(self) -> Any:
         """What else the samples have (B, extra_size): for a capture the target's flat state."""
         return self._samples.extra.copy()
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from spacearm import checks
 from spacearm.engine import Kernel
+from spacearm.engine.device import array_module
 from spacearm.engine.noise import channel_key, draw_once, draw_series
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics.plant import Plant
@@ -86,16 +87,18 @@ class SensorReader:
         return self._noise.size
 
     def read_many(self, states: Array, noise: Array, offset: Array) -> Array:
-        """Readings (B, size) of flat states (B, 13 + 2 n).
+        """Readings (B, size) of flat states (B, 13 + 2 n), which may be on a GPU.
 
         ``noise`` and ``offset``: (B, random_size) numbers of the standard normal distribution, of each reading and of
         its unknown bias.
         """
-        return self._evaluate(states, self._fixed + self._noise * noise + self._spread * offset)
+        fixed, scale, spread = map(array_module(states).asarray, (self._fixed, self._noise, self._spread))
+        return self._evaluate(states, fixed + scale * noise + spread * offset)
 
     def _evaluate(self, states: Array, error: Array) -> Array:
         if not self.size:
-            return np.zeros((len(states), 0))
+            return states[:, :0]
         found = self._kernel({"state": states, "error": error})["reading"].reshape(len(states), -1)
-        fine = np.where(self._resolution > 0.0, self._resolution, 1.0)
-        return np.where(self._resolution > 0.0, fine * np.floor(found / fine + 0.5), found)
+        steps = array_module(states).asarray(self._resolution)
+        fine = np.where(steps > 0.0, steps, 1.0)
+        return np.where(steps > 0.0, fine * np.floor(found / fine + 0.5), found)

@@ -1,8 +1,9 @@
 """Tasks for learners: reach, capture of a tumbling target, detumbling; any number of samples at a time.
 
 A task is the physics, the sensors and the judgement; environments around it (:mod:`spacearm.connect.environments`)
-speak a learner's interface. Motion is RK4 with a fixed step in vector lanes (:func:`spacearm.rollout`), in which each
-sample is computed alone: a sample's episode has the same bits whether it runs alone or among many.
+speak a learner's interface. Motion is RK4 with a fixed step (:class:`spacearm.VectorSimulator`), in vector lanes of the
+processor or in threads of a GPU. Each sample is computed alone: on the processor its episode has the same bits whether
+it runs alone or among many. What takes states computes where they are: arrays are NumPy's or CuPy's.
 
 The arm is driven by a rate servo: with the effective inertia H* = H_aa - H_ar H_rr^-1 H_ra of its joints, the base and
 all else reacting, the torques are H* (wanted - rate) / time constant, within the limits of effort. Hand velocities
@@ -25,12 +26,13 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.connect.sensor_reader import SensorReader
 from spacearm.engine import Mechanics
+from spacearm.engine.device import Device, array_module
 from spacearm.errors import InputError
 from spacearm.mechanics.sensors import Encoder, Gyro, Sensor, Tachometer
 from spacearm.model import Body, Inertia, Robot, catalogue, edit
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate.ensemble.rollout import rollout
+from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
 from spacearm.simulate.loads import thrust_wrench
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
@@ -51,13 +53,16 @@ def _rigid_servicer() -> Robot:
 
 def _apply(matrices: Array, vectors: Array) -> Array:
     """Products (B, m) of matrices (B, m, n) and vectors (B, n), one by one: einsum has other bits for other B."""
-    return np.asarray((np.ascontiguousarray(matrices) @ np.ascontiguousarray(vectors)[..., None])[..., 0])
+    xp = array_module(vectors)
+    found: Array = (xp.ascontiguousarray(matrices) @ xp.ascontiguousarray(vectors)[..., None])[..., 0]
+    return found
 
 
 def _length(vectors: Array) -> Array:
     """Lengths (B,) of vectors (B, 3); written out, since NumPy's sums have other bits for other numbers of rows."""
     x, y, z = vectors.T
-    return np.asarray(np.sqrt(x * x + y * y + z * z))
+    length: Array = np.sqrt(x * x + y * y + z * z)
+    return length
 
 
 class Judgement(NamedTuple):
@@ -102,6 +107,8 @@ class Task(ABC):
         self.step = checks.positive(step, "step", unit="s", place=place)
         self.dispersion = checks.number(dispersion, "dispersion", least=0.0, below=0.3, place=place)
         self._count = round(period / step)
+        #: Times in a period at which the servo reads the state anew.
+        self.ticks = 2 if self._count < 8 else self._count // 4
         if self._count < 2 or self._count % 2 or abs(self._count * step - period) > 1e-9 * period:
             raise InputError(
                 f"step is {step:g} s", place=place, hint=f"expected {period:g} s divided by an even number"
@@ -176,11 +183,12 @@ class Task(ABC):
     def relative(self, states: Array, extra: Array) -> Array:
         """What is observed of a target (B, relative_size)."""
         del extra
-        return np.zeros((len(states), 0))
+        return states[:, :0]
 
-    def advance_extra(self, extra: Array) -> Array:
-        """What else the samples have, a period later."""
-        return extra
+    def simulate_extra(self, extra: Array, device: Device = "cpu") -> VectorSimulator | None:
+        """What moves the rest of the samples, one step a period; nothing where it stands still."""
+        del extra, device
+        return None
 
     # -- what all do ----------------------------------------------------------------------------------------------
 
@@ -189,38 +197,49 @@ class Task(ABC):
         scale = 1.0 + self.dispersion * np.clip(rng.standard_normal(len(self.robot.bodies)), -3.0, 3.0)
         return np.ravel(robot_parameters(self.robot)["inertia"].reshape(-1, 10) * scale[:, None])
 
-    def advance(self, actions: Array, states: Array, inertia: Array) -> Array:
-        """States (B, 13 + 2 n) a period later; the servo acts at half of it anew."""
-        ticks = 2 if self._count < 8 else self._count // 4
-        for _ in range(ticks):
-            wanted, base = self.command(actions, states)
-            forces = np.zeros((len(states), self.robot.dofs))
-            forces[:, :6] = base
-            if self.arm:
-                forces[:, [6 + i for i in self.arm]] = self._servo(wanted, states)
-            each = rollout(
-                self.robot, states, self.step, self._count // ticks, forces=forces[:, None],
-                overrides={"inertia": inertia}, threads=1, ignore_friction=True,
-            )  # fmt: skip
-            states = each[:, -1]
-        return states
+    def simulate(self, states: Array, inertia: Array, device: Device = "cpu") -> VectorSimulator:
+        """What moves the robots, from these states (B, 13 + 2 n) and inertia parameters (B, 10 bodies)."""
+        steps = self._count // self.ticks
+        return VectorSimulator(
+            self.robot, states, forces=self.robot.dof_names, period=steps * self.step, steps=steps,
+            overrides={"inertia": inertia}, threads=1, ignore_friction=True, device=device,
+        )  # fmt: skip
+
+    def advance(self, actions: Array, simulator: VectorSimulator) -> None:
+        """Move the robots by a period; the servo acts anew at each tick."""
+        for _ in range(self.ticks):
+            simulator.step(self.forces(actions, simulator.states))
+
+    def forces(self, actions: Array, states: Array) -> Array:
+        """Generalised forces (B, 6 + n) for these actions."""
+        wanted, base = self.command(actions, states)
+        forces: Array = array_module(states).zeros((len(states), self.robot.dofs))
+        forces[:, :6] = base
+        if self.arm:
+            forces[:, [6 + i for i in self.arm]] = self._servo(wanted, states)
+        return forces
 
     def _servo(self, wanted: Array, states: Array) -> Array:
         """Torques (B, arm)."""
+        xp = array_module(states)
         matrix = self.mechanics.mass_matrix(states[:, self.layout.joints])
         arm = np.array([6 + i for i in self.arm])
         rest = np.setdiff1d(np.arange(self.robot.dofs), arm)
-        across = np.ascontiguousarray(matrix[:, rest[:, None], arm])
-        inner = np.linalg.solve(np.ascontiguousarray(matrix[:, rest[:, None], rest]), across)
-        effective = matrix[:, arm[:, None], arm] - np.ascontiguousarray(across.swapaxes(1, 2)) @ inner
-        error = (wanted - states[:, self.layout.velocity][:, arm]) / SERVO
-        return np.asarray(np.clip(_apply(effective, error), -self.effort, self.effort))
+        own, others = xp.asarray(arm), xp.asarray(rest)
+        across = xp.ascontiguousarray(matrix[:, others[:, None], own])
+        inner = np.linalg.solve(xp.ascontiguousarray(matrix[:, others[:, None], others]), across)
+        effective = matrix[:, own[:, None], own] - xp.ascontiguousarray(across.swapaxes(1, 2)) @ inner
+        error = (wanted - states[:, self.layout.velocity][:, own]) / SERVO
+        effort = xp.asarray(self.effort)
+        torques: Array = np.clip(_apply(effective, error), -effort, effort)
+        return torques
 
     def hand_jacobian(self, states: Array) -> Array:
         """Linear part (B, 3, arm) of the generalized Jacobian: hand's velocity, world axes, for rates of the arm."""
         base = states[:, :7]
         jacobian = self.mechanics.generalized_jacobian(self.hand, states[:, self.layout.joints], base=base)
-        return np.ascontiguousarray(jacobian[:, :3, self.arm])
+        linear: Array = array_module(states).ascontiguousarray(jacobian[:, :3, self.arm])
+        return linear
 
     def hand_motion(self, states: Array) -> tuple[Array, Array]:
         """Position and velocity (B, 3) of the hand, world axes."""
@@ -233,15 +252,18 @@ class Task(ABC):
         """Joint rates (B, arm) for these velocities of the hand (B, 3), base axes, within the limits of rate."""
         world = _apply(rotation_matrices(states[:, self.layout.quaternion]), velocity)
         jacobian = self.hand_jacobian(states)
-        across = np.ascontiguousarray(jacobian.swapaxes(1, 2))
-        square = jacobian @ across + DAMPING * np.eye(3)
-        found = _apply(across, np.asarray(np.linalg.solve(square, world[..., None])[..., 0], dtype=np.float64))
+        xp = array_module(states)
+        across = xp.ascontiguousarray(jacobian.swapaxes(1, 2))
+        square = jacobian @ across + xp.asarray(DAMPING * np.eye(3))
+        found = _apply(across, np.linalg.solve(square, world[..., None])[..., 0])
         # Shortened as a whole, so that the direction of the hand stays.
-        return np.asarray(found / np.maximum(1.0, np.max(np.abs(found) / self.rate, axis=1, keepdims=True)))
+        rates: Array = found / np.maximum(1.0, np.max(np.abs(found) / xp.asarray(self.rate), axis=1, keepdims=True))
+        return rates
 
     def out_of_range(self, states: Array) -> Flags:
-        joints = states[:, self.layout.joints][:, self.arm]
-        return np.asarray(np.any((joints < self.range[:, 0]) | (joints > self.range[:, 1]), axis=1), dtype=np.bool_)
+        joints, (lower, upper) = states[:, self.layout.joints][:, self.arm], array_module(states).asarray(self.range.T)
+        beyond: Flags = np.any((joints < lower) | (joints > upper), axis=1)
+        return beyond
 
     def start_state(self, rng: np.random.Generator, spread: float, base_rate: float) -> Array:
         """At rest near the configuration ``ready``, with some angular velocity of the base."""
@@ -261,9 +283,10 @@ class Task(ABC):
         """The reward of values (B,) with their limits."""
         shares = {name: value / limit for name, (value, limit) in values.items()}
         reward = -sum((np.log1p(share) for share in shares.values()), cost * spent)
-        failure: Flags = self.out_of_range(states) | np.asarray(~np.isfinite(states).all(axis=1))
-        kept = np.array([share <= 1.0 for share in shares.values()])
-        success: Flags = kept.all(axis=0) & ~failure
+        failure: Flags = self.out_of_range(states) | ~np.isfinite(states).all(axis=1)
+        success: Flags = ~failure
+        for share in shares.values():
+            success = success & (share <= 1.0)
         reward = np.where(success, reward + BONUS, np.where(failure, reward - PENALTY, reward))
         return Judgement(np.nan_to_num(reward, nan=-PENALTY), success, failure, {k: 1.0 - v for k, v in shares.items()})
 
@@ -304,8 +327,12 @@ class Reach(Task):
         return 3 if self.action == "hand_velocity" else len(self.arm)
 
     def command(self, actions: Array, states: Array) -> tuple[Array, Array]:
-        wanted = actions * self.rate if self.action == "joint_rates" else self.rates_for(self.speed * actions, states)
-        return wanted, np.zeros((len(states), 6))
+        xp = array_module(states)
+        if self.action == "joint_rates":
+            wanted = actions * xp.asarray(self.rate)
+        else:
+            wanted = self.rates_for(self.speed * actions, states)
+        return wanted, xp.zeros((len(states), 6))
 
     def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
         """The target is where the hand would be in another configuration near the first."""
@@ -377,12 +404,14 @@ class CaptureTumbling(Reach):
 
     def target_motion(self, extra: Array) -> tuple[Array, Array]:
         rotation = rotation_matrices(extra[:, 3:7])
-        inner = extra[:, 7:10] + np.cross(extra[:, 10:13], self.grapple)
-        point = extra[:, :3] + _apply(rotation, np.tile(self.grapple, (len(extra), 1)))
-        return point, _apply(rotation, inner)
+        arm = np.tile(array_module(extra).asarray(self.grapple), (len(extra), 1))
+        velocity = extra[:, 7:10] + np.cross(extra[:, 10:13], arm)
+        return extra[:, :3] + _apply(rotation, arm), _apply(rotation, velocity)
 
-    def advance_extra(self, extra: Array) -> Array:
-        return np.asarray(rollout(self.target, extra, self.step, self._count, threads=1)[:, -1])
+    def simulate_extra(self, extra: Array, device: Device = "cpu") -> VectorSimulator:
+        return VectorSimulator(
+            self.target, extra, period=self._count * self.step, steps=self._count, threads=1, device=device
+        )
 
 
 class Detumble(Task):
@@ -409,9 +438,9 @@ class Detumble(Task):
 
     def command(self, actions: Array, states: Array) -> tuple[Array, Array]:
         """A level of -1 is off, of 1 full thrust."""
-        return np.zeros((len(states), len(self.arm))), _apply(
-            np.tile(self.wrenches.T, (len(states), 1, 1)), 0.5 * (actions + 1.0)
-        )
+        xp = array_module(states)
+        wrenches = np.tile(xp.asarray(self.wrenches.T), (len(states), 1, 1))
+        return xp.zeros((len(states), len(self.arm))), _apply(wrenches, 0.5 * (actions + 1.0))
 
     def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
         return self.start_state(rng, 0.2, self.tumble), np.zeros(0)

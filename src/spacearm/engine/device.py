@@ -58,6 +58,16 @@ def to_cupy(cp: Any, value: Any) -> Any:
     return cp.asarray(value) if hasattr(value, "__cuda_array_interface__") else cp.from_dlpack(value)
 
 
+def array_module(value: object) -> Any:
+    """CuPy where an array is on the GPU, otherwise NumPy: what creates arrays beside it."""
+    return cupy() if is_device_array(value) else np
+
+
+def to_host(value: Any) -> Any:
+    """An array of the GPU as NumPy's, anything else as it is."""
+    return cupy().asnumpy(to_cupy(cupy(), value)) if is_device_array(value) else value
+
+
 def as_native_array(value: Any) -> Any:
     """An array of the GPU as CuPy's, anything else as it is."""
     return to_cupy(cupy(), value) if is_device_array(value) else value

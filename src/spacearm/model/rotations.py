@@ -8,6 +8,7 @@ Roll-pitch-yaw are turns about the *fixed* outer axes, x first: ``R = Rz(yaw) @ 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,14 +112,16 @@ def rotation_about(axis: npt.ArrayLike, angle: float) -> Array:
 
 def rotation_matrices(quaternion: npt.ArrayLike) -> Array:
     """Rotation matrices (..., 3, 3), base to world, of unit quaternions (..., 4), scalar first."""
-    given = np.asarray(quaternion, dtype=np.float64)
+    # An array on a GPU stays there: NumPy's functions hand it to CuPy.
+    there = hasattr(quaternion, "__cuda_array_interface__")
+    given: Any = quaternion if there else np.asarray(quaternion, dtype=np.float64)
     w, x, y, z = (given[..., k] for k in range(4))
     rows = (
         (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
         (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
         (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
-    full = np.empty((*given.shape[:-1], 3, 3))
+    full: Array = np.empty_like(given, shape=(*given.shape[:-1], 3, 3))
     for i, row in enumerate(rows):
         for j, entry in enumerate(row):
             full[..., i, j] = entry

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
+from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy, to_host
 from spacearm.engine.ensemble import Ensemble
 from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.schedule import Schedule
@@ -135,7 +135,8 @@ class VectorSimulator:
             self._loop,
             Schedule(np.array([steps]), np.array([self.period / steps])),
             self._common,
-            {"state": self._starts, "command": commands, **self._each},
+            # On a GPU they stay there between steps.
+            {"state": self._starts, "command": commands} | {k: self._xp.asarray(v) for k, v in self._each.items()},
             every=steps,
             device=device,
             precision=precision,
@@ -179,7 +180,7 @@ class VectorSimulator:
             starts: their states (count, nx) or (nx,); those at the beginning by default.
             overrides: new values (count, size) of parameters that were given for each sample.
         """
-        chosen = np.ones(self.num_envs, dtype=np.bool_) if mask is None else np.asarray(_on_host(mask))
+        chosen = np.ones(self.num_envs, dtype=np.bool_) if mask is None else np.asarray(to_host(mask))
         if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_:
             raise InputError(
                 f"mask is {chosen.dtype} {chosen.shape}", place="reset", hint=f"expected booleans ({self.num_envs},)"
@@ -187,7 +188,7 @@ class VectorSimulator:
         rows = np.flatnonzero(chosen)
         states = self._starts[rows]
         if starts is not None:
-            given = flat_states(_on_host(starts), self.robot, "reset")
+            given = flat_states(to_host(starts), self.robot, "reset")
             if len(given) not in (1, rows.size):
                 raise InputError(f"starts are {len(given)}", place="reset", hint=f"expected one, or {rows.size}")
             states = np.array(np.broadcast_to(given, states.shape))
@@ -201,7 +202,8 @@ class VectorSimulator:
             same, new = prepare_samples(self.robot, overrides, rows.size, ignore_friction=True, place="reset")
             for name in overrides:
                 self._each[name][rows] = new.get(name, same[name])
-            self._changed = {name: self._each[name] for name in overrides if name in self._loop.inputs}
+            changed = [name for name in overrides if name in self._loop.inputs]
+            self._changed = {name: self._xp.asarray(self._each[name]) for name in changed}
         self.states[self._xp.asarray(rows)] = self._xp.asarray(states, dtype=self.states.dtype)
         self.times[rows] = 0.0
         return self.states
@@ -220,7 +222,7 @@ class VectorSimulator:
         shape = (self.num_envs, len(self.forces))
         if is_device_array(commands):
             if self.device != "gpu":
-                commands = _on_host(commands)
+                commands = to_host(commands)
             elif tuple(commands.shape) in (shape, shape[1:]):
                 return commands
         array = checks.numbers(commands, "commands")
@@ -229,7 +231,3 @@ class VectorSimulator:
         if not np.isfinite(array).all():
             raise InputError("commands are not finite", place="step")
         return array
-
-
-def _on_host(value: Any) -> Any:
-    return cupy().asnumpy(to_cupy(cupy(), value)) if is_device_array(value) else value

@@ -1,7 +1,7 @@
 """Learn to bring the hand to a tumbling target's grapple point by proximal policy optimisation (Schulman et al. 2017).
 
-Environment, policy and learner are on one GPU: observations reach PyTorch by DLPack without a copy. Before and after are
-compared on episodes that were not learned from. Run it with ``python learn_capture_ppo.py``; it needs PyTorch and
+Environment, policy and learner are on one GPU: observations reach PyTorch by DLPack without a copy. Before and after
+are compared on episodes that were not learned from. Run it with ``python learn_capture_ppo.py``; it needs PyTorch and
 ``pip install 'spacearm[gpu,gymnasium]'``, or ``--device cpu --environments 256`` and patience.
 """
 
@@ -11,10 +11,10 @@ import time
 
 import gymnasium
 import torch
-from learn_capture import draw
 from torch import nn
 
 import spacearm.connect.environments  # noqa: F401  registers the environments
+from learn_capture import draw
 from spacearm.scene import Scene
 
 DISCOUNT, LAMBDA, CLIP, EPOCHS, BATCHES = 0.99, 0.95, 0.2, 4, 8
@@ -95,7 +95,7 @@ def collect(many, policy, seen, fresh, steps, device):
 
 def improve(policy, optimiser, data):
     """Some passes of gradient ascent on the clipped objective."""
-    seen, action, likelihood, worth, advantage, counts = (each[data[-1]] for each in data)
+    seen, action, likelihood, worth, advantage, _ = (each[data[-1]] for each in data)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     for _ in range(EPOCHS):
         for part in torch.randperm(len(seen), device=seen.device).chunk(BATCHES):

@@ -14,7 +14,8 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError, ModelError
 from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_from_rpy
-from spacearm.model.tanks import BESSEL_ROOT, Tank, add_tank
+from spacearm.model.slosh import BESSEL_ROOT, Tank, sphere_mode
+from spacearm.model.tanks import add_tank, drain_tank
 
 HUB = Robot("hub", (Body("bus", Inertia(400.0, np.zeros(3), np.diag([60.0, 80.0, 70.0]))),), ())
 WATER = {"density": 998.0, "surface_tension": 0.0728}
@@ -129,3 +130,45 @@ def test_what_is_wrong_with_them_has_a_place(tmp_path: Path, old: str, new: str,
     file.write_text(FILE.replace(old, new))
     with pytest.raises(InputError, match=message):
         model.load(file)
+
+
+#: w^2 R / g of a sphere's first lateral mode by the depth over the radius: P. McIver, J. Fluid Mechanics 201 (1989).
+MCIVER = {0.2: 1.07232, 0.4: 1.15826, 0.6: 1.26251, 0.8: 1.39239, 1.0: 1.56016, 1.2: 1.78818, 1.4: 2.12320}
+
+
+def test_a_sphere_sloshes_as_published() -> None:
+    """McIver's eigenvalues; a puddle is a pendulum of the sphere's radius that swings as a whole."""
+    for depth, value in MCIVER.items():
+        assert sphere_mode(depth)[0] == pytest.approx(value, rel=1e-4)
+    square, mass = sphere_mode(0.01)
+    assert square == pytest.approx(1.0, abs=5e-3)
+    assert mass == pytest.approx(math.pi * 0.01**2 * (3.0 - 0.01) / 3.0, rel=5e-3)
+
+
+def test_a_half_full_sphere() -> None:
+    radius, density = 0.5, 1000.0
+    tank = Tank("t", radius, 2.0 / 3.0 * math.pi * radius**3 * density, density, 2.0, shape="sphere")
+    assert tank.height == pytest.approx(radius, rel=1e-12)
+    # NASA SP-106's chart: 0.58 of a half-full sphere's liquid.
+    assert tank.slosh_mass / tank.mass == pytest.approx(0.58, abs=0.005)
+    assert tank.radius - tank.slosh_height == pytest.approx(tank.pendulum_length, rel=1e-12)
+    solid = tank.liquid
+    assert solid.com[2] == pytest.approx(5.0 / 8.0 * radius, rel=1e-12)
+    assert solid.tensor[2, 2] == pytest.approx(0.4 * tank.mass * radius**2, rel=1e-12)
+    assert solid.tensor[0, 0] == pytest.approx(83.0 / 320.0 * tank.mass * radius**2, rel=1e-12)
+
+
+def test_a_sphere_without_weight_needs_its_frequency() -> None:
+    with pytest.raises(ModelError, match="Bond number 0"):
+        Tank("t", 0.4, 60.0, **WATER, shape="sphere")
+    with pytest.raises(ModelError, match="do not fit"):
+        Tank("t", 0.1, 60.0, 998.0, 1.0, shape="sphere")
+    tank = Tank("t", 0.4, 60.0, **WATER, shape="sphere", slosh_frequency=0.01)
+    assert tank.frequency == 0.01
+    assert tank.slosh_height == 0.4
+
+
+def test_the_pendulum_has_the_frequency() -> None:
+    tank = Tank("t", 0.3, 60.0, 998.0, 3.0)
+    assert (2 * math.pi * tank.frequency) ** 2 == pytest.approx(3.0 / tank.pendulum_length, rel=1e-12)
+    assert drain_tank(add_tank(HUB, "bus", tank), "t", 20.0).mass == pytest.approx(440.0)

@@ -33,8 +33,6 @@ from spacearm.simulate.law import Law
 from spacearm.simulate.run.run import RunWarning
 from spacearm.typing import Array
 
-#: m/s2, by which a specific impulse in seconds is defined.
-STANDARD_GRAVITY = 9.80665
 #: Levels this close to 0 or 1 are rounded to them.
 WHOLE = 1e-6
 
@@ -272,5 +270,5 @@ def propellant_mass(robot: Robot, log: CommandLog) -> float:
         if part.name in log.names:
             times, levels = log.command_steps(part.name)
             lasted = np.diff(np.append(times, log.end))
-            spent += part.force * float(lasted @ levels) / (part.specific_impulse * STANDARD_GRAVITY)
+            spent += part.mass_flow * float(lasted @ levels)
     return spent

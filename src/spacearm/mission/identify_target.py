@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spacearm.checks import array, check_name
-from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.errors import InputError, SimulationError
 from spacearm.identify.inertia import Experiment, MotionRecord, OutputErrorProblem, ThrusterFiring
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
@@ -32,6 +31,7 @@ from spacearm.mission.limits import LimitUsage, Positive
 from spacearm.mission.stages import Flown, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.document import error_context
+from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.model.toml_schema import Duration
 from spacearm.result import Limit
 from spacearm.simulate import Phase, Release, constant, pulse, spline, thruster_load

@@ -15,7 +15,7 @@ from typing import Annotated
 import casadi as ca
 import numpy as np
 
-from spacearm.control.attitude import STANDARD_GRAVITY, propellant_mass
+from spacearm.control.attitude import propellant_mass
 from spacearm.engine import Kernel
 from spacearm.mechanics import Program
 from spacearm.mechanics.spatial import SX
@@ -221,11 +221,7 @@ class LimitUsage:
         for log in logs:
             spent, robot = propellant_mass(self.actuators.robot, log), self.actuators.robot
             if spent > 0.0:
-                flows = sum(
-                    log[part.name] * part.force / (part.specific_impulse * STANDARD_GRAVITY)
-                    for part in robot.thrusters
-                    if part.name in log.names
-                )
+                flows = sum(log[part.name] * part.mass_flow for part in robot.thrusters if part.name in log.names)
                 # Commands are held from tick to tick: the flow is constant in between.
                 edges = np.append(log.times, log.end)
                 so_far = np.append(0.0, np.cumsum(np.diff(edges) * flows))

@@ -42,7 +42,7 @@ from spacearm.typing import Array
 
 
 #: Parts of different kinds may share a name; bodies and frames may not.
-_KINDS_OF_PARTS = ("body or frame", "joint", "thruster", "coupling", "loop")
+_KINDS_OF_PARTS = ("body or frame", "joint", "thruster", "coupling", "loop", "tank")
 
 
 def _parts(robot: Robot) -> dict[str, Any]:
@@ -167,12 +167,16 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
         bodies = [body for body in robot.bodies if (body.name in away) == inside]
         frames = [frame for frame in robot.frames if (frame.body in away) == inside]
         places = {*(body.name for body in bodies), *(frame.name for frame in frames)}
+        tanks = [tank for tank in robot.tanks if tank.name in places]
+        fed = {"", *(tank.name for tank in tanks)}
+        thrusters = [thruster for thruster in robot.thrusters if (thruster.body in away) == inside]
         return fuse(
             name,
             bodies,
             joints=joints,
             frames=frames,
-            thrusters=[thruster for thruster in robot.thrusters if (thruster.body in away) == inside],
+            thrusters=[each if each.tank in fed else replace(each, tank="") for each in thrusters],
+            tanks=tanks,
             couplings=[coupling for coupling in robot.couplings if {coupling.first, coupling.second} <= kept],
             loops=[
                 loop for loop in robot.loops if {loop.first, loop.second} <= (places if loop.joins_frames else kept)
@@ -253,9 +257,14 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
             if name in free:
                 free[name] = _absorb_coupling(free[name], coupling, held)
     loops = [loop for loop in robot.loops if not is_frozen(robot, loop, held.keys())]
+    # Liquid that does not slosh any more is a part of its body, and nothing can be taken from it.
+    tanks = [tank for tank in robot.tanks if not {f"{tank.name}.slosh_x", f"{tank.name}.slosh_y"} & held.keys()]
+    fed = {"", *(tank.name for tank in tanks)}
+    thrusters = [each if each.tank in fed else replace(each, tank="") for each in robot.thrusters]
     return _rebuild(
-        robot, joints=free.values(), welds=welds, couplings=couplings, loops=loops, moments=_rotor_tensors(stuck)
-    )
+        robot, joints=free.values(), welds=welds, couplings=couplings, loops=loops, tanks=tanks, thrusters=thrusters,
+        moments=_rotor_tensors(stuck),
+    )  # fmt: skip
 
 
 def _rotor_tensors(joints: Iterable[Joint]) -> dict[str, Array]:
@@ -407,7 +416,9 @@ def rename(robot: Robot, names: Mapping[str, str]) -> Robot:
         checks.check_name(name, known, "part", of=f"robot {robot.name!r}", error=ModelError)
 
     def rename_part(part: Any) -> Any:
-        keys = [key for key in ("name", "body", "parent", "child", "first", "second", "joint") if hasattr(part, key)]
+        keys = [
+            key for key in ("name", "body", "parent", "child", "first", "second", "joint", "tank") if hasattr(part, key)
+        ]
         found = replace(part, **{key: names.get(old, old) for key in keys for old in [getattr(part, key)]})
         return replace(found, visuals=tuple(map(rename_visual, part.visuals))) if isinstance(part, Body) else found
 

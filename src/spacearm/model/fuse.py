@@ -24,6 +24,7 @@ from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKin
 from spacearm.model.problems import Problems
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.rotations import rotation_about
+from spacearm.model.slosh import Tank
 from spacearm.typing import Array
 
 #: Of each body, the body that carries it, and its place there.
@@ -70,6 +71,7 @@ def fuse(
     thrusters: Iterable[Thruster] = (),
     couplings: Iterable[Coupling] = (),
     loops: Iterable[Loop] = (),
+    tanks: Iterable[Tank] = (),
     configurations: Mapping[str, Mapping[str, float]] | None = None,
     moments: Mapping[str, Array] | None = None,
     mend: Callable[[tuple[Body, ...], tuple[Joint, ...]], tuple[Body, ...]] | None = None,
@@ -97,6 +99,7 @@ def fuse(
         thrusters=tuple(_move_thruster_to_carrier(thruster, places) for thruster in thrusters),
         couplings=tuple(couplings),
         loops=tuple(loops),
+        tanks=tuple(tanks),
         configurations={
             key: np.array([values.get(joint.name, 0.0) for joint in new_joints])
             for key, values in (configurations or {}).items()

@@ -66,6 +66,8 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     _write_sites(root, robot, elements, losses)
     _write_tendons(root, robot)
     _write_loops(root, robot, elements, losses)
+    for tank in robot.tanks:
+        losses.add(f"tank {tank.name!r}", "is left out; its liquid stays in the bodies")
     _write_keys(root, robot)
     with error_context("MJCF"):
         losses.warn()

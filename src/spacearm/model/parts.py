@@ -473,12 +473,16 @@ class Frame(Part):
         expect(self.placement, Pose, f"placement of frame {quote_text(self.name)}")
 
 
+#: m/s2, by which a specific impulse becomes a speed.
+STANDARD_GRAVITY = 9.80665
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Thruster(Part):
     """A thruster on a body: pushes with ``force`` newton along ``direction`` at ``position`` (body frame).
 
     A control law switches it on for ``minimum_pulse`` seconds at least. ``specific_impulse`` (s) tells what propellant
-    that takes; infinite: none. The robot's mass does not change by it.
+    that takes; infinite: none. It is taken from the robot's ``tank``; without one the mass does not change by it.
     """
 
     name: str
@@ -488,15 +492,21 @@ class Thruster(Part):
     force: float
     minimum_pulse: float = 0.0
     specific_impulse: float = math.inf
+    tank: str = ""
 
     def __post_init__(self) -> None:
-        self._expect_text("name", "body")
+        self._expect_text("name", "body", "tank")
         object.__setattr__(self, "position", read_only_array(self.position, (3,), "thruster position"))
         object.__setattr__(self, "direction", unit_vector(self.direction, "thruster direction"))
         object.__setattr__(self, "force", finite(self.force, "thruster force", least=0.0))
         object.__setattr__(self, "minimum_pulse", finite(self.minimum_pulse, "minimum pulse", least=0.0))
         impulse = checks.number(self.specific_impulse, "specific impulse", above=0.0, infinite=True, error=ModelError)
         object.__setattr__(self, "specific_impulse", impulse)
+
+    @property
+    def mass_flow(self) -> float:
+        """Propellant at full thrust, kg/s."""
+        return self.force / (self.specific_impulse * STANDARD_GRAVITY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

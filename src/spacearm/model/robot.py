@@ -24,6 +24,7 @@ from spacearm.model.base import BASE_DOFS, BaseConstraint
 from spacearm.model.loops import Loop
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, Pose, Thruster, expect, read_only_array
 from spacearm.model.problems import Problems
+from spacearm.model.slosh import Tank
 from spacearm.text_format import html_table
 from spacearm.typing import Array
 
@@ -38,6 +39,7 @@ PART_KINDS: Mapping[str, type] = {
     "thrusters": Thruster,
     "couplings": Coupling,
     "loops": Loop,
+    "tanks": Tank,
 }
 
 
@@ -48,7 +50,8 @@ class Robot:
     The order in which bodies and joints are given does not matter; they are sorted so that parents come first.
     ``configurations`` are named joint positions (n numbers each). Body names are frames too. ``base`` says how the base
     may move in runs: a word (``free``, ``planar``, ``rail``, ``held``) or a :class:`BaseConstraint`. ``loops`` join
-    what the tree of joints leaves apart.
+    what the tree of joints leaves apart. ``tanks`` tell which liquids bodies hold already: see :func:`add_tank
+    <spacearm.model.tanks.add_tank>`.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Robot:
     configurations: Mapping[str, Array] = field(default_factory=dict)
     base: BaseConstraint = field(default_factory=BaseConstraint)
     loops: tuple[Loop, ...] = ()
+    tanks: tuple[Tank, ...] = ()
 
     def __post_init__(self) -> None:
         for key, kind in PART_KINDS.items():
@@ -361,7 +365,7 @@ def _check_names(robot: Robot) -> None:
     _check_name(robot.name, "robot")
     bodies, joints, frames = robot.bodies, robot.joints, robot.frames
     groups: dict[str, Sequence[Any]] = {"body": bodies, "joint": joints, "frame": frames}
-    groups |= {"thruster": robot.thrusters, "coupling": robot.couplings, "loop": robot.loops}
+    groups |= {"thruster": robot.thrusters, "coupling": robot.couplings, "loop": robot.loops, "tank": robot.tanks}
     problems = Problems()
     for what, parts in groups.items():
         names = [part.name for part in parts]
@@ -404,6 +408,11 @@ def _check_references(robot: Robot, problems: Problems) -> None:
                 with problems.collect_errors(f"{kind} {quote_text(part.name)}"):
                     checks.check_name(getattr(part, key), known[target], target, error=ModelError)
     frames = {frame.name: frame.body for frame in robot.frames} | {name: name for name in known["body"]}
+    tanks = {tank.name for tank in robot.tanks}
+    for thruster in robot.thrusters:
+        if thruster.tank:
+            with problems.collect_errors(f"thruster {quote_text(thruster.name)}"):
+                checks.check_name(thruster.tank, tanks, "tank", error=ModelError)
     for loop in robot.loops:
         with problems.collect_errors(f"loop {quote_text(loop.name)}"):
             names, what = (frames.keys(), "frame") if loop.joins_frames else (known["joint"], "joint")

@@ -22,6 +22,7 @@ from spacearm.model.parts import (
     finite,
 )
 from spacearm.model.robot import Robot
+from spacearm.model.slosh import Tank
 
 
 def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
@@ -100,5 +101,14 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
         ),
         couplings=tuple(map(scale_coupling, robot.couplings)),
         loops=tuple(scale_loop(robot, loop, length) for loop in robot.loops),
+        tanks=tuple(_scale_tank(tank, length, mass) for tank in robot.tanks),
         configurations={key: factors * values for key, values in robot.configurations.items()},
     )
+
+
+def _scale_tank(tank: Tank, length: float, mass: float) -> Tank:
+    """A tank with the same frequencies."""
+    return replace(
+        tank, radius=length * tank.radius, mass=mass * tank.mass, density=mass / length**3 * tank.density,
+        acceleration=length * tank.acceleration, surface_tension=mass * tank.surface_tension,
+    )  # fmt: skip

@@ -10,7 +10,8 @@ from spacearm.model.appendages import Appendage, Mode, add_appendage, make_boom,
 from spacearm.model.finite_elements import read_finite_elements
 from spacearm.model.parts import Pose
 from spacearm.model.robot import Robot
-from spacearm.model.tanks import Tank, add_tank
+from spacearm.model.slosh import Tank
+from spacearm.model.tanks import add_tank
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import AppendageTable, BoomTable, TankTable
 from spacearm.model.toml_values import inertia_of
@@ -52,7 +53,14 @@ def extend_by_boom(robot: Robot, table: BoomTable, pose: Pose, _: Place) -> Robo
     return add_appendage(robot, table.body, boom, pose)
 
 
-def extend_by_tank(robot: Robot, table: TankTable, pose: Pose, _: Place) -> Robot:
-    """The robot with a tank."""
-    given = table.model_dump(exclude={"body", "origin"})
-    return add_tank(robot, table.body, Tank(**given), pose)
+def extend_by_tank(robot: Robot, table: TankTable, pose: Pose, place: Place) -> Robot:
+    """The robot with a tank; with what it is told of a tank whose liquid its bodies hold already."""
+    tank = Tank(**table.model_dump(exclude={"body", "origin", "included"}))
+    if not table.included:
+        if table.body is None:
+            raise ModelError("'body' is missing", place=str(place))
+        return add_tank(robot, table.body, tank, pose)
+    for name in (f"{table.name}.slosh_x", f"{table.name}.slosh_y"):
+        checks.check_name(name, robot.joint_names, "joint", of=f"robot {robot.name!r}", error=ModelError)
+    robot.frame(table.name)
+    return robot.replace(tanks=(*robot.tanks, tank))

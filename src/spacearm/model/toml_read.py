@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -274,7 +275,7 @@ class _RobotBuilder:
             tuple(self.bodies),
             tuple(self.joints),
             tuple(frame for frame in frames if frame.body in own),
-            tuple(each for several in thrusters for each in several),
+            tuple(replace(each, tank="") for several in thrusters for each in several),
             tuple(self.couplings),
             {} if mounts else self.configurations(),
             base_of(file.base, Place("base")),
@@ -285,7 +286,15 @@ class _RobotBuilder:
             raise ModelError(
                 f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
             )
-        return self.add_loops(self.add_flexible_parts(robot, folder))
+        robot = self.add_flexible_parts(robot, folder)
+        # Tanks come after the thrusters that they feed.
+        fed = {each.name: each for several in thrusters for each in several}
+        robot = robot.replace(
+            thrusters=tuple(
+                replace(each, tank=fed[each.name].tank) if each.name in fed else each for each in robot.thrusters
+            )
+        )
+        return self.add_loops(robot)
 
     def add_loops(self, robot: Robot) -> Robot:
         """The robot with its loops: last, so that they may join parts of mounted robots and booms."""
@@ -296,7 +305,9 @@ class _RobotBuilder:
     def add_flexible_parts(self, robot: Robot, folder: Path | None) -> Robot:
         """The robot with its appendages, booms and tanks, which bring joints of their own."""
         modes = sum(len(table.mode) or (table.matrices.most if table.matrices else 0) for table in self.file.appendage)
-        modes += sum(3 * max(0, table.modes) for table in self.file.boom) + 2 * len(self.file.tank)
+        modes += sum(3 * max(0, table.modes) for table in self.file.boom) + 2 * sum(
+            not each.included for each in self.file.tank
+        )
         if robot.n + modes > MOST_JOINTS:
             hint = f"expected at most {MOST_JOINTS} joints in all"
             raise ModelError(f"there are {robot.n} joints and {modes} modes", place="appendage", hint=hint)
@@ -306,7 +317,8 @@ class _RobotBuilder:
             for index, table in enumerate(getattr(self.file, kind)):
                 place = Place(f"{kind}[{index}]", table.name)
                 with error_context(place):
-                    robot = extend(robot, table, self.pose_on_body(table.body, table, place), place)
+                    pose = Pose() if table.body is None else self.pose_on_body(table.body, table, place)
+                    robot = extend(robot, table, pose, place)
 
         add("appendage", partial(extend_by_appendage, folder=folder))
         add("boom", extend_by_boom)

@@ -287,6 +287,7 @@ class ThrusterTable(TomlTable):
     force: Number
     minimum_pulse: Number = 0.0
     specific_impulse: Limit = math.inf
+    tank: Name = ""
 
 
 class WheelTable(TomlTable):
@@ -376,17 +377,20 @@ class BoomTable(TomlTable):
 
 
 class TankTable(TomlTable):
-    """A cylindrical tank with a free surface; its bottom at the origin, its axis along z."""
+    """A tank with a free surface; its bottom at the origin, its axis along z."""
 
     name: Name
-    body: Name
+    body: Name | None = None
     origin: Origin = Field(default_factory=Origin)
+    shape: Literal["cylinder", "sphere"] = "cylinder"
     radius: Number
     mass: Number
     density: Number
     acceleration: Number = 0.0
     surface_tension: Number = 0.0
     damping: Number = 0.01
+    slosh_frequency: Number | None = None
+    included: Annotated[bool, Strict()] = False
 
 
 class RobotFileKeys(TomlTable):

@@ -210,7 +210,7 @@ def thrusters_of(table: ThrusterTable, place: Place, link_frame: Pose | None = N
     if link_frame is not None:
         turn, shift = link_frame.rotation, link_frame.translation
         given = [(name, turn @ where + shift, turn @ direction) for name, where, direction in given]
-    last = (table.force, table.minimum_pulse, table.specific_impulse)
+    last = (table.force, table.minimum_pulse, table.specific_impulse, table.tank)
     with error_context(place, fallback=True):
         return [Thruster(name, table.body, where, direction, *last) for name, where, direction in given]
 

@@ -18,6 +18,7 @@ from spacearm.model.loops import Loop
 from spacearm.model.parts import Body, Limits, Part, Pose, Visual
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_from_rpy, rpy_from_rotation
+from spacearm.model.slosh import Tank
 from spacearm.typing import Array
 
 #: The file's tables, by the field of the robot that they hold.
@@ -28,11 +29,12 @@ _TABLES = {
     "thrusters": "thruster",
     "couplings": "coupling",
     "loops": "loop",
+    "tanks": "tank",
 }
 
 
 #: Keys that are left out where they have these values.
-_SILENT = {"damping": 0.0, "minimum_pulse": 0.0, "specific_impulse": math.inf}
+_SILENT = {"damping": 0.0, "minimum_pulse": 0.0, "specific_impulse": math.inf, "tank": ""}
 
 
 def toml_text(robot: Robot, comments: Iterable[str] = ()) -> str:
@@ -69,6 +71,8 @@ def _text(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {_text(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list) and value and isinstance(value[0], dict):  # one to a line
         return "[\n" + "".join(f"  {_text(each)},\n" for each in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, np.ndarray | list | tuple):
         return "[" + ", ".join(_text(each) for each in value) + "]"
     return repr(float(value) + 0.0)  # shortest text that reads back to the same double; no minus before zero
@@ -82,7 +86,8 @@ def _keys(part: Part) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for each in fields(part):  # type: ignore[arg-type]
         keys |= _key(part, each.name, getattr(part, each.name))
-    return keys
+    # Bodies and joints of a written file have the liquid already.
+    return keys | {"included": True} if isinstance(part, Tank) else keys
 
 
 def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
@@ -104,6 +109,8 @@ def _key(part: Part, name: str, value: Any) -> dict[str, Any]:
         return (
             {name: value} if (part.kind == "gear") == (name != "distance") and part.kind in ("gear", "distance") else {}
         )
+    if isinstance(part, Tank):
+        return {} if value is None else {name: value}
     silent = value is None or (isinstance(part, Visual) and isinstance(value, str) and not value)
     return {} if silent or (name in _SILENT and value == _SILENT[name]) else {name: value}
 

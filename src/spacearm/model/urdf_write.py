@@ -50,7 +50,7 @@ def urdf_text(robot: Robot, *, strict: bool = False) -> str:
         joint_name = free_name(f"{frame.name}.fixed", taken)
         _write_connection(root, joint_name, "fixed", parent=frame.body, child=frame.name, placement=frame.placement)
     lost: dict[str, tuple[Any, ...]] = {"thruster": robot.thrusters, "coupling": robot.couplings}
-    lost["loop"] = robot.loops
+    lost |= {"loop": robot.loops, "tank": robot.tanks}
     places = [f"{what} {part.name!r}" for what, parts in lost.items() for part in parts]
     for place in (*places, *(f"configuration {name!r}" for name in robot.configurations)):
         losses.add(place, "is left out")

@@ -25,6 +25,8 @@ from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
 from spacearm.simulate.methods import Method
+from spacearm.simulate.propellant import draws_propellant, with_propellant
+from spacearm.simulate.run.chain import Phases
 from spacearm.simulate.run.figures import figures
 from spacearm.simulate.run.touches import TouchRecord
 from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
@@ -252,10 +254,13 @@ class MotionFile(StudyFile, SurroundingsKeys):
         world, states = self.world(session, robot, start)
         session.report_progress(0.1, "compiling and running")
         total = float(sum(phase.duration for phase in phases))
+        schedule: Phases = phases if self.latch is None else self.latch.chain(world, phases)
+        if draws_propellant(world):
+            schedule = with_propellant(schedule)
         done = simulate(
             world,
             states,
-            phases if self.latch is None else self.latch.chain(world, phases),
+            schedule,
             duration=total,
             method=method,
             sample=self.sample,
@@ -267,7 +272,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
         if done.reason == EndReason.TOO_MANY_STEPS:
             raise SimulationError(
                 f"the run ended at t = {done.end_time:.9g} s of {total:g} s: {done.why}",
-                place=phases[len(done.phase_starts) - 1].place_in_run(len(done.phase_starts) - 1),
+                place=phases[min(len(done.phase_starts), len(phases)) - 1].place_in_run(len(done.phase_starts) - 1),
                 hint="slow down the fast motion, or raise method.max_steps",
             )
         checked = None
@@ -286,6 +291,9 @@ class MotionFile(StudyFile, SurroundingsKeys):
                     "a vectorised run has a single robot in free space", place=name, hint=RUN_WITHOUT_DEVICE
                 )
         robot, start, phases, method, plans = self.prepare_run(session)
+        if draws_propellant(World({robot.name: robot})):
+            hint = RUN_WITHOUT_DEVICE
+            raise VectorisedError("a vectorised run does not take propellant out of tanks", place="robot", hint=hint)
         if not isinstance(method, RK4):
             hint = f'expected method = {{ kind = "rk4", step = ... }}, or {RUN_WITHOUT_DEVICE}'
             raise VectorisedError("adapts its steps; a vectorised run needs fixed steps", place="method", hint=hint)

@@ -22,6 +22,7 @@ from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.loops import close_loops, close_state
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, Phase
+from spacearm.simulate.propellant import UsePropellant, use_propellant
 from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.chain import RunContext
 from spacearm.simulate.run.ledger import Ledger
@@ -71,6 +72,7 @@ __all__ = [
     "Simulator",
     "State",
     "Switch",
+    "UsePropellant",
     "VectorSimulator",
     "World",
     "approximate",
@@ -97,6 +99,7 @@ __all__ = [
     "table",
     "thruster_load",
     "triangle",
+    "use_propellant",
     "warm_up",
 ]
 

@@ -80,6 +80,8 @@ class ChangeResult:
         impulse: on every degree of freedom that was stopped or held, by its name before, N s or N m s.
         wrench: impulse on the frame at which systems were joined (force, moment), world axes, N s and N m s.
         external: sum of the impulses on the bases' own degrees of freedom (force, moment about ``point``), world axes.
+        exhaust: (K, 13) what leaves the world: mass (kg), place (m) and velocity (m/s) of the nozzle that it leaves,
+            then of where it was taken from, world axes.
     """
 
     world: World
@@ -90,6 +92,7 @@ class ChangeResult:
     wrench: Array = field(default_factory=lambda: np.zeros(6))
     external: Array = field(default_factory=lambda: np.zeros(6))
     point: Array = field(default_factory=lambda: np.zeros(3))
+    exhaust: Array = field(default_factory=lambda: np.zeros((0, 13)))
 
 
 class Change(ABC):
@@ -130,6 +133,20 @@ def redistribute(
     impulse = np.zeros(velocity.size)
     impulse[stuck] = (mass @ after - momentum - rows.T @ pull)[stuck]
     return after, impulse
+
+
+def exhaust_impulse(exhaust: Array, point: Array, velocity: Array) -> Array:
+    """Impulse (6) on what remains, about a point that moves with this velocity, by what leaves: see ``ChangeResult``.
+
+    With a and b the places of tank and nozzle and u their velocities, a mass m takes m u_b along. While it flows from a
+    to b its momentum m (b - a) / time rotates with the pipe: m (u_b - u_a), with the moment m (a x u_b - b x u_a).
+    """
+    mass, parts = exhaust[:, :1], exhaust[:, 1:].reshape(-1, 4, 3)
+    b, a = parts[:, 0] - point, parts[:, 2] - point
+    ub, ua = parts[:, 1] - velocity, parts[:, 3] - velocity
+    force = -mass * (2.0 * ub - ua)
+    moment = mass * (np.cross(b, ua) - np.cross(a, ub) - np.cross(b, ub))
+    return np.concatenate([force.sum(axis=0), moment.sum(axis=0)])
 
 
 def kinetic_energy(mass: Array, velocity: Array) -> float:

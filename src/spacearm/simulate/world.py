@@ -187,6 +187,11 @@ class World:
         """(system, own name) of a degree of freedom."""
         return self._find(name, "degree of freedom", {key: robot.dof_names for key, robot in self.systems.items()})
 
+    def thruster(self, name: str) -> tuple[str, str]:
+        """(system, own name) of a thruster."""
+        thrusters = {key: [each.name for each in robot.thrusters] for key, robot in self.systems.items()}
+        return self._find(name, "thruster", thrusters)
+
     def joint(self, name: str) -> tuple[str, str]:
         return self._find(name, "joint", {key: robot.joint_names for key, robot in self.systems.items()})
 

@@ -32,7 +32,7 @@ from spacearm.simulate.bodies import (
     inertia_about,
     momentum,
 )
-from spacearm.simulate.changes import Change, ChangeResult
+from spacearm.simulate.changes import Change, ChangeResult, exhaust_impulse
 from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
@@ -317,24 +317,31 @@ def record_change(
     outside = changed.external.copy()
     # The change states its external impulse about its own point; the sums are about the mass centre.
     outside[3:] += np.cross(changed.point - centre, outside[:3])
+    # What leaves takes its momentum along, here relative to the mass centre before.
+    gone = changed.exhaust[:, 0]
+    outside += exhaust_impulse(changed.exhaust, centre, velocity)
     gain = after.momentum - before.momentum
     slip = gain - outside
     scale = before.scale + after.scale + [np.linalg.norm(outside[:3]), np.linalg.norm(outside[3:])]
     # In the world frame, unlike that of the mass centre, external impulses also work on the common motion.
     lost = before.kinetic - after.kinetic - float(velocity @ gain[:3])
+    lost += 0.5 * float(gone.sum()) * float(velocity @ velocity)
     reach = float(np.sqrt(np.trace(before.inertia) / before.mass))
     # Moments include those of the bodies' momenta, and possible rounding of the common velocity is not an error.
     scale[1] += reach * scale[0]
     noise = ROUNDING * before.mass * float(np.linalg.norm(velocity)) * np.array([1.0, reach])
     gaps = np.maximum(np.linalg.norm(slip.reshape(2, 3), axis=1) - noise, 0.0)  # keeps a NaN
+    # What the exhaust takes is a part of the scale: relative to the mass centre nothing else may move.
+    energies = before.kinetic + after.kinetic + (abs(lost) if gone.size else 0.0)
+    shifts = (
+        float(relative(float(np.linalg.norm(after.centre - before.centre)), reach)),
+        float(relative(float(np.abs(after.inertia - before.inertia).max()), float(np.trace(before.inertia)))),
+    )
     residuals = {
         "momentum": max(map(float, relative(gaps, scale))),
-        "energy": float(relative(abs(lost - changed.lost), before.kinetic + after.kinetic)),
-        "mass": max(
-            abs(after.mass - before.mass) / before.mass,
-            float(relative(float(np.linalg.norm(after.centre - before.centre)), reach)),
-            float(relative(float(np.abs(after.inertia - before.inertia).max()), float(np.trace(before.inertia)))),
-        ),
+        "energy": float(relative(abs(lost - changed.lost), energies)),
+        # Where mass leaves, mass centre and inertia have to change: by how much is the tank's matter.
+        "mass": max(abs(after.mass + float(gone.sum()) - before.mass) / before.mass, 0.0 if gone.size else max(shifts)),
     }
     # After the residuals: impulses work on kinetic energy only, springs may be removed or switched as well.
     lost += before.elastic - after.elastic

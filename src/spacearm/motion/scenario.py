@@ -25,9 +25,9 @@ from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
 from spacearm.simulate.methods import Method
-from spacearm.simulate.propellant import draws_propellant, with_propellant
 from spacearm.simulate.run.chain import Phases
 from spacearm.simulate.run.figures import figures
+from spacearm.simulate.run.propellant import draws_propellant, with_propellant
 from spacearm.simulate.run.touches import TouchRecord
 from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
 from spacearm.study.findings import NotedValue, joint_values, largest_difference, mujoco_check, xyz

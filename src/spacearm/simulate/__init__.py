@@ -22,10 +22,10 @@ from spacearm.simulate.loads import Load, thruster_load
 from spacearm.simulate.loops import close_loops, close_state
 from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, Phase
-from spacearm.simulate.propellant import UsePropellant, use_propellant
 from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.chain import RunContext
 from spacearm.simulate.run.ledger import Ledger
+from spacearm.simulate.run.propellant import UsePropellant, use_propellant
 from spacearm.simulate.run.run import Run, RunWarning, simulate
 from spacearm.simulate.run.run_file import load_run
 from spacearm.simulate.run.simulator import Simulator

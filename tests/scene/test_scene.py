@@ -18,6 +18,7 @@ from spacearm.scene.page import unpack_numbers
 from spacearm.scene.shapes import equivalent_box
 from spacearm.scene.solids import triangles
 from spacearm.simulate import Run, simulate
+from spacearm.simulate.attach import Attach
 from spacearm.simulate.changes import Separate
 from spacearm.simulate.contact import Contact, ShapeOnFrame
 from spacearm.simulate.loads import thruster_load
@@ -244,3 +245,24 @@ def test_a_history_of_states_from_elsewhere_is_shown() -> None:
         scene_of((robot, times, states[:, 1:]))
     with pytest.raises(InputError, match="goes back in time"):
         scene_of((robot, times[::-1], states))
+
+
+def test_a_load_on_a_part_that_was_attached_belongs_to_the_later_robot() -> None:
+    """It acts from the capture on: the robot before has no such body, and no load at the instant that both share."""
+    host = Robot("host", (Body("hull", Inertia(10.0, tensor=np.eye(3))),), (), (Frame("hand", "hull"),))
+    guest = Robot("guest", (Body("stone", Inertia(2.0, tensor=np.eye(3))),), ())
+    world = World({"host": host, "guest": guest})
+    shoved = Load.pulse("stone", force=[0.0, 1.0, 0.0], duration=1.0, axes="world")
+    before = Load.pulse("hull", force=[1.0, 0.0, 0.0], duration=1.0, axes="world")
+    states = {name: State.at_rest(robot) for name, robot in world.systems.items()}
+    phases = [
+        Phase(0.5, loads=[before]),
+        Phase(0.5, loads=[before]),
+        Attach("guest", "hand"),
+        Phase(0.5, loads=[shoved]),
+    ]
+    view = scene_of(simulate(world, states, phases, sample=0.1)).views[0]
+    pushes = {(actor.times[0], push.name): push.values for actor in view.actors for push in actor.pushes}
+    assert set(pushes) == {(0.0, "hull"), (1.0, "stone")}
+    np.testing.assert_allclose(pushes[0.0, "hull"][:-1], np.tile([1.0, 0.0, 0.0], (10, 1)))
+    np.testing.assert_allclose(pushes[1.0, "stone"], np.tile([0.0, 1.0, 0.0], (6, 1)))

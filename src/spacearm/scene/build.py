@@ -305,7 +305,8 @@ def _wrenches(run: Run, track: Track, times: Array) -> dict[tuple[str, str, str]
     """What acts on a system at these times (T, 6), from the phases in which it was given: by source, frame and axes."""
     found: dict[tuple[str, str, str], Array] = {}
     for segment in run.steps:
-        if not isinstance(segment, Segment) or track.name not in segment.world.systems:
+        # A load of a later phase may act on a part that was attached meanwhile: a track shows one robot.
+        if not isinstance(segment, Segment) or segment.world.systems.get(track.name) is not track.robot:
             continue
         spans = segment.spans
         ends = [*(begin for _, begin, _ in spans[1:]), segment.end_time]

@@ -23,10 +23,14 @@ from spacearm.simulate import Signal, State, World
 from spacearm.simulate.world import SEPARATOR
 from spacearm.typing import Array
 from spacearm.validation.comparison import Readings
-from spacearm.validation.quantities import YAW
+from spacearm.validation.quantities import ATTITUDE, YAW
 
 #: Quantities that show a degree of freedom of a base.
 MEASURED = {"base_vx": "base_x", "base_vy": "base_y", "base_vz": "base_z", "base_wz": YAW}
+#: Degrees of freedom that readings of the attitude show.
+ROTATION = ("base_wx", "base_wy", "base_wz")
+#: By so much a measured quaternion's length may differ from 1.
+UNIT = 1e-2
 #: Readings that a local regression needs at least.
 ENOUGH = 5
 #: Parts of the largest distance between which an approach counts as its last part, and its readings at most.
@@ -90,12 +94,39 @@ class MeasuredMotion:
         """Whether place and yaw of a system were measured."""
         return all(self.reading(system, name) is not None for name in ("base_x", "base_y", YAW))
 
+    def attitude(self, system: str) -> tuple[Array, Array] | None:
+        """Times (T,) and quaternions (T, 4) of the base, which follow each other without a change of sign."""
+        own = [self.reading(system, name) for name in ATTITUDE]
+        readings = [each for each in own if each is not None]
+        if not readings:
+            return None
+        times = readings[0].times
+        if len(readings) < 4 or any(not np.array_equal(each.times, times) for each in readings):
+            raise InputError(
+                f"the attitude of {system!r} has not all four entries at each reading", place="channel",
+                hint=f"expected {', '.join(ATTITUDE)}",
+            )  # fmt: skip
+        values = np.stack([each.values for each in readings], axis=1)
+        sizes = np.linalg.norm(values, axis=1)
+        if np.any(np.abs(sizes - 1.0) > UNIT):
+            raise InputError(
+                f"the quaternions of {system!r} have lengths from {sizes.min():.4g} to {sizes.max():.4g}",
+                place="channel", hint="expected 1; are the columns in the order w, x, y, z?",
+            )  # fmt: skip
+        values /= sizes[:, None]
+        signs = np.sign(np.sum(values[1:] * values[:-1], axis=1))
+        return times, values * np.cumprod(np.append(1.0, np.where(signs == 0.0, 1.0, signs)))[:, None]
+
     def histories(self) -> dict[str, tuple[Robot, Array, Array]]:
         """Robot, times and flat states of each system whose base was measured in all its degrees of freedom."""
         found = {}
         for system, robot in self.world.systems.items():
             free = [name for name in BASE_DOFS if name not in robot.base.locked_dofs]
-            own = [self.reading(system, MEASURED[name]) if name in MEASURED else None for name in free]
+            attitude = self.reading(system, ATTITUDE[0])
+            own = [
+                attitude if name in ROTATION and attitude is not None else self.reading(system, MEASURED.get(name, ""))
+                for name in free
+            ]
             own += [self.reading(system, name) for name in robot.joint_names]
             measured = [each for each in own if each is not None]
             if measured and not any(each is None for each in own[: len(free)]):
@@ -126,8 +157,13 @@ class MeasuredMotion:
             own = self.reading(system, name)
             if own is not None:
                 found[:, k] = np.interp(times, own.times, own.values)
+        attitude = self.attitude(system)
         yaw = self.reading(system, YAW)
-        if yaw is not None:
+        if attitude is not None:
+            # Between readings that are near each other the chord differs little from the arc.
+            chord = np.stack([np.interp(times, attitude[0], attitude[1][:, k]) for k in range(4)], axis=1)
+            found[:, QUATERNION] = chord / np.linalg.norm(chord, axis=1)[:, None]
+        elif yaw is not None:
             # The attitude at the start, turned about the world's z by what was measured.
             start = rotation_matrices(state.quaternion)
             half = 0.5 * (np.interp(times, yaw.times, yaw.values) - np.arctan2(start[1, 0], start[0, 0]))

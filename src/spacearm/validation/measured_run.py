@@ -45,15 +45,13 @@ from spacearm.study.surroundings import PinTable
 from spacearm.typing import Array
 from spacearm.validation.comparison import Readings, StackedReadings
 from spacearm.validation.markers import solve_joints
-from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch, local_slope
-from spacearm.validation.quantities import YAW, quantity_unit, read_quantity
+from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch
+from spacearm.validation.measured_start import measure_starts
+from spacearm.validation.quantities import ATTITUDE, YAW, quantity_unit, read_quantity
 from spacearm.validation.tables import WRENCH
 
 if TYPE_CHECKING:
     from spacearm.validation.scenario import ValidationFile
-
-#: A measured start is uncertain by this many times what the regression says: the fit that follows uses these readings.
-START_DOUBT = 10.0
 
 
 def _measured_path(times: Array, values: Array, begin: float = np.inf, end: float = -np.inf) -> Signal:
@@ -252,7 +250,7 @@ class MeasuredRun:
         tables = self.file.model_dump(exclude_unset=True)
         extra: list[dict[str, Any]] = []
         if self.file.measured_start is not None:
-            extra += self._measure_starts(tables, self.file.measured_start)
+            extra += measure_starts(self.world, self.motion, tables, self.file.measured_start)
         if self.file.catch is not None and self.file.catch.time is None:
             time, sd = self._measure_catch()
             tables["catch"]["time"] = time
@@ -264,35 +262,15 @@ class MeasuredRun:
         tables["uncertain"] = [*tables.get("uncertain", []), *own]
         return MeasuredRun(validate_tables(type(self.file), tables), self.session)
 
-    def _measure_starts(self, tables: dict[str, Any], window: float) -> list[dict[str, Any]]:
-        """Starts from the first readings, put into the tables, and the uncertain numbers that they are."""
-        extra: list[dict[str, Any]] = []
-        for number, system in enumerate(self.world.systems):
-            place = "" if not number else f"system[{system}]."
-            host = tables if not number else tables["system"][number - 1]
-            start = host.setdefault("start", {})
-            robot = self.world.robot(system)
-            places = [("base_x", "position[0]", "velocity[0]"), ("base_y", "position[1]", "velocity[1]"),
-                      ("base_z", "position[2]", "velocity[2]"), (YAW, "rpy[2]", "angular_velocity[2]")]  # fmt: skip
-            places += [(name, f"joints.{name}", f"rates.{name}") for name in robot.joint_names]
-            for quantity, value_key, rate_key in places:
-                own = self.motion.reading(system, quantity)
-                if own is None:
-                    continue
-                slope = local_slope(own.times, own.values, 0.0, (0.0, window), float(np.median(own.sigma)))
-                if slope is None:
-                    raise InputError(
-                        f"the first {window:g} s have too few readings of {quantity!r} for a start",
-                        place="measured_start", hint="expected five or more",
-                    )  # fmt: skip
-                # Rates are taken from the positions: gyros and tachometers have biases.
-                for name, value, sd in (
-                    (value_key, slope.value, slope.value_sd),
-                    (rate_key, slope.rate, slope.rate_sd),
-                ):
-                    _put_start(start, name, value)
-                    extra.append({"key": f"{place}start.{name}", "sd": START_DOUBT * sd})
-        return extra
+    def until_last_reading(self) -> MeasuredRun:
+        """The same with a last phase that ends with the last reading."""
+        end = max(own.times[-1] for own in self.readings.values())
+        tables = self.file.model_dump(exclude_unset=True)
+        last = float(end) - (self.duration - self.file.phase[-1].duration)
+        if last >= self.file.phase[-1].duration or last <= 0.0:
+            return self
+        tables["phase"][-1]["duration"] = last
+        return MeasuredRun(validate_tables(type(self.file), tables), self.session)
 
     def _measure_catch(self) -> tuple[float, float]:
         """Time of the file at which the hand came to rest in the guest, and its standard deviation, s."""
@@ -332,16 +310,18 @@ class MeasuredRun:
     def _tables(self) -> dict[str, Any]:
         tables = {"scenario": self.file.model_dump(exclude_unset=True)}
         whole = self.file.model_dump()
-        if any(entry.key.startswith(ROBOT) for entry in self.file.uncertain):
+        names = [entry.key for entry in self.file.uncertain]
+        names += [entry.key for entry in self.file.tune.number] if self.file.tune is not None else []
+        if any(name.startswith(ROBOT) for name in names):
             # The robot with all that is mounted on it, in place of its file.
             # Uncertain numbers are changed in the tables, so that every check of a file applies to the changed one too.
             tables["robot"] = parse_toml(toml_text(self.robot))
             tables["scenario"]["robot"] = self.file.robot.file
-        for k, entry in enumerate(self.file.uncertain):
-            with error_context(f"uncertain[{k}]"):
+        for name in names:
+            with error_context(name):
                 # A key that the file leaves out has its default.
-                if not entry.key.startswith(ROBOT):
-                    fill_key(tables["scenario"], whole, entry.key)
+                if not name.startswith(ROBOT):
+                    fill_key(tables["scenario"], whole, name)
         return tables
 
     def uncertain_value(self, name: str) -> float:
@@ -359,6 +339,15 @@ class MeasuredRun:
         for k, (entry, deviation) in enumerate(zip(self.file.uncertain, deviations, strict=True)):
             with error_context(f"uncertain[{k}]"):
                 put_key(*find_root(whole, entry.key), self.uncertain_value(entry.key) + entry.sd * float(deviation))
+        return whole
+
+    def replaced_tables(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Tables of scenario and robot with these values of some keys."""
+        whole = deepcopy(self._tables)
+        for name, value in values.items():
+            with error_context(name):
+                self.uncertain_value(name)
+                put_key(*find_root(whole, name), float(value))
         return whole
 
     def run(self, deviations: Array) -> Run:
@@ -402,6 +391,11 @@ class MeasuredRun:
                 away = self.readings[channel.quantity].values[0] - shown[0]
                 shown = shown + 2.0 * np.pi * np.round(away / (2.0 * np.pi)) if np.isfinite(away) else shown
             found[channel.quantity] = shown
+        # The sign of a quaternion says nothing: that of the readings.
+        for prefix in {name.removesuffix(ATTITUDE[0]) for name in found if name.endswith(ATTITUDE[0])}:
+            names = [prefix + name for name in ATTITUDE]
+            signs = np.sign(sum(found[name] * self.readings[name].values for name in names))
+            found |= {name: found[name] * np.where(signs == 0.0, 1.0, signs) for name in names}
         return found
 
     @cached_property
@@ -511,19 +505,3 @@ class MeasuredRun:
             driven={**phase.driven, **parts["driven"]},
             loads=(*phase.loads, *fired),
         )
-
-
-def _put_start(start: dict[str, Any], name: str, value: float) -> None:
-    """Put a number into a start table, which may lack what it belongs to."""
-    key, _, place = name.partition("[")
-    if place:
-        if key == "rpy":
-            # The attitude of the file may be in degrees.
-            given = start.pop("rpy_deg", None)
-            start.setdefault("rpy", [float(np.radians(each)) for each in given] if given else [0.0, 0.0, 0.0])
-        if key == "angular_velocity":
-            start.pop("angular_velocity_deg", None)
-        start.setdefault(key, [0.0, 0.0, 0.0])[int(place.rstrip("]"))] = value
-    else:
-        group, _, joint = name.partition(".")
-        start.setdefault(group, {})[joint] = value

@@ -13,12 +13,15 @@ from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
 from spacearm.model.robot import BASE_POSITION, RATE_ENDING
+from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.simulate import Run, World
 from spacearm.simulate.run.run import Track
 from spacearm.simulate.world import SEPARATOR
 from spacearm.typing import Array
 
 YAW = "base_yaw"
+#: Attitude of a base in space: world axes from base axes; the sign of all four is free.
+ATTITUDE = ("base_qw", "base_qx", "base_qy", "base_qz")
 
 
 def quantity_unit(world: World, name: str) -> str:
@@ -29,6 +32,8 @@ def quantity_unit(world: World, name: str) -> str:
         return "m"
     if own == YAW:
         return "rad"
+    if own in ATTITUDE:
+        return ""
     if own in BASE_DOFS:
         return "m/s" if BASE_DOFS.index(own) < 3 else "rad/s"
     if own in robot.joint_names:
@@ -39,7 +44,7 @@ def quantity_unit(world: World, name: str) -> str:
         return "m"
     rates = [joint + RATE_ENDING for joint in robot.joint_names]
     places = [f"{frame}.{axis}" for frame in _frames(robot) for axis in "xyz"]
-    known = [*BASE_POSITION, YAW, *BASE_DOFS, *robot.joint_names, *rates, *places]
+    known = [*BASE_POSITION, YAW, *ATTITUDE, *BASE_DOFS, *robot.joint_names, *rates, *places]
     raise InputError(f"there is no quantity {name!r}", hint=did_you_mean(own, known))
 
 
@@ -56,8 +61,8 @@ def _split_name(world: World, name: str) -> tuple[str, str]:
 def read_quantity(run: Run, name: str, times: npt.ArrayLike) -> Array:
     """A quantity (T,) of a run at these of its sample times, SI; NaN where it was not there.
 
-    ``base_x``, ``base_y``, ``base_z`` (world), ``base_yaw`` (rotation about the world's z, unwrapped), ``base_vx`` ...
-    ``base_wz`` (base axes), a joint, ``<joint>.rate``, ``<frame>.x`` ... (world); of another system than the first as
+    ``base_x``, ``base_y``, ``base_z`` (world), ``base_yaw`` (rotation about the world's z, unwrapped), ``base_qw`` ...
+    ``base_qz`` (quaternion, of either sign), ``base_vx`` ... ``base_wz`` (base axes), a joint, ``<joint>.rate``, ``<frame>.x`` ... (world); of another system than the first as
     ``<system>/<quantity>``. Poses of a system that was attached to another go on as a part of that.
     """
     wanted = np.asarray(times, dtype=np.float64)
@@ -70,12 +75,16 @@ def read_quantity(run: Run, name: str, times: npt.ArrayLike) -> Array:
     for rows, track, states in _rows_by_track(run, system, wanted):
         robot, layout = track.robot, Layout(track.robot.n)
         joint = own.removesuffix(RATE_ENDING)
-        if axis in BASE_POSITION or axis == YAW:
+        if axis in BASE_POSITION or axis == YAW or axis in ATTITUDE:
             # After an attachment the system is a part of its host: poses are still known there, base velocities are
             # not.
             if track.name == system or frame in _frames(robot):
                 poses = states[:, : layout.joints.start]
                 origin, rotation = mechanics_of(robot).frame_pose(frame, states[:, layout.joints], base=poses)
+                if axis in ATTITUDE:
+                    entry = ATTITUDE.index(axis)
+                    found[rows] = [quaternion_from_rotation(own_rotation)[entry] for own_rotation in rotation]
+                    continue
                 # Yaw of the z-y-x sequence: rotation about the world's z axis, whatever the tilt.
                 angle = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
                 found[rows] = angle if axis == YAW else origin[:, BASE_POSITION.index(axis)]

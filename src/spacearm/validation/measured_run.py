@@ -46,7 +46,7 @@ from spacearm.typing import Array
 from spacearm.validation.comparison import Readings, StackedReadings
 from spacearm.validation.markers import solve_joints
 from spacearm.validation.measured_motion import MeasuredMotion, estimate_catch
-from spacearm.validation.measured_start import measure_starts
+from spacearm.validation.measured_start import contact_free_window, measure_starts
 from spacearm.validation.quantities import ATTITUDE, YAW, quantity_unit, read_quantity
 from spacearm.validation.tables import WRENCH
 
@@ -109,6 +109,11 @@ class MeasuredRun:
     @property
     def world(self) -> World:
         return self._start[0]
+
+    @property
+    def start_states(self) -> dict[str, State]:
+        """States of all systems at the start, as the file has them."""
+        return self._start[1]
 
     @cached_property
     def record(self) -> Record:
@@ -293,6 +298,13 @@ class MeasuredRun:
                 catch.within,
             )  # fmt: skip
         return found.time + self.file.begin, found.sd
+
+    @cached_property
+    def start_window(self) -> float:
+        """The readings until then (s) gave the start; minus infinity where it is stated."""
+        if self.file.measured_start is None:
+            return -np.inf
+        return contact_free_window(self.world, self.motion, self.file.measured_start)
 
     @property
     def fit(self) -> float:

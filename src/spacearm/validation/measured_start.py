@@ -57,7 +57,7 @@ def contact_free_window(world: World, motion: MeasuredMotion, window: float) -> 
         return window
     states = np.hstack([motion.states(system, clock) for system in world.systems])
     closed = np.flatnonzero(np.any(gaps(world, pairs, states) <= 0.0, axis=1))
-    # Between the last open reading and the first closed one nobody knows when: the one before it is the last that counts.
+    # It closed between two readings, nobody knows when: the reading before these is the last that counts.
     return window if not closed.size else float(clock[max(closed[0] - 2, 0)])
 
 

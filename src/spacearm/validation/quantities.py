@@ -62,8 +62,9 @@ def read_quantity(run: Run, name: str, times: npt.ArrayLike) -> Array:
     """A quantity (T,) of a run at these of its sample times, SI; NaN where it was not there.
 
     ``base_x``, ``base_y``, ``base_z`` (world), ``base_yaw`` (rotation about the world's z, unwrapped), ``base_qw`` ...
-    ``base_qz`` (quaternion, of either sign), ``base_vx`` ... ``base_wz`` (base axes), a joint, ``<joint>.rate``, ``<frame>.x`` ... (world); of another system than the first as
-    ``<system>/<quantity>``. Poses of a system that was attached to another go on as a part of that.
+    ``base_qz`` (quaternion, of either sign), ``base_vx`` ... ``base_wz`` (base axes), a joint, ``<joint>.rate``,
+    ``<frame>.x`` ... (world); of another system than the first as ``<system>/<quantity>``. Poses of a system that was
+    attached to another go on as a part of that.
     """
     wanted = np.asarray(times, dtype=np.float64)
     system, own = _split_name(run.world, name)

@@ -7,9 +7,12 @@ from record to record. Nothing of a record's own judged part enters its predicti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from glob import has_magic
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +36,41 @@ from spacearm.validation.quantities import YAW
 if TYPE_CHECKING:
     from spacearm.validation.scenario import ValidationFile
 
+#: Files that a pattern may match.
+MOST_FILES = 2000
 #: Records from which a shared number is taken, at least.
 FEWEST = 3
 #: Records that have a view in the scene, at most.
 MOST_VIEWS = 30
 #: Least deviation of a shared number, in the stated one: equal values of few records prove nothing.
 LEAST_SCATTER = 1e-2
+
+
+def expand_records(file: ValidationFile, folder: Path) -> ValidationFile:
+    """The file with a record for each measured file that a pattern matches."""
+    found = []
+    for k, entry in enumerate(file.record):
+        if entry.file is None or not has_magic(entry.file):
+            found.append(entry)
+            continue
+        with error_context(f"record[{k}]"):
+            paths = sorted((folder / file.data).glob(entry.file), key=_natural_order)[entry.skip :][: entry.count]
+            if not paths:
+                raise InputError(
+                    f"too few files in {file.data!r} match {entry.file!r}", place="file",
+                    hint=f"expected {entry.skip + 1} or more, in the folder of `data` or `--data`",
+                )  # fmt: skip
+            if len(paths) > MOST_FILES:
+                raise InputError(f"{len(paths)} files match", place="file", hint=f"expected at most {MOST_FILES}")
+            for path in paths:
+                own = {"name": f"{entry.name} {path.stem}", "file": str(path.relative_to(folder / file.data))}
+                found.append(entry.model_copy(update=own))
+    return file.model_copy(update={"record": found})
+
+
+def _natural_order(path: Path) -> list[tuple[int, str]]:
+    """File 2 before file 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,15})", str(path))]
 
 
 def record_files(file: ValidationFile) -> Iterator[tuple[str, bool, ValidationFile]]:
@@ -58,6 +90,7 @@ def record_files(file: ValidationFile) -> Iterator[tuple[str, bool, ValidationFi
 
 def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     """Every record of a file beside its prediction."""
+    file = expand_records(file, session.folder)
     files = list(record_files(file))
     shared = [entry.key for entry in file.uncertain if entry.shared]
     found: dict[str, dict[str, float]] = {}

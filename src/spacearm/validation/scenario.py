@@ -21,10 +21,12 @@ from spacearm.validation.tables import (
     MeasuredCatchTable,
     MeasuredInputTable,
     PushTable,
+    TuneTable,
     UncertainTable,
     ValidationChannelTable,
     ValidationRecordTable,
 )
+from spacearm.validation.tuning import TuningFindings, tune_records
 
 
 class ValidationFile(MotionFile):
@@ -60,8 +62,13 @@ class ValidationFile(MotionFile):
         [], "several records of the experiment, instead of `file`", max_length=200
     )
 
-    def solve(self, session: Session) -> ValidationFindings | RecordsFindings:
+    tune: TuneTable | None = key(None, "numbers tuned on some of the records and tried on the others")
+
+    def solve(self, session: Session) -> ValidationFindings | RecordsFindings | TuningFindings:
         """Predict and compare."""
+        if self.tune is not None:
+            check_distinct(self.record, "record", "name")
+            return tune_records(self, session)
         if self.record:
             check_distinct(self.record, "record", "name")
             check_records(self)

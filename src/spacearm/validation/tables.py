@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from spacearm.errors import InputError
 from spacearm.measure import Column
-from spacearm.model.toml_schema import Duration, Name, Number, Vector3, positive_number
+from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, positive_number
 from spacearm.simulate import Load
 from spacearm.study import ScenarioTable, key
 from spacearm.study.surroundings import PinTable
-from spacearm.study.tables import ColumnTable
+from spacearm.study.tables import ColumnTable, Count
 
 #: Kinds of measured inputs.
 INPUTS = ("forces", "driven", "thruster", "load")
@@ -24,8 +24,8 @@ class ValidationChannelTable(ColumnTable):
     """A measured quantity that is predicted."""
 
     quantity: Name = key(
-        what="`base_x`, `base_y`, `base_z` (world), `base_yaw` (about the world's z), `base_vx` ... `base_wz` (base "
-        "axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of another system `<system>/<quantity>`"
+        what="`base_x`, `base_y`, `base_z` (world), `base_yaw` (about the world's z), `base_qw` ... `base_qz` "
+        "(quaternion), `base_vx` ... `base_wz` (base axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of another system `<system>/<quantity>`"
     )
     sd: Deviation = key(what="standard deviation of a reading, SI")
     bias: Number = key(0.0, "of the sensor: added to what is predicted, SI")
@@ -106,6 +106,42 @@ class UncertainTable(ScenarioTable):
     )
 
 
+class TunedNumberTable(ScenarioTable):
+    """A number of the scenario or of the robot that is tuned within bounds."""
+
+    low: Number = key(what="lower bound of the search, in the number's own unit")
+    high: Number = key(what="upper bound")
+    log: bool = key(False, "search on a logarithmic scale")
+    key: Name = key(what="where it stands: `contact[0].friction`, `robot.body[hull].mass`")
+
+    def scale(self, share: float) -> float:
+        """The number at this share of the distance from the lower to the upper bound."""
+        return self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
+
+    def check(self) -> None:
+        """Raise an error if there is nothing between the bounds."""
+        if not self.low < self.high or (self.log and self.low <= 0.0):
+            raise InputError(
+                f"from {self.low:g} to {self.high:g} there is nothing to search", place="low",
+                hint="expected low < high" + ", both above zero" * self.log,
+            )  # fmt: skip
+
+
+class TuneTable(ScenarioTable):
+    """Numbers tuned on some records, and tried on the others, for motions that no linearisation describes: impacts."""
+
+    length: Deviation = key(what="errors of position count in this length, m, those of attitude in rad: a body's size")
+    number: list[TunedNumberTable] = key(what="numbers that are tuned", min_length=1, max_length=12)
+    average: Literal["median", "mean"] = key(
+        "median",
+        "of the records' losses, which is made small; of the mean, a record that tips to the other side decides",
+    )
+    scan: Count = key(64, "points of the bounds with which the search begins")
+    generations: Count = key(8, "of the search by covariance matrix adaptation that follows")
+    resamples: Count = key(1000, "of the bootstrap over records, which gives the intervals")
+    seed: Seed = key(1, "of search and bootstrap")
+
+
 class MeasuredCatchTable(ScenarioTable):
     """A capture at a time that was measured: a frame of the robot takes another system where it then is."""
 
@@ -129,7 +165,14 @@ class ValidationRecordTable(ScenarioTable):
     """One of several records of the same experiment; keys that it leaves out are those of the file."""
 
     name: Name
-    file: Name | None = key(None, "its file, relative to `data`")
+    file: Name | None = key(
+        None, "its file, relative to `data`; with `*`, `?` or `[...]` every file that matches is a record"
+    )
+    skip: Annotated[int, key(ge=0)] = key(
+        0, "of the files that match, in the order of their numbers, so many are left out first"
+    )
+    count: Count | None = key(None, "of those that follow, at most so many are records")
+    tune: bool = key(False, "numbers are tuned on it; all other records are predicted with them")
     begin: Number | None = key(None, "time of the file at which the run starts, s")
     fit: Number | None = key(None, "length of the part that is fitted, s")
     duration: Duration | None = key(None, "of the run, s; the last phase is shortened or lengthened")

@@ -25,7 +25,8 @@ class ValidationChannelTable(ColumnTable):
 
     quantity: Name = key(
         what="`base_x`, `base_y`, `base_z` (world), `base_yaw` (about the world's z), `base_qw` ... `base_qz` "
-        "(quaternion), `base_vx` ... `base_wz` (base axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of another system `<system>/<quantity>`"
+        "(quaternion), `base_vx` ... `base_wz` (base axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of "
+        "another system `<system>/<quantity>`"
     )
     sd: Deviation = key(what="standard deviation of a reading, SI")
     bias: Number = key(0.0, "of the sensor: added to what is predicted, SI")

@@ -13,7 +13,7 @@ import pytest
 from spacearm.cli import main
 from spacearm.errors import InputError
 from spacearm.figure_files import draw, save_figure
-from spacearm.figures import COLOURS, add_curve, new_figure, panels
+from spacearm.figures import COLOURS, add_curve, limit_lines, new_figure, panels
 from spacearm.report import write_result
 from spacearm.report.write import read_plots
 from spacearm.result import Figure, Result
@@ -196,6 +196,22 @@ def test_figures_of_a_run_are_drawn_as_the_page_has_them() -> None:
     for figure in figures(run):
         assert_same_numbers(figure.plot)
         assert overlapping(drawn(figure.plot)) == []
+
+
+def test_limits_are_within_the_axes_as_on_the_page() -> None:
+    """Files had axes of the curves alone: a caption spoke of dashed lines, and there was none."""
+    from matplotlib.colors import to_hex
+
+    figure = new_figure(x="time", y="speed")
+    add_curve(figure, [0.0, 1.0], [0.0, 2.0], colour=0)
+    add_curve(figure, [0.0, 1.0], [0.0, 1.0], colour=1)
+    assert limit_lines(figure, [(-3.0, 5.0), (-3.0, 4.0)], np.array([[2.0, 1.0]]), range(2)) == 3
+    (axes,) = drawn(figure).axes
+    assert axes.get_ylim() == pytest.approx((-3.0, 5.0), abs=0.1)
+    dashed = {line.get_ydata()[0]: to_hex(line.get_color()) for line in axes.lines if line.get_linestyle() == "--"}
+    assert dashed == {-3.0: COLOURS[7], 5.0: COLOURS[0], 4.0: COLOURS[1]}
+    figure.update_yaxes(range=[0.0, 2.0])
+    assert drawn(figure).axes[0].get_ylim() == (0.0, 2.0)
 
 
 def test_small_numbers_have_no_power_of_ten_over_the_title() -> None:

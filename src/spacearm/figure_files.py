@@ -477,10 +477,24 @@ class _MatplotlibFigure:
             drawn: Any = Rectangle((x0, y0), x1 - x0, y1 - y0, transform=transform, **style)
             axes.add_patch(drawn)
             return
+        self._include(axes, shape)
         style = {"color": _colour(line.get("color", "#444444")), "linewidth": 0.7 * line.get("width", 1.5)}
         axes.add_line(
             Line2D([x0, x1], [y0, y1], transform=transform, linestyle=_DASHES[line.get("dash", "solid")], **style)
         )
+
+    def _include(self, axes: Axes, line: Mapping[str, Any]) -> None:
+        """Stretch linear axes of no given range to a line, as the page does: a limit is seen beside what it limits."""
+        for way, axis in zip("xy", axes._spacearm, strict=True):
+            if " " in line.get(f"{way}ref", way) or line.get(f"{way}ref") == "paper":
+                continue
+            if axis.get("range") is None and axis.get("type", "linear") == "linear":
+                low, high = getattr(axes, f"get_{way}lim")()
+                ends = line[f"{way}0"], line[f"{way}1"]
+                if low < high and all(isinstance(end, (int, float)) for end in ends):
+                    beside = 0.01 * (max(high, *ends) - min(low, *ends))
+                    low, high = min(low, *(end - beside for end in ends)), max(high, *(end + beside for end in ends))
+                    getattr(axes, f"set_{way}lim")(low, high)
 
     def _note(self, note: Mapping[str, Any]) -> None:
         axes, transform = self._transform(note.get("xref", "x"), note.get("yref", "y"))

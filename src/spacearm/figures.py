@@ -163,19 +163,20 @@ def limit_lines(
 ) -> int:
     """Draw limits (K, 2) of K quantities as dashed lines where they are near the values, each in its colour.
 
-    Returns how many lines these are.
+    What several quantities have in common is drawn once, in grey. Returns how many lines these are.
     """
     import numpy as np
 
-    near = 0
+    near: dict[float, set[int]] = {}
     largest = max(float(np.max(np.abs(values), initial=0.0)), ROUNDING)
     for pair, colour in zip(bounds, colours, strict=True):
-        for limit in pair:
+        for limit in map(float, pair):
             if abs(limit) <= NEAR * largest:
-                line = {"dash": "dash", "width": 1, "color": COLOURS[colour % len(COLOURS)]}
-                figure.add_hline(y=limit, line=line, row=row, col=column)
-                near += 1
-    return near
+                near.setdefault(limit, set()).add(colour % len(COLOURS))
+    for limit, of in near.items():
+        line = {"dash": "dash", "width": 1, "color": COLOURS[of.pop() if len(of) == 1 else 7]}
+        figure.add_hline(y=limit, line=line, row=row, col=column)
+    return len(near)
 
 
 def add_curve(

@@ -38,6 +38,15 @@ def test_wheels_have_a_figure_of_their_own_with_their_limits(drawn: dict[str, ob
     assert limits == pytest.approx([-RPM * 400.0, RPM * 400.0])
 
 
+def test_what_belongs_to_one_axis_has_one_colour(drawn: dict[str, object]) -> None:
+    """Yellow was the pitch, and beside it w; blue was the roll, and x of the panels below."""
+    colour = {trace.name: trace.line.color for name in ("attitude", "base") for trace in drawn[name].data}
+    assert [colour[name] for name in ("roll", "pitch", "yaw")] == [colour[name] for name in "xyz"]
+    assert colour["w"] not in {colour[name] for name in "xyz"}
+    w = next(trace for trace in drawn["attitude"].data if trace.name == "w")
+    assert w.y[0] == 1.0
+
+
 def test_an_axis_has_one_unit_and_a_figure_at_most_eight_curves(drawn: dict[str, object]) -> None:
     assert {"joints", "joints-slides", "drives", "drives-slides"} <= set(drawn)
     for plot in drawn.values():

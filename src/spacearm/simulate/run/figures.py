@@ -31,7 +31,8 @@ def figures(run: Run) -> Iterator[Figure]:
     data, robot = run.data, run.robot
     turned, quaternion = DEGREE * data["base_attitude"].values, data["base_quaternion"].values
     names = ("roll", "pitch", "yaw")
-    parts = {"attitude [deg]": (names, turned, DEGREE), "quaternion": ("wxyz", quaternion, 1.0)}
+    # The vector part first: its entries have the colours of the angles about the same axes.
+    parts = {"attitude [deg]": (names, turned, DEGREE), "quaternion": ("xyzw", np.roll(quaternion, -1, axis=1), 1.0)}
     plot = _panels(run.times, parts)
     yield Figure(
         "attitude",
@@ -108,7 +109,7 @@ def _panels(times: Array, parts: Parts) -> go.Figure:
     figure = panels(list(parts), height=400, spacing=0.09)
     for column, (names, values, scale) in enumerate(parts.values(), 1):
         for k, name in enumerate(names):
-            style: dict[str, Any] = {"colour": k + (column == 2 and names == "wxyz"), "legendgroup": name}
+            style: dict[str, Any] = {"colour": k, "legendgroup": name}
             shown = column == 1 or names != next(iter(parts.values()))[0]
             add_curve(figure, times, values[:, k], name, scale=scale, **style, showlegend=shown, row=1, col=column)
     figure.update_xaxes(title_text="time [s]")

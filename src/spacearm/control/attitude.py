@@ -196,7 +196,11 @@ def spread_torque(robot: Robot, names: Sequence[str], table: Array, demand: SX) 
     If a level would exceed 1, all are scaled down by the same factor; of two opposed thrusters at most one is on. The
     base thus rotates without a net force. ``names`` and ``table`` are those of :func:`thruster_pulses`.
     """
-    levels = ca.SX(ca.DM(table.T)) @ ca.vertcat(ca.fmax(demand, 0.0), ca.fmax(-demand, 0.0))
+    return limit_levels(robot, names, ca.SX(ca.DM(table.T)) @ ca.vertcat(ca.fmax(demand, 0.0), ca.fmax(-demand, 0.0)))
+
+
+def limit_levels(robot: Robot, names: Sequence[str], levels: SX) -> dict[str, SX]:
+    """Levels by thruster: of two opposed ones at most one is on, and none is above 1."""
     found = dict(zip(names, ca.vertsplit(levels), strict=True))
     for k, one in enumerate(names):
         for other in names[:k]:

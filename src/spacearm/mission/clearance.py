@@ -37,7 +37,7 @@ def compute_gaps(
     centre = target[:, :3] + rotation_matrices(target[:, 3:7]) @ body.inertia.com
     given = tuple(each for each in body.collisions if each.shape in SOLIDS)
     # a box or a ball lies about the mass centre, wherever that is: the same code serves any target of this size
-    place, shapes = (target[:, :3], given) if given else (centre, (_hull(table),))
+    place, shapes = (target[:, :3], given) if given else (centre, (shape_around(table),))
     world, pairs = _pairs(Keyed((actuators.robot.structure, _solids(actuators), shapes), (actuators, shapes)))
     if not pairs:
         between = np.linalg.norm(centre - states[:, :3], axis=1)
@@ -47,11 +47,12 @@ def compute_gaps(
     return gaps(world, pairs, rows), [str(first.frame).partition("/")[2] for first, _ in pairs]
 
 
-def _hull(table: MissionTargetTable) -> CollisionShape:
-    """The box or ball that a target without collision shapes counts as."""
+def shape_around(table: MissionTargetTable, centre: Array | None = None) -> CollisionShape:
+    """The box or ball that a target without collision shapes counts as, about ``centre`` (m)."""
+    place = Pose() if centre is None else Pose(translation=centre)
     if table.radius is None:
-        return CollisionShape("box", np.array(table.size))
-    return CollisionShape("sphere", np.array([table.radius]))
+        return CollisionShape("box", np.array(table.size), place)
+    return CollisionShape("sphere", np.array([table.radius]), place)
 
 
 def target_poses(actuators: Actuators, caught: Pose, states: Array) -> Array:

@@ -86,15 +86,20 @@ def _drives(track: Track) -> Array:
 def _target_motion(run: Run, flight: MissionFlight, tracks: Sequence[Track]) -> Array:
     """Position, quaternion and angular velocity (T, 10) of the target at the samples of these tracks."""
     free = [track for track in run.tracks if track.name == TARGET]
-    found = []
+    found, used = [], dict.fromkeys(map(id, free), 0)
     for track in tracks:
-        # A free target is recorded at the same times as the servicer.
-        own = next((each for each in free if np.array_equal(each.times, track.times)), None)
-        rows = np.full((track.times.size, BASE_POSE + 3), np.nan)
+        # A free target is recorded at the same times as the servicer, though in one track where that has several.
+        count, own = track.times.size, None
+        for each in free:
+            first = used[id(each)]
+            if np.array_equal(each.times[first : first + count], track.times):
+                own, used[id(each)] = each.states[first : first + count], first + count
+                break
+        rows = np.full((count, BASE_POSE + 3), np.nan)
         if own is not None:
-            rows[:, :BASE_POSE] = own.states[:, :BASE_POSE]
-            angular_rate = own.states[:, Layout.from_size(own.states.shape[1]).angular_velocity]
-            rows[:, BASE_POSE:] = np.einsum("tij,tj->ti", rotation_matrices(own.states[:, QUATERNION]), angular_rate)
+            rows[:, :BASE_POSE] = own[:, :BASE_POSE]
+            angular_rate = own[:, Layout.from_size(own.shape[1]).angular_velocity]
+            rows[:, BASE_POSE:] = np.einsum("tij,tj->ti", rotation_matrices(own[:, QUATERNION]), angular_rate)
         elif flight.held is not None:
             robot = flight.actuators.robot
             rows[:, :BASE_POSE] = target_poses(flight.actuators, flight.held, track.states)

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from spacearm.engine import mechanics_of
-from spacearm.errors import SimulationError
+from spacearm.errors import InputError, SimulationError
 from spacearm.mission.laws import Actuators
 from spacearm.model import Frame, Inertia, Pose, Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
@@ -85,6 +85,12 @@ class MissionTargetTable(ShapedBodyTable):
     assumed: AssumedTargetTable | None = key(None, "what laws take it for; what it is, if omitted")
 
     @property
+    def angular_velocity(self) -> Array:
+        """At the planned instant of touch, world axes, rad/s."""
+        given = self.si_value("tumble")
+        return np.zeros(3) if given is None else np.asarray(given, dtype=np.float64)
+
+    @property
     def ball(self) -> float:
         """Radius (m) of the ball that holds it."""
         return 0.5 * math.hypot(*self.size) if self.radius is None else self.radius
@@ -122,36 +128,56 @@ class Encounter:
     meeting: float
 
 
-def simulate_encounter(
-    table: MissionTargetTable,
-    actuators: Actuators,
-    servicer: State,
-    meeting: float,
-    wait: float,
-    reach: float,
-    orbit: float | None,
-) -> Encounter:
-    """Run the target back from the touch to time zero, and on for as long as the hand may wait.
+@dataclass(frozen=True, eq=False)
+class TouchState:
+    """The target at the planned instant of touch: its frame, velocity of its mass centre, angular velocity; world."""
 
-    Motion without torques is reversible: back in time it is the motion with all velocities reversed (and the orbit's
-    rate, where there is one).
-    """
-    robot = table.reference_robot
-    there = coast(actuators.robot, servicer, meeting, orbit)
-    origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, servicer.joints, base=there.pose)
+    place: Array
+    attitude: Array
+    velocity: Array
+    angular_velocity: Array
+
+
+def find_touch_state(table: MissionTargetTable, actuators: Actuators, there: State, reach: float) -> TouchState:
+    """The target ahead of the hand of a servicer that has drifted (``there``), or at its contact point."""
+    origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, there.joints, base=there.pose)
     grasp, turn = table.grasp.pose(), table.si_value("rpy")
     attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
     # The grasp lies at the given place, so the target's origin lies back by the grasp's arm.
     place = (
         origin + reach * hand[:, 2] if table.contact_point is None else np.array(table.contact_point)
     ) - attitude @ grasp.translation
-    angular_rate = (
-        np.zeros(3) if table.si_value("tumble") is None else np.asarray(table.si_value("tumble"), dtype=np.float64)
-    )
-    centre = attitude @ robot.bodies[0].inertia.com
-    # Drift and closing speed are those of the mass centre, the state wants the frame's origin.
     along = rotation_matrices(there.quaternion) @ there.velocity[:3]
-    velocity = along + np.array(table.drift) - table.closing_speed * hand[:, 2] - np.cross(angular_rate, centre)
+    velocity = along + np.array(table.drift) - table.closing_speed * hand[:, 2]
+    return TouchState(place, attitude, velocity, table.angular_velocity)
+
+
+def find_free_state(table: MissionTargetTable) -> TouchState:
+    """The target that the servicer goes to: its mass centre at the world's origin, or by its contact point."""
+    turn, grasp = table.si_value("rpy"), table.grasp.pose()
+    attitude = np.eye(3) if turn is None else rotation_from_rpy(turn)
+    if table.closing_speed:
+        raise InputError(
+            "the servicer goes to the target", place="closing_speed", hint="expected 'drift' in place of it"
+        )
+    place = -attitude @ table.reference_robot.bodies[0].inertia.com
+    if table.contact_point is not None:
+        place = np.array(table.contact_point) - attitude @ grasp.translation
+    return TouchState(place, attitude, np.array(table.drift), table.angular_velocity)
+
+
+def simulate_encounter(
+    table: MissionTargetTable, touch: TouchState, meeting: float, wait: float, orbit: float | None
+) -> Encounter:
+    """Run the target back from the touch to time zero, and on for as long as the hand may wait.
+
+    Motion without torques is reversible: back in time it is the motion with all velocities reversed (and the orbit's
+    rate, where there is one).
+    """
+    robot, grasp, place, attitude = table.reference_robot, table.grasp.pose(), touch.place, touch.attitude
+    angular_rate, centre = touch.angular_velocity, attitude @ robot.bodies[0].inertia.com
+    # The velocity is that of the mass centre, the state wants the frame's origin.
+    velocity = touch.velocity - np.cross(angular_rate, centre)
 
     def simulate_target(sign: float, duration: float) -> tuple[Array, Array]:
         state = State.from_velocities(
@@ -249,20 +275,25 @@ class HandPlan:
         return offset
 
 
-def plan_hand_path(met: Encounter, actuators: Actuators, servicer: State, plan: HandPlan) -> HandPoseSignals:
-    """Path of the hand to the grasp at the touch, where it waits or moves with the grasp."""
+def plan_hand_path(
+    met: Encounter, actuators: Actuators, servicer: State, plan: HandPlan, begin: float = 0.0
+) -> HandPoseSignals:
+    """Path of the hand to the grasp at the touch, where it waits or moves with the grasp.
+
+    ``servicer``: its state at ``begin``, s.
+    """
     from scipy.spatial.transform import Rotation
 
     origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, servicer.joints, base=servicer.pose)
     # The grid contains the planned touch.
     at = int(np.argmin(np.abs(met.times - met.meeting)))
     ready, match = met.meeting - plan.lead, plan.match
-    going = smooth_step(met.times / ready)
+    going = smooth_step((met.times - begin) / (ready - begin))
     along = smooth_step((met.times - ready + match) / match) if match else np.zeros_like(going)
     # The goal runs ahead of the grasp along its axis and shrinks to it, so that the hand arrives at the closing speed.
     goal = met.position - plan.offset(met.times, met.meeting)[:, None] * met.rotation[:, :, 2]
     # In axes that drift with the base as it starts: the hand starts as it moves then.
-    drift = np.outer(met.times, rotation_matrices(servicer.quaternion) @ servicer.velocity[:3])
+    drift = np.outer(met.times - begin, rotation_matrices(servicer.quaternion) @ servicer.velocity[:3])
     there = met.position[at] - drift[at]
     position = origin + going[:, None] * (there - origin) + along[:, None] * (goal - drift - there) + drift
     # Rotation vectors from the start to the touch, and from the touch on: each scaled by its own blend.
@@ -270,11 +301,32 @@ def plan_hand_path(met: Encounter, actuators: Actuators, servicer: State, plan: 
     further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
     turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * first)
     turns = turns * Rotation.from_rotvec(along[:, None] * further)
-    return _path_through(met.times, position, turns.as_quat(scalar_first=True))
+    return fit_pose_signals(met.times, position, turns.as_quat(scalar_first=True))
 
 
-def _path_through(times: Array, position: Array, quaternion: Array) -> HandPoseSignals:
-    """Through places and attitudes at these times."""
+def plan_hand_with_base(
+    met: Encounter, actuators: Actuators, servicer: State, plan: HandPlan, begin: float
+) -> HandPoseSignals:
+    """Path of the hand to the grasp in axes that move with the target, as the base does.
+
+    ``servicer``: its state at ``begin``, s.
+    """
+    from scipy.spatial.transform import Rotation
+
+    origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, servicer.joints, base=servicer.pose)
+    # The grid contains the beginning but for rounding.
+    at = int(np.argmin(np.abs(met.times - begin)))
+    share = smooth_step((met.times - begin) / (met.meeting - plan.lead - begin))[:, None]
+    first = met.rotation[at].T @ (origin - met.position[at])
+    ahead = -plan.offset(met.times, met.meeting)[:, None] * np.array([0.0, 0.0, 1.0])
+    position = met.position + np.einsum("tij,tj->ti", met.rotation, first + share * (ahead - first))
+    turned = Rotation.from_matrix(met.rotation[at].T @ hand).as_rotvec()
+    rotation = Rotation.from_matrix(met.rotation) * Rotation.from_rotvec((1.0 - share) * turned)
+    return fit_pose_signals(met.times, position, rotation.as_quat(scalar_first=True))
+
+
+def fit_pose_signals(times: Array, position: Array, quaternion: Array) -> HandPoseSignals:
+    """Signals through places and attitudes at these times."""
     from scipy.interpolate import CubicSpline
 
     # q and -q are one attitude; splined through a sign change the path would pass zero. Signs are chosen so that
@@ -325,4 +377,4 @@ def plan_carried_path(
     centre = centre + np.outer(braking - 0.5 * braking**2 / stop, velocity - drift)
     hand = turns @ caught.rotation.T
     place = centre - turns @ com - hand @ caught.translation
-    return _path_through(times, place, Rotation.from_matrix(hand).as_quat(scalar_first=True))
+    return fit_pose_signals(times, place, Rotation.from_matrix(hand).as_quat(scalar_first=True))

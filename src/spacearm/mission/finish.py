@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,27 +11,34 @@ import numpy as np
 from spacearm.control import point_to_point
 from spacearm.errors import InputError
 from spacearm.mission import laws
-from spacearm.mission.encounter import BODY, GRASP, TARGET
+from spacearm.mission.base_path import TargetMotion
+from spacearm.mission.encounter import BODY, GRASP, STEP, TARGET, HandPoseSignals, fit_pose_signals
 from spacearm.mission.flight import MissionFlight
 from spacearm.mission.laws import WheelReference
 from spacearm.mission.limits import LimitUsage, Positive
 from spacearm.mission.outcomes import UNSETTLED
 from spacearm.mission.review import list_requirements
 from spacearm.mission.stages import Flown, GainKeys, StageTable
+from spacearm.mission.station import BaseReference
 from spacearm.model import Pose, Robot
-from spacearm.model.rotations import quaternion_from_rotation
-from spacearm.model.toml_schema import Duration, Name, Number
+from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
+from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.result import Limit
 from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, Signal, State, World, distance
 from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
+from spacearm.simulate.run.chain import Item
 from spacearm.study import key
 from spacearm.study.findings import NotedValue
+from spacearm.typing import Array
 
 if TYPE_CHECKING:
     from spacearm.mission.outcomes import StageOutcome
+    from spacearm.mission.rendezvous import RendezvousTable
 
 Verdict = Literal["go", "wait", "eject", "abort"]
 SPRINGS = "springs"
+#: Samples of a coast at most.
+MOST_SAMPLES = 4000
 
 
 class DecideTable(StageTable):
@@ -146,8 +153,46 @@ class RetreatTable(GainKeys):
     duration: Duration = key(20.0, "s")
     configuration: Name | None = key(None, "of the servicer, to which the arm goes; that of the start if omitted")
     distance: Positive = key(0.1, "least distance of hand and grasp at the end, m")
+    escape_speed: Positive | None = key(
+        None, "with `rendezvous`: speed at which the base leaves the target under thrusters, m/s; it floats if omitted"
+    )
+    escape_direction: Vector3 | None = key(None, "of that, world axes; away from the target's mass centre if omitted")
+    escape_time: Duration = key(30.0, "s in which it takes up that speed, and stops to rotate")
+    coast: Duration | None = key(None, "s for which both are then watched without any thrust")
+    safe_distance: Positive = key(1.0, "least distance of target and servicer while they coast, m")
+
+    def check(self, rendezvous: RendezvousTable | None) -> None:
+        """An error where keys would have no effect."""
+        if self.escape_speed is not None and rendezvous is None:
+            raise InputError(
+                "no thruster acts before the touch", place="escape_speed", hint="expected a table 'rendezvous'"
+            )
+        if self.escape_direction is not None and not np.linalg.norm(self.escape_direction) > 0.0:
+            raise InputError("is zero", place="escape_direction", hint="expected a direction")
+
+    @property
+    def longest(self) -> float:
+        """s."""
+        return max(self.duration, self.escape_time) + (self.coast or 0.0)
+
+    def escape(self, flight: MissionFlight) -> BaseReference | None:
+        """The base speeds up away from the target as it is known to move, and stops to rotate."""
+        rendezvous = flight.file.rendezvous
+        if self.escape_speed is None or rendezvous is None:
+            return None
+        state, now = flight.state, flight.context.time
+        com = flight.table.assumed_robot.bodies[0].inertia.com
+        target = TargetMotion.from_encounter(flight.seen, flight.table.grasp.pose(), com)
+        centre, velocity = target.follow_centre(now)
+        away = state.position - centre if self.escape_direction is None else np.array(self.escape_direction)
+        goal = velocity + self.escape_speed * away / np.linalg.norm(away)
+        path = plan_escape(state, goal, self.escape_time, max(self.duration, self.escape_time))
+        return BaseReference(flight.base_control(), path, rendezvous.gains, flight.file.orbit or 0.0)
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        flight.zone = ""
+        flight.look()
+        yield from flight.release(flight.actuators.arm)
         actuators, state = flight.actuators, flight.state
         index = actuators.index(actuators.arm)
         goal = flight.start.joints if self.configuration is None else actuators.robot.configuration(self.configuration)
@@ -163,13 +208,48 @@ class RetreatTable(GainKeys):
             gains=self.gains,
             wheels=flight.wheels(before_touch=True),
             period=self.period,
+            base=(escape := self.escape(flight)),
         )
-        yield from flight.phase(usage, Phase(self.duration, laws=law, name=self.called))
+        lasts = self.duration if escape is None else max(self.duration, self.escape_time)
+        yield from flight.phase(usage, Phase(lasts, laws=law, name=self.called))
         far, _, speed = flight.gap()
-        return [Limit("too near", far, self.distance, "m", TARGET, least=True)], {
+        limits = [Limit("too near", far, self.distance, "m", TARGET, least=True, time=flight.context.time)]
+        numbers: dict[str, Any] = {
             "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
             "speed": NotedValue(speed, "of the grasp from the hand then", "m/s"),
         }
+        if self.coast is not None:
+            usage.keep(limits)
+            limits = [*limits, (yield from self.drift_off(flight, usage, self.coast))]
+            numbers["coast"] = NotedValue(limits[-1].used, "least distance of target and servicer without thrust", "m")
+        return limits, numbers
+
+    def drift_off(self, flight: MissionFlight, usage: LimitUsage, duration: float) -> Generator[Item, None, Limit]:
+        """Nothing acts any more; the least distance of the two."""
+        yield from flight.brake()
+        times = np.linspace(0.0, duration, min(MOST_SAMPLES, max(2, round(duration / flight.file.sample))) + 1)
+        yield from flight.phase(usage, Phase(duration, name="coast", sample=times))
+        gaps, _ = flight.find_gaps()
+        least, (seen, _) = gaps.min(axis=1), flight.context.samples
+        near = np.flatnonzero(least < self.safe_distance)
+        time = float(seen[near[0] if near.size else int(np.argmin(least))])
+        return Limit("safe distance", float(least.min()), self.safe_distance, "m", TARGET, least=True, time=time)
+
+
+def plan_escape(state: State, velocity: Array, duration: float, whole: float) -> HandPoseSignals:
+    """Path of a base that comes to this velocity (world, m/s) in so many seconds, and stops to rotate."""
+    from scipy.spatial.transform import Rotation
+
+    times = np.arange(0.0, whole + 0.5 * STEP, STEP) if whole > 4.0 * STEP else np.linspace(0.0, whole, 5)
+    turn = rotation_matrices(state.quaternion)
+    first, turning = turn @ state.velocity[:3], turn @ state.velocity[3:6]
+    x = np.minimum(times / duration, 1.0)
+    # The integral of the smooth step from 0 to x; after it the velocity stays.
+    risen = duration * (x**6 - 3.0 * x**5 + 2.5 * x**4) + np.maximum(times - duration, 0.0)
+    position = state.position + np.outer(times - risen, first) + np.outer(risen, velocity)
+    # About a fixed axis in the world: the angular velocity falls to zero.
+    rotation = Rotation.from_rotvec(np.outer(times - risen, turning)) * Rotation.from_matrix(turn)
+    return fit_pose_signals(times, position, rotation.as_quat(scalar_first=True))
 
 
 def _plan_return(joint: float, rate: float, goal: float, duration: float) -> Signal:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spacearm.control import Law
+from spacearm.mission.base_path import TargetMotion, plan_base_path
 from spacearm.mission.clearance import compute_gaps, target_poses
 from spacearm.mission.encounter import (
     BODY,
@@ -31,6 +32,7 @@ from spacearm.mission.encounter import (
     HandPlan,
     HandPoseSignals,
     plan_hand_path,
+    plan_hand_with_base,
     smooth_step,
 )
 from spacearm.mission.failures import PartFailures
@@ -40,11 +42,13 @@ from spacearm.mission.loop_check import check_loop
 from spacearm.mission.navigation import TargetNavigation
 from spacearm.mission.outcomes import StageOutcome
 from spacearm.mission.review import BudgetEntry
+from spacearm.mission.station import BaseControl, BaseReference
+from spacearm.mission.zones import Zone, judge_zones
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.result import LIMIT_SLACK, Limit
-from spacearm.simulate import Lock, Phase, RunContext, State, World, spline
+from spacearm.simulate import Lock, Phase, Release, RunContext, State, World, spline
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose, inertia_about
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.chain import Item
@@ -91,6 +95,10 @@ class MissionFlight:
         self.sensors = file.navigation.sensors()
         self.failures = PartFailures(file.failure, actuators)
         self.start = servicer
+        #: When the approach of the hand begins, s, and the servicer then.
+        self.begin, self.begin_state = file.begin, servicer
+        self.zone: Zone = ""
+        self._base_path: HandPoseSignals | None = None
         self.outcomes: list[StageOutcome] = []
         self.budget: list[BudgetEntry] = []  # at the end of each stage
         self.identification: LoadIdentification | None = None
@@ -218,7 +226,8 @@ class MissionFlight:
         end = self.breaks.get(number)
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")
-        broken = usage.add(self.context, self.momentum(), [*known, *unstable, *self.clearance()])
+        near = [*self.clearance(), *judge_zones(self)]
+        broken = usage.add(self.context, self.momentum(), [*known, *unstable, *near])
         if end is not None:
             usage.found |= {limit.name: limit for limit in end.limits}
             raise LimitBroken
@@ -237,13 +246,32 @@ class MissionFlight:
     def look(self) -> None:
         """What is known of the target's motion, from all readings so far."""
         if self.navigation is not None:
-            self.seen, self._path = self.navigation.predict(self.context.time), None
+            self.seen, self._path, self._base_path = self.navigation.predict(self.context.time), None, None
 
     def plan_path(self, plan: HandPlan) -> HandPoseSignals:
         """The path of the hand to the grasp, from time zero on, as the target is known to move."""
         if self._path is None:
-            self._path = plan_hand_path(self.seen, self.actuators, self.start, plan)
+            rendezvous = self.file.rendezvous
+            planner = plan_hand_path if rendezvous is None or not rendezvous.keep else plan_hand_with_base
+            self._path = planner(self.seen, self.actuators, self.begin_state, plan, self.begin)
         return self._path
+
+    def base_control(self) -> BaseControl:
+        """What moves the base."""
+        assert self.file.rendezvous is not None
+        return self.file.rendezvous.control(self.actuators, self.start)
+
+    def base_reference(self) -> BaseReference | None:
+        """The path of the base under thrusters before the touch, from now on; None where it floats."""
+        rendezvous = self.file.rendezvous
+        if rendezvous is None or not (rendezvous.keep or self.context.time < self.begin - SHORTEST):
+            return None
+        if self._base_path is None:
+            com = self.table.assumed_robot.bodies[0].inertia.com
+            target = TargetMotion.from_encounter(self.seen, self.table.grasp.pose(), com)
+            self._base_path = plan_base_path(target, rendezvous.hold_points(self), self.start)
+        path = self._base_path.shift_start(self.context.time)
+        return BaseReference(self.base_control(), path, rendezvous.gains, self.file.orbit or 0.0)
 
     def judge_contacts(self, touches: Sequence[TouchRecord]) -> None:
         """Forces of contacts, which are known once all has been flown, against their limit."""
@@ -264,7 +292,7 @@ class MissionFlight:
 
     def _can_go_on(self, stage: StageTable) -> bool:
         """Whether what follows a stage that has failed can be flown."""
-        return self.caught is not None or stage is self.file.approach
+        return self.caught is not None or stage in (self.file.rendezvous, self.file.approach)
 
     # -- wheels and loads -------------------------------------------------------------------------------------------
 
@@ -356,6 +384,13 @@ class MissionFlight:
         if loose:
             yield Lock(loose)
 
+    def release(self, joints: Sequence[str]) -> Iterator[Item]:
+        """Release these joints, as far as they are locked."""
+        world = self.context.world
+        held = [label for name in joints if (label := world.label(self.name, name)) in world.locked]
+        if held:
+            yield Release(held)
+
     def target_state(self) -> State:
         """The target in the hand, as a body of its own."""
         assert self.caught is not None
@@ -382,9 +417,10 @@ class MissionFlight:
         seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
         return np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
 
-    def base_rotation(self) -> float:
-        """Angle of the base's attitude from that at time zero, rad."""
-        return float(2.0 * np.arccos(min(1.0, abs(float(self.state.quaternion @ self.start.quaternion)))))
+    def base_rotation(self, since: State | None = None) -> float:
+        """Angle of the base's attitude from that of an earlier state, or at time zero, rad."""
+        before = (since or self.start).quaternion
+        return float(2.0 * np.arccos(min(1.0, abs(float(self.state.quaternion @ before)))))
 
     def impulse_on_target(self, before: State) -> float:
         """Impulse of the catch on the target, N s, from the target's state before it."""
@@ -423,14 +459,16 @@ class MissionFlight:
     def find_gaps(self) -> tuple[Array, list[str]]:
         """Gaps (T, P) of the target and parts of the servicer in the phase before, m, and these parts' names."""
         _, states = self.context.samples
-        rows = states[self.name]
+        return compute_gaps(self.actuators, self.table, self.file.bus_radius, states[self.name], self.target_track())
+
+    def target_track(self) -> Array:
+        """Positions and quaternions (T, 7) of the target's frame in the phase before."""
+        _, states = self.context.samples
         if TARGET in states:
             # Free: its own track; caught: from the hand that holds it.
-            target = states[TARGET][:, :BASE_POSE]
-        else:
-            assert self.caught is not None
-            target = target_poses(self.actuators, self.caught, rows)
-        return compute_gaps(self.actuators, self.table, self.file.bus_radius, rows, target)
+            return states[TARGET][:, :BASE_POSE]
+        assert self.caught is not None
+        return target_poses(self.actuators, self.caught, states[self.name])
 
     def catch_pose(self) -> Pose:
         """The target's frame in the hand's, now."""

@@ -13,7 +13,7 @@ damped at the expense of tracking. Laws are sampled; between ticks commands are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from spacearm.control import Commands, Law, Plant
 from spacearm.control.attitude import fire_thrusters, thruster_pulses, warn_of_partial_levels
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
+from spacearm.mission.station import BaseControl, BaseReference, command_base
 from spacearm.model import Pose, Robot
 from spacearm.simulate import Signal, constant
 from spacearm.typing import Array
@@ -169,16 +170,35 @@ def _wheel_forces(actuators: Actuators, wheels: Mapping[str, SX]) -> SX:
     return found
 
 
-def _commands(plant: Plant, actuators: Actuators, accelerations: SX, wheels: Mapping[str, SX]) -> Commands:
-    """Torques that accelerate the arm so while the base floats, the wheels are driven and other joints are free."""
-    torques = plant.respond(
-        plant.values_by_name(accelerations, actuators.arm), _wheel_forces(actuators, wheels)
-    ).reaction[6:]
-    return Commands(plant.values_by_name(torques[actuators.index(actuators.arm)], actuators.arm) | dict(wheels))
+@dataclass(frozen=True)
+class _BaseCommands:
+    """Commands of the base's actuators: known disturbances of the arm."""
+
+    fired: Commands
+    wheels: Mapping[str, SX]
+    forces: SX  # (6 + n)
+
+
+def _command_base(plant: Plant, actuators: Actuators, control: BaseControl | None) -> _BaseCommands:
+    """The base on its path, where it has one (``control``); else the wheels alone, as their reference asks for."""
+    if control is None:
+        wheels = _wheel_torques(plant, actuators)
+        return _BaseCommands(Commands(), wheels, _wheel_forces(actuators, wheels))
+    fired, wheels, wrench = command_base(plant, actuators, control)
+    forces = _wheel_forces(actuators, wheels)
+    forces[:6] += wrench
+    return _BaseCommands(fired, wheels, forces)
+
+
+def _commands(plant: Plant, actuators: Actuators, accelerations: SX, base: _BaseCommands) -> Commands:
+    """Torques that accelerate the arm so while the base's actuators act and other joints are free."""
+    torques = plant.respond(plant.values_by_name(accelerations, actuators.arm), base.forces).reaction[6:]
+    arm = plant.values_by_name(torques[actuators.index(actuators.arm)], actuators.arm)
+    return replace(base.fired, forces=arm | dict(base.wheels))
 
 
 @lru_cache(maxsize=16)
-def _build_tracking(actuators: Actuators) -> Callable[[Plant], Commands]:
+def _build_tracking(actuators: Actuators, control: BaseControl | None) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
         # The model in the law has the assumed load; the world has the true one.
         plant = plant.with_inertia(actuators.gripper, plant.reference("load").value)
@@ -206,29 +226,38 @@ def _build_tracking(actuators: Actuators) -> Callable[[Plant], Commands]:
         error = ca.vertcat(place.value + lever - pose.origin, 0.5 * apart)
         slip = ca.vertcat(velocity, angular_rate.value) - plant.twist(body)
         # Computed before the arm's demand, in which they are a known disturbance.
-        wheels = _wheel_torques(plant, actuators)
-        # Acceleration of the body with arm accelerations of zero: velocity products and wheel torques through the base.
-        drift = plant.drift(body, actuators.arm, _wheel_forces(actuators, wheels))
+        base = _command_base(plant, actuators, control)
+        # Acceleration of the body with arm accelerations of zero: velocity products, wheels and thrusters by the base.
+        drift = plant.drift(body, actuators.arm, base.forces)
         asked = ca.vertcat(acceleration, angular_rate.rate) + gains[1] * slip + gains[0] * error - drift
         matrix, rates = plant.generalized_jacobian(body, actuators.arm), plant.rates[arm]
         # Damping in the null space only: joint rates are damped by -c qd, and what that would do to the hand, c J* qd,
         # is added to its demand beforehand.
         asked += SELF_MOTION * (matrix @ rates)
         accelerations = damped_inverse(matrix, asked, *SINGULAR) - SELF_MOTION * rates
-        return _commands(plant, actuators, accelerations, wheels)
+        return _commands(plant, actuators, accelerations, base)
 
     return build
 
 
 @lru_cache(maxsize=16)
-def _build_holding(actuators: Actuators) -> Callable[[Plant], Commands]:
+def _build_holding(actuators: Actuators, control: BaseControl | None) -> Callable[[Plant], Commands]:
     def build(plant: Plant) -> Commands:
         plant = plant.with_inertia(actuators.gripper, plant.reference("load").value)
         arm = actuators.index(actuators.arm)
         wanted, gains = plant.reference("joints"), plant.reference("gains").value
         error, slip = wanted.value - plant.joints[arm], wanted.rate - plant.rates[arm]
         asked = wanted.acceleration + gains[1] * slip + gains[0] * error
-        return _commands(plant, actuators, asked, _wheel_torques(plant, actuators))
+        return _commands(plant, actuators, asked, _command_base(plant, actuators, control))
+
+    return build
+
+
+@lru_cache(maxsize=16)
+def _build_base(actuators: Actuators, control: BaseControl) -> Callable[[Plant], Commands]:
+    def build(plant: Plant) -> Commands:
+        base = _command_base(plant, actuators, control)
+        return replace(base.fired, forces=dict(base.wheels))
 
     return build
 
@@ -254,9 +283,10 @@ def _build_stopping(actuators: Actuators, thrusters: bool, momentum: bool) -> Ca
     return build
 
 
-def _numbers(load: Array, gains: tuple[float, float], wheels: WheelReference) -> dict[str, Any]:
+def _numbers(load: Array, gains: tuple[float, float], wheels: WheelReference | None) -> dict[str, Any]:
     """References of a law of the arm besides its path: load, gains and wheels."""
-    return {"load": [*map(constant, load)], "gains": [*map(constant, gains)], **wheels.references()}
+    found = {"load": [*map(constant, load)], "gains": [*map(constant, gains)]}
+    return found if wheels is None else found | wheels.references()
 
 
 class OpenPeriodLaw(Law):
@@ -286,6 +316,7 @@ def track_hand_pose(
     gains: tuple[float, float],
     wheels: WheelReference,
     period: float | None,
+    base: BaseReference | None = None,
 ) -> Law:
     """The hand follows a pose in the world, by the generalized Jacobian and computed torques.
 
@@ -294,9 +325,12 @@ def track_hand_pose(
         load: ten inertia parameters that are assumed for the gripper with what it holds.
         gains: 1/s2 and 1/s, of the pose's error and its rate.
         period: s between ticks; None: chosen from the loop.
+        base: path of the base under thrusters, in place of ``wheels``.
     """
-    references = {"position": position, "quaternion": quaternion, "spin": angular_rate, **_numbers(load, gains, wheels)}
-    return _law(_build_tracking(actuators), "track", actuators, period, references)
+    references = {"position": position, "quaternion": quaternion, "spin": angular_rate}
+    references |= _numbers(load, gains, wheels) if base is None else _numbers(load, gains, None) | base.references()
+    build = _build_tracking(actuators, None if base is None else base.control)
+    return _law(build, "track", actuators, period, references)
 
 
 def track_joints(
@@ -307,10 +341,18 @@ def track_joints(
     gains: tuple[float, float],
     wheels: WheelReference,
     period: float | None,
+    base: BaseReference | None = None,
 ) -> Law:
-    """The arm's joints follow paths by computed torques."""
-    references = {"joints": joints, **_numbers(load, gains, wheels)}
-    return _law(_build_holding(actuators), "hold", actuators, period, references)
+    """The arm's joints follow paths by computed torques; the base too, where it has a path (``base``)."""
+    references: dict[str, Any] = {"joints": joints}
+    references |= _numbers(load, gains, wheels) if base is None else _numbers(load, gains, None) | base.references()
+    build = _build_holding(actuators, None if base is None else base.control)
+    return _law(build, "hold", actuators, period, references)
+
+
+def track_base(actuators: Actuators, base: BaseReference, period: float | None) -> Law:
+    """The base follows a path under thrusters, the arm braked."""
+    return _law(_build_base(actuators, base.control), "base", actuators, period, base.references())
 
 
 def stop_base(

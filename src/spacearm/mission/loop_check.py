@@ -140,6 +140,9 @@ def _hold(actuators: Actuators, robot: Robot, state: State, law: Law) -> dict[st
         "quaternion": quaternion_from_rotation(rotation[0]),
         "spin": np.zeros(3),
         "momentum": np.zeros(3),
+        "base_position": state.position,
+        "base_quaternion": state.quaternion,
+        "base_rate": np.zeros(3),
     }
     if "wheels" in law.signals:
         gains = [signal(0.0) for signal in law.signals["wheels"]]

@@ -69,6 +69,7 @@ class MissionApproachTable(GainKeys):
             gains=self.gains,
             wheels=flight.wheels(before_touch=True),
             period=self.period if period is None else period,
+            base=flight.base_reference(),
         )
 
     def follow(
@@ -95,6 +96,9 @@ class MissionApproachTable(GainKeys):
                 return
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
+        if flight.file.rendezvous is not None:
+            flight.begin_state, flight.zone = flight.state, "corridor"
+            yield from flight.release(flight.actuators.arm)
         # The latch does not close before the hand goes with the grasp; that of a hand that waits, once it is there.
         ready = 0.5 * self.duration if flight.strategy == "passive" else self.duration - self.plan(flight).lead
         yield from self.follow(flight, usage, ready, self.called)
@@ -104,7 +108,7 @@ class MissionApproachTable(GainKeys):
         far, _, _ = flight.gap()
         return [], {
             "distance": NotedValue(far, "of hand and grasp, at the end", "m"),
-            "base_rotation": NotedValue(flight.base_rotation(), "of the base meanwhile", "rad"),
+            "base_rotation": NotedValue(flight.base_rotation(flight.begin_state), "of the base meanwhile", "rad"),
         }
 
 

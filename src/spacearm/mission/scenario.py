@@ -15,8 +15,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, SimulationError
+from spacearm.mission.approach_figures import approach_figures
 from spacearm.mission.curves import mission_curves
-from spacearm.mission.encounter import GRID, TARGET, MissionTargetTable, simulate_encounter
+from spacearm.mission.encounter import (
+    GRID,
+    TARGET,
+    Encounter,
+    MissionTargetTable,
+    coast,
+    find_free_state,
+    find_touch_state,
+    simulate_encounter,
+)
 from spacearm.mission.failures import FailureTable
 from spacearm.mission.figures import figures
 from spacearm.mission.finish import DecideTable, EjectTable, RetreatTable, StowTable
@@ -27,6 +37,7 @@ from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_l
 from spacearm.mission.meeting import MissionApproachTable, TouchTable
 from spacearm.mission.navigation import NavigationTable
 from spacearm.mission.outcomes import StageOutcome
+from spacearm.mission.rendezvous import RendezvousTable
 from spacearm.mission.review import list_assumptions, review_figures
 from spacearm.mission.stages import (
     ActuatorTable,
@@ -36,6 +47,7 @@ from spacearm.mission.stages import (
     StageTable,
     WheelsTable,
 )
+from spacearm.mission.zones import PlumeTable
 from spacearm.model import Robot
 from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Duration, Number
@@ -82,6 +94,8 @@ class MissionFile(StudyFile):
     actuators: ActuatorTable = key(ActuatorTable(), "hand, arm and soft joints")
     wheels: WheelsTable = key(WheelsTable(), "loops of the wheels by strategy")
     target: MissionTargetTable = key(what="what is caught")
+    rendezvous: RendezvousTable | None = key(None, "the base goes to the target under thrusters")
+    plume: PlumeTable | None = key(None, "exhaust of thrusters, in which the target must not be")
     approach: MissionApproachTable = key(MissionApproachTable(), "the hand goes to the grasp")
     touch: TouchTable = key(TouchTable(), "the latch closes")
     catch: CatchTable = key(CatchTable(), "both become one, the arm comes to rest")
@@ -98,7 +112,14 @@ class MissionFile(StudyFile):
         rest = (self.settle, self.detumble)
         by_arm = self.detumble is not None and self.detumble.actuator == "arm"
         # An arm that stops the target does so while it moves, before all is braked.
-        found = (self.approach, self.touch, self.catch, *(reversed(rest) if by_arm else rest), self.identify)
+        found = (
+            self.rendezvous,
+            self.approach,
+            self.touch,
+            self.catch,
+            *(reversed(rest) if by_arm else rest),
+            self.identify,
+        )
         return [stage for stage in found if stage is not None]
 
     @property
@@ -107,9 +128,14 @@ class MissionFile(StudyFile):
         more = sum(stage.duration for stage in (self.settle, self.detumble, self.identify) if stage is not None)
         last = 0.0 if self.stow is None else self.stow.duration + self.stow.settle_time
         last = max(last, 0.0 if self.eject is None else 30.0 + self.eject.duration)
-        last = max(last, 0.0 if self.retreat is None else self.retreat.duration)
+        last = max(last, 0.0 if self.retreat is None else self.retreat.longest)
         wait = 0.0 if self.decide is None else self.decide.wait or 0.0
-        return self.approach.duration + self.touch_time + self.catch.duration + more + wait + last
+        return self.begin + self.approach.duration + self.touch_time + self.catch.duration + more + wait + last
+
+    @property
+    def begin(self) -> float:
+        """s, at which the approach of the hand begins."""
+        return 0.0 if self.rendezvous is None else self.rendezvous.duration
 
     @property
     def touch_time(self) -> float:
@@ -146,17 +172,32 @@ class MissionFile(StudyFile):
             )
         if (camera := self.navigation.camera) is not None:
             with error_context("navigation.camera"):
-                camera.check(self.approach.duration + self.touch_time)
+                camera.check(self.begin + self.approach.duration + self.touch_time)
             if self.touch.contact:
                 raise InputError(
                     "the camera does not see a target move that is pushed",
                     place="navigation.camera",
                     hint="leave out 'camera' or 'touch.contact'",
                 )
+        if self.rendezvous is not None:
+            with error_context("rendezvous"):
+                self.rendezvous.check(self.strategy)
+        if self.retreat is not None:
+            with error_context("retreat"):
+                self.retreat.check(self.rendezvous)
         for place, value in (("approach.duration", self.approach.duration), ("touch.wait", self.touch.wait)):
             # The encounter is planned on a grid of times that must contain the touch and the end.
             if abs(value / GRID - round(value / GRID)) > 1e-9:
                 raise InputError(f"is {value:g} s", place=place, hint=f"expected a multiple of {GRID:g} s")
+
+    def _simulate_target(self, target: MissionTargetTable, actuators: Actuators, servicer: State) -> Encounter:
+        """Its motion until the last attempt at the touch."""
+        if self.rendezvous is None:
+            there = coast(actuators.robot, servicer, self.approach.duration, self.orbit)
+            touch = find_touch_state(target, actuators, there, self.approach.reach)
+        else:
+            touch = find_free_state(target)
+        return simulate_encounter(target, touch, self.begin + self.approach.duration, self.touch_time, self.orbit)
 
     def solve(self, session: Session) -> MissionFindings:
         """Fly it."""
@@ -166,15 +207,7 @@ class MissionFile(StudyFile):
         with error_context("target"):
             # Before anything is flown: a missing mesh is an error of the file.
             target = self.target.locate_meshes(session.folder)
-            met = simulate_encounter(
-                target,
-                servicer_actuators,
-                servicer,
-                self.approach.duration,
-                self.touch_time,
-                self.approach.reach,
-                self.orbit,
-            )
+            met = self._simulate_target(target, servicer_actuators, servicer)
         world = worlds(servicer_actuators, target.reference_robot)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
         for k, contact in enumerate(self.touch.contact):
@@ -346,5 +379,12 @@ class MissionFindings(Findings):
         return scene_of(self.run)
 
     def figures(self) -> list[Figure]:
-        timeline, margins, *curves = figures(self.outcomes, self.data(), self.flight)
-        return [timeline, margins, *review_figures(self.outcomes, self.flight), *curves]
+        data = self.data()
+        timeline, margins, *curves = figures(self.outcomes, data, self.flight)
+        return [
+            timeline,
+            margins,
+            *approach_figures(data, self.flight),
+            *review_figures(self.outcomes, self.flight),
+            *curves,
+        ]

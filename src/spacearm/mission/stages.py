@@ -82,6 +82,7 @@ class CatchTable(GainKeys):
 
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         actuators, limits = flight.actuators, list[Limit]()
+        flight.zone = ""
         flight.caught = flight.held = flight.catch_pose()
         host, before = flight.name, flight.context.states[TARGET]
         # Released before the impact, so that the soft joints take it up.

@@ -36,10 +36,16 @@ def approach_figures(data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure
         add_curve(plot, times, bus[:, k], axis, colour=k, row=1, col=1)
     aside = np.linalg.norm(apart[:, :2], axis=1)
     add_curve(plot, apart[:, 2], aside, "hand", colour=3, row=1, col=2)
+    # Of interest is the way from the first hold point before the grasp on.
+    far = max(1.0, *(hold.distance or 0.0 for hold in rendezvous.hold))
+    near = aside[np.abs(apart[:, 2]) <= far]
+    wide = float(np.max(near, initial=flight.file.touch.distance))
     if (most := rendezvous.corridor_angle) is not None:
-        far = np.array([0.0, max(1.0, *(hold.distance or 0.0 for hold in rendezvous.hold))])
-        wide = flight.file.touch.distance + far * np.tan(most)
-        add_curve(plot, far, wide, "corridor", colour=7, dash=1, row=1, col=2)
+        edge = flight.file.touch.distance + np.array([0.0, far]) * np.tan(most)
+        add_curve(plot, [0.0, far], edge, "corridor", colour=7, dash=1, row=1, col=2)
+        wide = float(edge[1])
+    plot.update_xaxes(range=[-0.05 * far, 1.1 * far], row=1, col=2)
+    plot.update_yaxes(range=[0.0, 1.1 * wide], row=1, col=2)
     plot.update_xaxes(title_text="time [s]", row=1, col=1)
     plot.update_xaxes(title_text="along the grasp's axis [m]", row=1, col=2)
     plot.update_yaxes(title_text="beside it [m]", row=1, col=2)

@@ -151,8 +151,9 @@ def test_worse_is_never_better() -> None:
 def test_thrusters_can_rotate_it_too() -> None:
     by_thrusters = fly(rendezvous__rotation="thrusters")
     assert outcome(by_thrusters) == "go"
-    assert rows(by_thrusters)["budget.rendezvous.wheels"] < 0.5
-    assert rows(by_thrusters)["budget.rendezvous.propellant"] > rows(short())["budget.rendezvous.propellant"]
+    # The bus turns with the target: what it carries the wheels have not taken.
+    assert rows(by_thrusters)["budget.rendezvous.wheels"] < 0.01
+    assert rows(by_thrusters)["budget.rendezvous.momentum"] > 2.0
 
 
 def test_laws_act_on_what_a_camera_tells() -> None:
@@ -168,7 +169,7 @@ def test_laws_act_on_what_a_camera_tells() -> None:
 
 def test_an_abort_coasts_as_clohessy_and_wiltshire_say() -> None:
     """From the end of the escape on, the mass centres of both by the closed form; the least distance judges it."""
-    retreat = {"time": 140.0, "escape_speed": 0.1, "coast": 1500.0, "safe_distance": 2.0}
+    retreat = {"time": 140.0, "escape_speed": 0.1, "coast": 1500.0, "safe_distance": 1.0}
     mission = fly(orbit=RATE, retreat=retreat)
     assert mission.run.sound
     assert [each.stage for each in mission.outcomes] == ["rendezvous", "retreat"]
@@ -191,19 +192,22 @@ def test_an_abort_coasts_as_clohessy_and_wiltshire_say() -> None:
             z * c + w / n * s,
         ]
         np.testing.assert_allclose(centres, np.array(closed).T, atol=1e-6)
-    gaps = mission.data()["gap"].values[mission.data()["time"].values > mission.outcomes[-1].begin + 30.0]
+    gaps = mission.data()["gap"].values[mission.data()["time"].values > mission.outcomes[-1].begin + 30.0 - 1e-6]
     assert rows(mission)["retreat.coast"] == pytest.approx(gaps.min(), abs=1e-6)
 
 
-def test_an_escape_that_comes_back_is_no_go() -> None:
-    """Pushed against its motion it falls lower, overtakes the target and passes it; pushed along, it stays behind."""
-    near = {"start__position": [0.0, -4.0, 0.0], "rendezvous__hold": [{**HOLDS[0], "distance": 2.5}, HOLDS[1]]}
-    retreat = {"time": 0.5, "escape_speed": 0.02, "coast": 5700.0, "safe_distance": 4.0}
-    back, on = (
-        fly(orbit=RATE, **near, retreat={**retreat, "escape_direction": [0.0, sign, 0.0]}) for sign in (-1.0, 1.0)
+def test_an_escape_towards_the_target_is_no_go() -> None:
+    """A push down from 8 m behind leads to the target by half an orbit later, 4 dv / n ahead; one up leads away."""
+    retreat = {"time": 0.5, "escape_speed": 0.0023, "coast": 5000.0, "safe_distance": 3.0}
+    down, up = (
+        fly(orbit=RATE, start__position=[0.0, -8.0, 0.0], retreat={**retreat, "escape_direction": [sign, 0.0, 0.0]})
+        for sign in (-1.0, 1.0)
     )
-    assert outcome(back) == "go"
-    assert outcome(on).startswith("retreat: safe distance") or rows(on)["retreat.coast"] < rows(back)["retreat.coast"]
+    assert outcome(down) == "retreat: safe distance"
+    assert down.worst.binding_limit.used < 1.5
+    assert outcome(up) == "go"
+    far = np.linalg.norm(up.data()["base_position"].values, axis=1).max()
+    assert far == pytest.approx(8.0 + 4.0 * 0.0023 / RATE, abs=0.8)
 
 
 # -- parts ------------------------------------------------------------

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spacearm.control.attitude import STANDARD_GRAVITY
 from spacearm.figures import COLOURS, add_curve, limit_lines, new_figure, panels
 from spacearm.mission.flight import MissionFlight
 from spacearm.model.rotations import rotation_matrices
@@ -75,7 +74,7 @@ def _propellant(data: xr.Dataset, flight: MissionFlight) -> tuple[Array, Array]:
     """Times, s, and what has been spent by then, kg: straight in between."""
     parts = {part.name: part for part in flight.actuators.robot.thrusters}
     flows = [
-        level * parts[str(name)].force / (parts[str(name)].specific_impulse * STANDARD_GRAVITY)
+        level * parts[str(name)].mass_flow
         for name, level in zip(data["pulse_thruster"].values, data["pulse_level"].values, strict=True)
     ]
     begin, end = data["pulse_begin"].values, data["pulse_end"].values

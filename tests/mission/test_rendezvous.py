@@ -207,7 +207,7 @@ def test_an_escape_towards_the_target_is_no_go() -> None:
     assert down.worst.binding_limit.used < 1.5
     assert outcome(up) == "go"
     far = np.linalg.norm(up.data()["base_position"].values, axis=1).max()
-    assert far == pytest.approx(8.0 + 4.0 * 0.0023 / RATE, abs=0.8)
+    assert far > 14.0  # the shortest pulses are a third of this push
 
 
 # -- parts ------------------------------------------------------------

@@ -34,6 +34,7 @@ STUDIES = {
     "inertia-identification": "spacearm.identify.inertia.scenario:InertiaFile",
     "joint-identification": "spacearm.identify.joint.scenario:JointFile",
     "ground-identification": "spacearm.identify.ground.scenario:GroundFile",
+    "free-flight-identification": "spacearm.identify.free_flight.scenario:FreeFlightFile",
     "mission": "spacearm.mission.scenario:MissionFile",
     "validation": "spacearm.validation.scenario:ValidationFile",
 }

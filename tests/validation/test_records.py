@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from spacearm.result import Result
 from spacearm.study import run_scenario
 from spacearm.typing import Array
 from spacearm.validation.measured_motion import estimate_catch
+from spacearm.validation.records import RecordsFindings
 from support.planar_capture import Table
 
 TABLE = Table(
@@ -141,3 +143,52 @@ def test_the_catch_is_where_the_approach_ends(seed: int) -> None:
     assert found.sd < 0.04
     with pytest.raises(InputError, match="no catch is seen"):
         estimate_catch(lambda at: np.outer(at, [0.1, 0.0, 0.0]), times, 1.0, 2.0)
+
+
+def test_a_pin_that_locks_later_is_predicted_and_its_instant_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other program's pin locks 0.9 s after the catch; the page says 0.8 s and fits the readings until 4.5 s."""
+    monkeypatch.setitem(globals(), "TABLE", replace(TABLE, pinned=0.9))
+    scenario = SCENARIO.replace("shared = true\n", "").replace("pin = {", "fit = false\nlock_after = 0.8\npin = {")
+    scenario = scenario.replace("relax = false", "relax = false\nfit = 4.5")
+    uncertain = '[[uncertain]]\nkey = "catch.lock_after"\nsd = 0.2\n'
+    result, _ = predict(tmp_path, 1, scenario + uncertain)
+    free, _ = predict(tmp_path, 1, scenario.replace("lock_after = 0.8\n", ""))
+    locked, swinging = ({row.quantity: row.value for row in each.rows} for each in (result, free))
+    assert locked["record.run0.chi_square"] < 1.3
+    assert swinging["record.run0.chi_square"] > 5.0
+    assert locked["within.2sd"] + locked["within.3sd"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("was", "instead", "message"),
+    [
+        ("pin = { damping = 0.02 }", "lock_after = 1.0", "no pin"),
+        ("pin = {", 'swing = "measured"\nlock_after = 1.0\npin = {', "no pin that swings"),
+        ("damping = 0.02", 'lock = "later"', "lock_after"),
+    ],
+)
+def test_a_lock_without_a_pin_is_refused(tmp_path: Path, was: str, instead: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        predict(tmp_path, 1, SCENARIO.replace(was, instead))
+
+
+def test_bands_are_widened_by_the_ends_of_other_records(tmp_path: Path) -> None:
+    """A record's own end takes no part."""
+    scenario = SCENARIO.replace("duration = 6.0", "duration = 5.0").replace("shared = true\n", "")
+    findings = []
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(RecordsFindings, "title", lambda self: findings.append(self) or "")
+    try:
+        result, _ = predict(tmp_path, 4, scenario)
+    finally:
+        monkey.undo()
+    found = findings[0]
+    rows = {row.quantity: row.value for row in result.rows}
+    squares = {name: np.mean(found.end_z(own) ** 2) for name, own in found.records.items()}
+    for name, factor in found.widenings().items():
+        others = [value for other, value in squares.items() if other != name]
+        assert factor == pytest.approx(max(1.0, np.sqrt(np.mean(others))))
+    assert rows["within.2sd.widened"] >= rows["within.2sd"]
+    assert rows["widening"] >= 1.0

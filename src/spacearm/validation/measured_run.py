@@ -23,6 +23,7 @@ from spacearm.model.toml_write import toml_text
 from spacearm.simulate import (
     Attach,
     Load,
+    Lock,
     Phase,
     Run,
     RunContext,
@@ -445,21 +446,42 @@ class MeasuredRun:
             if pin is None
             else Attach(catch.guest, catch.frame, held=driven, kind="pin", pin=pin.make())
         )
+        if pin is not None and pin.lock is not None:
+            raise InputError("names a phase", place="catch.pin.lock", hint="expected `lock_after` in `[catch]`, in s")
+        if catch.lock_after is not None and (pin is None or measured):
+            raise InputError(
+                "there is no pin that swings freely", place="catch.lock_after",
+                hint="expected `pin`, and `swing = \"free\"`",
+            )  # fmt: skip
         path = self._swing_path(catch.frame, catch.guest, at) if measured else None
+
+        lock = None if catch.lock_after is None else at + catch.lock_after
+
+        def follow_path(phase: Phase, begin: float) -> Phase:
+            """The phase with the measured swing, from the catch on."""
+            if path is None or begin < at - 1e-9:
+                return phase
+            return replace(phase, driven={**phase.driven, catch.pin_name: path.shift(-begin)})
+
+        def changes(time: float) -> Iterator[Item]:
+            if time != at:
+                yield Lock(catch.pin_name, held=driven)
+                return
+            yield attach
+            if path is not None:
+                yield SetRates({catch.pin_name: float(path.derivative()(at))}, held=driven)
 
         def items(context: RunContext) -> Iterator[Item]:
             for phase in phases:
-                rest = phase
-                if context.time <= at < context.time + phase.duration:
-                    if at - context.time > 1e-6:
-                        before, rest = cut_phase(phase, at - context.time)
-                        yield before
-                    yield attach
-                    if path is not None:
-                        yield SetRates({catch.pin_name: float(path.derivative()(at))}, held=driven)
-                if path is not None and context.time >= at - 1e-9:
-                    rest = replace(rest, driven={**rest.driven, catch.pin_name: path.shift(-context.time)})
-                yield rest
+                rest, end = phase, context.time + phase.duration
+                for time in (at,) if lock is None else (at, lock):
+                    if not context.time <= time < end:
+                        continue
+                    if time - context.time > 1e-6:
+                        before, rest = cut_phase(rest, time - context.time)
+                        yield follow_path(before, context.time)
+                    yield from changes(time)
+                yield follow_path(rest, context.time)
 
         return items
 

@@ -127,7 +127,8 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
             failed[name] = error
     if not results:
         raise next(iter(failed.values()))
-    return RecordsFindings(records=results, shared=found, failed={name: str(error) for name, error in failed.items()})
+    return RecordsFindings(records=results, shared=found, failed={name: str(error) for name, error in failed.items()},
+                           held_out=[name for name, held_out, _ in files if held_out])  # fmt: skip
 
 
 def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> dict[str, float]:
@@ -214,11 +215,16 @@ class RecordsFindings(Findings):
     records: dict[str, ValidationFindings]
     shared: dict[str, dict[str, float]]
     failed: dict[str, str]
+    held_out: list[str]
 
     system = row(of=lambda r: r.medians())
     within_two = row("1", "records with all channels within 2 sd at the end", name="within.2sd",
                      of=lambda r: r.count_within(2.0))  # fmt: skip
     within_three = row("1", "the same within 3 sd", name="within.3sd", of=lambda r: r.count_within(3.0))
+    widened = row("1", "the same within 2 sd, with bands as much wider as the ends of the other records ask for",
+                  name="within.2sd.widened", of=lambda r: r.count_within_widened(2.0))  # fmt: skip
+    widening = row("1", "that factor, median over the records", name="widening",
+                   of=lambda r: float(np.median([*r.widenings().values()])))  # fmt: skip
     count = row("1", "records", name="records", of=lambda r: len(r.records))
     record = row(of=lambda r: r.each_record())
     balance = row(of=lambda r: r.balance_rows())
@@ -242,6 +248,23 @@ class RecordsFindings(Findings):
 
     def count_within(self, most: float) -> int:
         return sum(bool(np.all(np.abs(self.end_z(found)) <= most)) for found in self.records.values())
+
+    def widenings(self) -> dict[str, float]:
+        """Factor of the bands by which the ends of the other records would have rms 1, at least 1.
+
+        What the stated uncertainties lack shows in other records, as in Birge's ratio (R. T. Birge, Physical Review 40,
+        1932); a record's own end takes no part. Records that are held out say nothing about others.
+        """
+        squares = {name: float(np.mean(self.end_z(own) ** 2)) for name, own in self.records.items()}
+        found = {}
+        for name in self.records:
+            others = [value for other, value in squares.items() if other != name and other not in self.held_out]
+            found[name] = max(1.0, float(np.sqrt(np.mean(others)))) if len(others) >= FEWEST else 1.0
+        return found
+
+    def count_within_widened(self, most: float) -> int:
+        factors = self.widenings()
+        return sum(bool(np.all(np.abs(self.end_z(own)) <= most * factors[name])) for name, own in self.records.items())
 
     def each_record(self) -> dict[str, RecordFindings]:
         found = {}

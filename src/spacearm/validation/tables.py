@@ -153,6 +153,9 @@ class MeasuredCatchTable(ScenarioTable):
     within: Duration = key(2.0, "length of the search, s")
     fit: bool = key(True, "all readings until shortly before it are fitted, whatever `fit` says")
     pin: PinTable | None = key(None, "lets the guest rotate about an axis: its joint is `<guest>.pin`")
+    lock_after: Duration | None = key(
+        None, "so many seconds after the catch the pin locks: both are rigidly joined from then on"
+    )
     swing: Literal["free", "measured"] = key(
         "free", "`measured`: the pin follows the angle that the channels show, and only the motion of both is predicted"
     )

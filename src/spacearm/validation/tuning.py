@@ -285,8 +285,8 @@ class TuningFindings(Findings):
     failed: dict[str, str]
     tuned: list[str]
 
+    group = row(of=lambda t: {"held_out": t.group_rows(False), "tuning": t.group_rows(True)}, name="error")
     number = row(of=lambda t: t.numbers(), name="tuned")
-    group = row(of=lambda t: {"tuning": t.group_rows(True), "held_out": t.group_rows(False)}, name="error")
     evaluations = row("1", "points of the search, each with all tuning records", of=lambda t: len(t.tuning.points))
     lost = row("1", "records that could not be predicted", name="not_predicted", of=lambda t: len(t.failed))
 

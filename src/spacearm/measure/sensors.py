@@ -8,7 +8,7 @@ their drives, and the reactions of those that are locked or led along a path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,16 @@ from spacearm.measure.record import Channel, Record, splice
 from spacearm.mechanics.sensors import MountedSensor, Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.simulate import Run, Signal, constant
+from spacearm.simulate import Phase, Run, Signal, constant
 from spacearm.simulate.loads import thrust_wrench
 from spacearm.simulate.readings import Moments, read_moments
 from spacearm.simulate.run.run import Track
 from spacearm.simulate.run.segment import Segment
 from spacearm.simulate.signals import as_signal
 from spacearm.typing import Array
+
+#: Times closer than this are the same, s.
+SAME = 1e-9
 
 
 def make_sensors(
@@ -108,33 +111,46 @@ def record_run(
 
 
 def _commands(run: Run, track: Track) -> dict[str, Signal]:
-    """Commands of the phases of a run to a robot: paths of driven joints, levels of thrusters.
+    """Commands of the phases of a run to a robot."""
+    segments = [step for step in run.steps if isinstance(step, Segment)]
+    spans = [
+        (prepared.phase, begin)
+        for segment in segments
+        for prepared, begin in zip(segment.prepared, segment.starts, strict=True)
+    ]
+    return phase_commands(track.robot, spans, track.name)
+
+
+def phase_commands(robot: Robot, spans: Iterable[tuple[Phase, float]], system: str = "") -> dict[str, Signal]:
+    """What phases command a robot: paths of driven joints, levels of thrusters.
 
     A joint that is not driven in a phase stays where it was; a thruster that does not fire is at zero.
+
+    Args:
+        spans: phases with their starts, s.
+        system: name of the robot's system, where several take part.
     """
     found: dict[str, Signal] = {}
-    segments = [step for step in run.steps if isinstance(step, Segment)]
-    for segment in segments:
-        for prepared, begin in zip(segment.prepared, segment.starts, strict=True):
-            now: dict[str, Signal] = {}
-            phase = prepared.phase
-            for label, path in phase.driven.items():
-                joint = label.rpartition("/")[2]
-                if joint in track.robot.joint_names and label in (joint, f"{track.name}/{joint}"):
-                    now[joint] = as_signal(path, joint).shift(begin)
-            for load in phase.loads:
-                if load.source and load.source in [part.name for part in track.robot.thrusters]:
-                    full = thrust_wrench(track.robot, load.source)
-                    # All entries have the same level: the largest is divided with the least rounding.
-                    k = int(np.argmax(np.abs(full)))
-                    level = load.wrench[k].shift(begin) * float(1.0 / full[k])
-                    now[load.source] = level if load.source not in now else now[load.source] + level
-            for name in dict.fromkeys([*found, *now]):
-                thruster = name not in track.robot.joint_names
-                before = found.get(name, constant(0.0) if thruster else None)
-                # Without a command a joint keeps its last position: its path goes on as a constant.
-                here = now.get(name, constant(0.0 if thruster or before is None else float(before(begin))))
-                found[name] = here if before is None or begin <= 0.0 else splice(before, here, begin)
+    thrusters = [part.name for part in robot.thrusters]
+    for phase, begin in spans:
+        now: dict[str, Signal] = {}
+        for label, path in phase.driven.items():
+            joint = label.rpartition("/")[2]
+            if joint in robot.joint_names and label in (joint, f"{system}/{joint}"):
+                now[joint] = as_signal(path, joint).shift(begin)
+        for load in phase.loads:
+            if load.source and load.source in thrusters:
+                full = thrust_wrench(robot, load.source)
+                # All entries have the same level: the largest is divided with the least rounding.
+                k = int(np.argmax(np.abs(full)))
+                level = load.wrench[k].shift(begin) * float(1.0 / full[k])
+                now[load.source] = level if load.source not in now else now[load.source] + level
+        for name in dict.fromkeys([*found, *now]):
+            thruster = name not in robot.joint_names
+            before = found.get(name, constant(0.0) if thruster else None)
+            # Without a command a joint keeps its last position: its path goes on as a constant.
+            here = now.get(name, constant(0.0 if thruster or before is None else float(before(begin))))
+            found[name] = here if before is None or begin <= 0.0 else splice(before, here, begin)
     return found
 
 
@@ -166,6 +182,9 @@ def _moments(track: Track, times: Array) -> Moments:
     """A track at these times: states by cubics, what acts as at the sample before."""
     layout, model = Layout(track.robot.n), track.model
     t, y = track.times, track.states
+    # A time at a sample is that sample: rounding must not show what acted at the one before.
+    nearest = t[np.clip(np.searchsorted(t, times - SAME), 0, t.size - 1)]
+    times = np.where(np.abs(nearest - times) < SAME, nearest, times)
     left = np.clip(np.searchsorted(t, times, side="right") - 1, 0, t.size - 1)
     right = np.minimum(left + 1, t.size - 1)
     width = np.where(right > left, t[right] - t[left], 1.0)

@@ -11,30 +11,33 @@ white noise of known deviation; bias, misalignment and flexible modes are not mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from spacearm.checks import array, check_name
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.inertia import Experiment, MotionRecord, OutputErrorProblem, ThrusterFiring
+from spacearm.identify.inertia import MotionRecord, OutputErrorProblem, prepare_record
+from spacearm.identify.inertia.experiments import firing_intervals
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.identify.inertia.load import target_load
 from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.scenario import ExciteKeys
-from spacearm.measure.sensors import shared_period
+from spacearm.measure import Channel, Record
+from spacearm.measure.sensors import shared_mount, shared_period
 from spacearm.mechanics.sensors import Sensor
 from spacearm.mission.flight import MissionFlight
 from spacearm.mission.limits import LimitUsage, Positive
 from spacearm.mission.stages import Flown, StageTable
 from spacearm.model import Pose, Robot
 from spacearm.model.document import error_context
+from spacearm.model.layout import Layout
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.model.toml_schema import Duration
 from spacearm.result import Limit
-from spacearm.simulate import Phase, Release, constant, pulse, spline, thruster_load
+from spacearm.simulate import Phase, Release, Signal, constant, pulse, thruster_load
 from spacearm.simulate.readings import Moments, read_moments
 from spacearm.study import key
 from spacearm.study.findings import NotedValue
@@ -122,31 +125,31 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
     sensor: list[SensorTable] = key([], "sensors that differ from typical ones")
     mass: Positive = key(0.05, "largest standard deviation of the mass, relative to it")
 
-    def experiment(self, flight: MissionFlight) -> Experiment:
+    def excursion_paths(self, flight: MissionFlight) -> dict[str, Signal]:
+        """Paths of the joints that move."""
         for joint in self.excursions:
             check_name(joint, flight.actuators.arm, "joint", of="arm", place="excursions")
-        paths = self.paths(flight.context.world.own_robot(flight.name))
+        robot, start = flight.context.world.own_robot(flight.name), flight.state.joints
         # Encoders tell that a joint does not move: it is no part of the experiment.
-        paths = {joint: nodes for joint, nodes in paths.items() if flight.failures.works(joint, flight.context.time)}
-        for joint, nodes in paths.items():
-            array(nodes.positions, f"excursion of {joint}", least=-LARGEST, most=LARGEST, place="excursions")
-        return Experiment("identify", self.duration, flight.state.joints, paths, self.firings(self.duration))
+        works = {joint for joint in self.excursions if flight.failures.works(joint, flight.context.time)}
+        paths = {joint: path for joint, path in self.paths(robot, start).items() if joint in works}
+        for joint, path in paths.items():
+            excursion = path(path.breaks) - start[robot.joint_index(joint)]
+            array(excursion, f"excursion of {joint}", least=-LARGEST, most=LARGEST, place="excursions")
+        return paths
 
-    def phase(self, flight: MissionFlight, experiment: Experiment, times: Array) -> Phase:
+    def phase(self, flight: MissionFlight, paths: Mapping[str, Signal], times: Array) -> Phase:
         """Joints on their paths, wheels at their speed, thrusters firing; sampled as the sensors do."""
-        robot, actuators, start = flight.context.world.own_robot(flight.name), flight.actuators, flight.state.joints
+        robot, actuators = flight.context.world.own_robot(flight.name), flight.actuators
         return Phase(
             self.duration,
-            locked=[name for name in actuators.arm if name not in experiment.paths],
-            driven={
-                name: spline(nodes.times, nodes.positions + start[robot.joint_index(name)])
-                for name, nodes in experiment.paths.items()
-            },
+            locked=[name for name in actuators.arm if name not in paths],
+            driven=paths,
             # Wheels keep their speed: their momentum is then known exactly.
             accelerations=dict.fromkeys(actuators.wheels, constant(0.0)),
             loads=[
-                thruster_load(robot, f.thruster, pulse(f.level, f.start, f.end - f.start))
-                for f in self.list_firings(flight, experiment)
+                thruster_load(robot, name, pulse(level, start, end - start))
+                for name, start, end, level in self.list_firings(flight)
             ],
             sample=times,
             name=self.called,
@@ -155,24 +158,24 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         actuators, name = flight.actuators, flight.name
         with error_context(self.called):
-            experiment, sensors = self.experiment(flight), self.sensors.sensors(self.sensor)
+            paths, sensors = self.excursion_paths(flight), self.sensors.sensors(self.sensor)
         times = np.arange(0.0, self.duration * (1.0 + 1e-12), shared_period(sensors))
         # Joints that are not excited are held by their brakes, so that no law disturbs the record.
         yield from flight.brake()
-        if experiment.paths:
-            yield Release([flight.context.world.label(name, joint) for joint in experiment.paths])
+        if paths:
+            yield Release([flight.context.world.label(name, joint) for joint in paths])
         begin = flight.context.time
         with error_context(self.called):
-            phase = self.phase(flight, experiment, times)
-        firings = self.list_firings(flight, experiment)
-        flight.firings += [(f.thruster, begin + f.start, begin + f.end, f.level) for f in firings]
+            phase = self.phase(flight, paths, times)
+        firings = self.list_firings(flight)
+        flight.firings += [(thruster, begin + start, begin + end, level) for thruster, start, end, level in firings]
         fired = usage.spend(*self.propellant_use(flight, firings))
         yield from flight.phase(usage, phase, known=fired)
         seen, rows = flight.context.samples
         # The run also samples at events: the sensors' instants are picked out.
         states = rows[name][np.searchsorted(seen - begin, times - 1e-9)]
         yield from flight.brake()
-        record = self.record(flight, experiment, sensors, times, states)
+        record = self.record(flight, paths, sensors, times, states)
         assert flight.caught is not None
         place = actuators.robot.frame(actuators.hand).placement @ flight.caught
         own = actuators.robot.inertia_parameters[actuators.robot.body_index(actuators.gripper)]
@@ -196,31 +199,50 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         numbers["chi_square"] = NotedValue(found.chi_square, "by degree of freedom")
         return limits, numbers
 
-    def list_firings(self, flight: MissionFlight, experiment: Experiment) -> list[ThrusterFiring]:
-        """Firings that happen in a phase that begins now; that a thruster has failed is not known to the estimate."""
-        now = flight.context.time
-        return [each for each in experiment.firings if flight.failures.works(each.thruster, now + each.start)]
+    def list_firings(self, flight: MissionFlight) -> list[tuple[str, float, float, float]]:
+        """Thruster, start, end (s) and level of each firing of a phase that begins now, with thrusters that work."""
+        now, robot = flight.context.time, flight.context.world.own_robot(flight.name)
+        return [
+            (thruster, start, end, level)
+            for thruster, signal in self.levels(robot, self.duration).items()
+            for start, end, level in firing_intervals(thruster, signal, self.duration)
+            if flight.failures.works(thruster, now + start)
+        ]
 
-    def propellant_use(self, flight: MissionFlight, firings: Sequence[ThrusterFiring]) -> tuple[float, Array, Array]:
+    def propellant_use(
+        self, flight: MissionFlight, firings: Sequence[tuple[str, float, float, float]]
+    ) -> tuple[float, Array, Array]:
         """Propellant of all firings, kg, and how much of it has gone at the ends of the firings, s since the start."""
         ends, masses = [flight.context.time], [0.0]
-        for fire in sorted(firings, key=lambda fire: fire.end):
-            part = flight.actuators.robot.thruster(fire.thruster)
-            impulse = fire.level * part.force * (fire.end - fire.start)
-            ends.append(flight.context.time + fire.end)
+        for thruster, start, end, level in sorted(firings, key=lambda firing: firing[2]):
+            part = flight.actuators.robot.thruster(thruster)
+            impulse = level * part.force * (end - start)
+            ends.append(flight.context.time + end)
             # Propellant = impulse / (specific impulse times standard gravity).
             masses.append(impulse / (part.specific_impulse * STANDARD_GRAVITY))
         return sum(masses), np.array(ends), np.cumsum(masses)
 
     def record(
-        self, flight: MissionFlight, experiment: Experiment, sensors: Sequence[Sensor], times: Array, states: Array
+        self, flight: MissionFlight, paths: Mapping[str, Signal], sensors: Sequence[Sensor], times: Array, states: Array
     ) -> MotionRecord:
-        """Readings of the sensors, without noise."""
+        """Readings of the sensors, without noise; that a thruster has failed is not known to the estimate."""
         robot = flight.context.world.own_robot(flight.name)
         rows = read_moments(robot, sensors, Moments(states))
-        readings = {sensor.channel: values for sensor, values in zip(sensors, rows, strict=True)}
-        made = experiment.record(robot, sensors, times, readings)
-        moving = tuple(name in experiment.paths or name in flight.actuators.wheels for name in robot.joint_names)
-        made = replace(made, moving=moving)
+        x, y, z = (float(entry) for entry in shared_mount(sensors))
+        channels = {
+            sensor.channel: Channel(
+                times, values, sigma=sensor.noise, spread=float(np.max(sensor.spread)), mount=(x, y, z)
+            )
+            for sensor, values in zip(sensors, rows, strict=True)
+        }
+        # Wheels turn at a steady rate.
+        layout = Layout(robot.n)
+        steady = np.stack([states[0, layout.joints], states[0, layout.rates]])
+        wheels = {
+            name: Signal(np.array([0.0, self.duration]), steady[:, [robot.joint_index(name)]])
+            for name in flight.actuators.wheels
+        }
+        commands = {**wheels, **paths, **self.levels(robot, self.duration)}
+        made = prepare_record(robot, Record(self.called, channels, commands))
         # Without noise yet: that of the attitude, times the orbit's rate, is far below that of any gyro.
         return made if flight.file.orbit is None else made.remove_orbital_rotation(flight.file.orbit)

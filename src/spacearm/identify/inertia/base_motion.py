@@ -133,9 +133,9 @@ class MotionInputs:
 
     def wrench_at(self, times: Array) -> Array:
         """(k, times, 6)."""
-        # From the right: at a switching time the new wrench acts already.
+        # From the right: at a switching time the new wrench acts already; at the very end the last one still does.
         index, pieces = np.searchsorted(self.edges, times, side="right") - 1, self.wrench.shape[1]
-        inside = (index >= 0) & (index < pieces)
+        inside = (index >= 0) & (times <= self.edges[-1])
         return np.where(inside[:, None], self.wrench[:, np.clip(index, 0, pieces - 1)], 0.0)
 
     def mean_wrench(self) -> Array:

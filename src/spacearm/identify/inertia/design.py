@@ -21,23 +21,26 @@ import numpy.typing as npt
 from spacearm.checks import non_negative, positive
 from spacearm.engine.checkpoints import checkpoint
 from spacearm.errors import InputError
-from spacearm.identify.inertia.experiment import Experiment, SplineNodes, ThrusterFiring, measure
+from spacearm.identify.inertia.experiments import command_phases, firing_intervals, run_experiment, start_state
 from spacearm.identify.inertia.inertia_parameters import placements
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import predict_information
+from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import Prior
-from spacearm.measure.sensors import shared_period
+from spacearm.measure.sensors import phase_commands, record_run, shared_period
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.optimise.information import Information
-from spacearm.simulate import Dopri853, collision_pairs, gaps, spline
+from spacearm.simulate import Dopri853, Phase, Signal, State, collision_pairs, gaps, pulse, spline
 from spacearm.typing import Array
 
 Criterion = Literal["D", "A"]
+#: Where it starts, and what is done.
+Experiment = tuple[State, Sequence[Phase]]
 #: Design needs no exact motion.
 QUICK = Dopri853(rtol=1e-8, atol=1e-10)
 #: Places along a path at which its limits are looked at.
@@ -79,7 +82,7 @@ class ExperimentLimits:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentPlan:
-    """Experiments with their uncertainty."""
+    """Experiments, each a state and phases, with their uncertainty."""
 
     experiments: tuple[Experiment, ...]
     score: float
@@ -114,33 +117,66 @@ def score(information: Information, criterion: Criterion) -> float:
 
 def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[MotionRecord]) -> dict[str, float]:
     """What the experiments use of each limit: the largest angle, rate and turn, the impulse, the time."""
-    angle = rate = turn = impulse = beyond = 0.0
+    angle = rate = turn = impulse = beyond = time = 0.0
     near = gap = np.inf
     for experiment, record in zip(experiments, records, strict=True):
-        fine = np.linspace(0.0, experiment.duration, FINE)  # samples are too far apart to see the peaks
-        for nodes in experiment.paths.values():
-            path = spline(nodes.times, nodes.positions)
-            angle = max(angle, float(np.abs(path(fine)).max()))
+        duration, paths, firings = _read_phases(robot, experiment)
+        fine = np.linspace(0.0, duration, FINE)  # samples are too far apart to see the peaks
+        for name, path in paths.items():
+            begin = experiment[0].joints[robot.joint_index(name)]
+            angle = max(angle, float(np.abs(path(fine) - begin).max()))
             rate = max(rate, float(np.abs(path.derivative()(fine)).max()))
-        beyond = max(beyond, _joint_limit_excess(robot, experiment, fine))
-        own, between = _nearest(robot, experiment)
+        beyond = max(beyond, _joint_limit_excess(robot, paths, fine))
+        own, between = _nearest(robot, experiment[0].joints, paths, duration)
         near, gap = min(near, own), min(gap, between)
         # The angle from the first attitude: arccos of half the trace of the relative rotation less one.
         rotation = rotation_matrices(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
         turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
-        impulse += sum(robot.thruster(f.thruster).force * f.level * (f.end - f.start) for f in experiment.firings)
-    time = sum(experiment.duration for experiment in experiments)
+        impulse += sum(robot.thruster(name).force * level * (end - start) for name, start, end, level in firings)
+        time += duration
     used = {"angle": angle, "rate": rate, "attitude": turn, "impulse": impulse, "time": time}
     return used | {"joint_limits": beyond, "clearance": near} | ({"margin": gap} if np.isfinite(gap) else {})
 
 
-def _joint_limit_excess(robot: Robot, experiment: Experiment, fine: Array) -> float:
+def _read_phases(
+    robot: Robot, experiment: Experiment
+) -> tuple[float, dict[str, Signal], list[tuple[str, float, float, float]]]:
+    """Duration (s) of an experiment, paths of its joints, and its firings: thruster, start, end, level."""
+    _, phases = experiment
+    ends = np.cumsum([phase.duration for phase in phases])
+    commands = phase_commands(robot, zip(phases, [0.0, *ends[:-1]], strict=True))
+    duration = float(ends[-1])
+    firings = [
+        (part.name, *interval)
+        for part in robot.thrusters
+        if part.name in commands
+        for interval in firing_intervals(part.name, commands[part.name], duration)
+    ]
+    return duration, {name: commands[name] for name in robot.joint_names if name in commands}, firings
+
+
+def describe_experiment(robot: Robot, experiment: Experiment) -> str:
+    """How long an experiment lasts, what moves and what fires, in one line."""
+    duration, _, firings = _read_phases(robot, experiment)
+    start, phases = experiment
+    words = []
+    # The first phase has the whole path; its inner breaks are the nodes.
+    for name, path in phases[0].driven.items():
+        nodes, slides = path.breaks[1:-1], robot.joint(name).kind == "prismatic"
+        relative = path(nodes) - start.joints[robot.joint_index(name)]
+        values = relative if slides else np.rad2deg(relative)
+        at, times = (", ".join(f"{value:.4g}" for value in part) for part in (values, nodes))
+        words.append(f"{name} through {at} {'m' if slides else 'deg'} at {times} s")
+    words += [f"{name} fires from {begin:.4g} s to {end:.4g} s" for name, begin, end, _ in firings]
+    return f"{duration:g} s: {'; '.join(words)}"
+
+
+def _joint_limit_excess(robot: Robot, paths: Mapping[str, Signal], fine: Array) -> float:
     """The largest share of its own range, or of its own rate, by which a joint leaves it."""
-    begin, worst = experiment.start_joints(robot), 0.0
-    for name, nodes in experiment.paths.items():
-        j, own = robot.joint_index(name), robot.joint(name).limits
-        path = spline(nodes.times, nodes.positions + begin[j])
+    worst = 0.0
+    for name, path in paths.items():
+        own = robot.joint(name).limits
         q, r = path(fine), float(np.abs(path.derivative()(fine)).max())
         room = own.upper - own.lower
         out = max(float(q.max()) - own.upper, own.lower - float(q.min()))
@@ -149,15 +185,15 @@ def _joint_limit_excess(robot: Robot, experiment: Experiment, fine: Array) -> fl
     return worst if np.isfinite(worst) else 0.0
 
 
-def _nearest(robot: Robot, experiment: Experiment) -> tuple[float, float]:
+def _nearest(robot: Robot, begin: Array, paths: Mapping[str, Signal], duration: float) -> tuple[float, float]:
     """The least distance of the outermost bodies from the base's origin, and the least gap of collision shapes, m."""
     outer = [k for k in range(len(robot.bodies)) if k not in robot.parents]
     if not robot.n:
         return float("inf"), float("inf")
-    begin, times = experiment.start_joints(robot), np.linspace(0.0, experiment.duration, 61)
+    times = np.linspace(0.0, duration, 61)
     q = np.tile(begin, (times.size, 1))
-    for name, nodes in experiment.paths.items():
-        q[:, robot.joint_index(name)] += spline(nodes.times, nodes.positions)(times)
+    for name, path in paths.items():
+        q[:, robot.joint_index(name)] = path(times)
     found = [
         np.linalg.norm(pose.translation + pose.rotation @ point)
         for row in q
@@ -191,7 +227,9 @@ def evaluate(
     prior: Prior | None = None,
 ) -> ExperimentPlan:
     """Uncertainty of given experiments: what a design is compared with."""
-    records = [measure(robot, experiment, sensors, method=QUICK, ledger=False) for experiment in experiments]
+    period = shared_period(sensors)
+    runs = [run_experiment(robot, *each, period, method=QUICK, ledger=False) for each in experiments]
+    records = [prepare_record(robot, record_run(run, sensors)) for run in runs]
     information = information_of(robot, records, prior)
     return ExperimentPlan(
         tuple(experiments),
@@ -336,22 +374,25 @@ class _CandidateSearch:
     def experiments(self, genes: _Genes) -> list[Experiment]:
         """A candidate's experiments; pulses snap to the sampling grid and are shortened to the fuel that is left."""
         duration, left, grid = float(self.times[-1]), self.limits.impulse, self.grid
-        firings = []
+        levels: dict[str, Signal] = {}
+        taken: list[tuple[str, float, float]] = []
         for index, start, width in genes.pulses:
             thruster = self.robot.thrusters[int(index)]
             begin = float(np.clip(np.round(start / grid), 0, np.floor(0.9 * duration / grid)) * grid)
             # Switches on the sampling grid, and four samples at least: then the impulse is integrated exactly.
             most = min(duration - begin, left / thruster.force if thruster.force > 0.0 else np.inf)
             long = float(np.floor(np.clip(width, 4 * grid, most) / grid) * grid)
-            if long >= 4 * grid:
-                firings.append(ThrusterFiring(thruster.name, begin, begin + long))
+            # A thruster that already fires cannot fire more.
+            busy = any(name == thruster.name and begin < end and begin + long > low for name, low, end in taken)
+            if long >= 4 * grid and not busy:
+                taken.append((thruster.name, begin, begin + long))
+                level = pulse(1.0, begin, long)
+                levels[thruster.name] = levels[thruster.name] + level if thruster.name in levels else level
                 left -= long * thruster.force
-        names = self.robot.joint_names
-        paths = [
-            {name: SplineNodes(self.times, np.pad(own, 1)) for name, own in zip(names, part, strict=True)}
-            for part in genes.nodes
-        ]
-        return [
-            Experiment(f"motion{k + 1}", duration, self.configuration, part, () if k else firings)
-            for k, part in enumerate(paths)
-        ]
+        state = start_state(self.robot, self.configuration)
+        found: list[Experiment] = []
+        for k, part in enumerate(genes.nodes):
+            names = zip(self.robot.joint_names, part, state.joints, strict=True)
+            paths = {name: spline(self.times, np.pad(own, 1) + begin) for name, own, begin in names}
+            found.append((state, command_phases(self.robot, paths if k else paths | levels, duration)))
+        return found

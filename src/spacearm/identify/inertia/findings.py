@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacearm.identify.inertia.design import ExperimentPlan
+from spacearm.identify.inertia.design import ExperimentPlan, describe_experiment
 from spacearm.identify.inertia.figures import figures
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.identify import Identification
@@ -159,7 +159,8 @@ class InertiaFindings(Findings):
             },
             "uses": {name: float(value) for name, value in plan.usage.items()},
             "experiments": NotedValue(
-                len(plan.experiments), ". ".join(one.describe(robot) for one in plan.experiments)
+                len(plan.experiments),
+                ". ".join(f"motion{k}, {describe_experiment(robot, one)}" for k, one in enumerate(plan.experiments, 1)),
             ),
         }
 

@@ -9,25 +9,29 @@ command that are seen to move are not taken as locked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm import measure
 from spacearm.checks import array
 from spacearm.errors import InputError, error_context
-from spacearm.identify.inertia.experiment import Experiment, ThrusterFiring
+from spacearm.identify.inertia.encoders import detect_moving_joints
+from spacearm.identify.inertia.experiments import SAME, firing_intervals, join_edges, wrench_of
 from spacearm.identify.inertia.readings import MotionRecord
-from spacearm.identify.inertia.record_files import set_moving, set_noise
 from spacearm.measure.attitude import to_quaternions
-from spacearm.measure.channels import CHANNELS
+from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
+from spacearm.measure.clean import noise_from_scatter
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
 
 
-def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool = False) -> MotionRecord:
+def prepare_record(
+    robot: Robot, record: measure.Record, *, known_momentum: npt.ArrayLike | None = None
+) -> MotionRecord:
     """The record of an experiment with this robot.
 
     Channels are those of :mod:`spacearm.measure.channels`; others are left alone. Where they were read at different
@@ -36,54 +40,116 @@ def prepare_record(robot: Robot, record: measure.Record, *, known_momentum: bool
     of joints; joints without one that are seen to move are not taken as locked.
 
     Args:
-        known_momentum: the robot was at rest at first.
+        known_momentum: momentum and angular momentum (6,) at the start about the world's origin, world axes, where they
+            need not be estimated; zeros of a robot that was at rest.
     """
     with error_context(record.place):
         used = record.select([name for name in record.channels if name in CHANNELS])
         if not used.channels:
             raise InputError("has no channel that shows inertias", hint="expected some of " + ", ".join(CHANNELS))
-        times = _common_times(used)
+        clock = _common_times(used)
         readings = {}
         for name, channel in used.channels.items():
-            own = channel if np.array_equal(channel.times, times) else channel.resample(times, "spline")
+            own = channel if np.array_equal(channel.times, clock) else channel.resample(clock, "spline")
             size = CHANNELS[name].size or robot.n
             values = to_quaternions(own.values, record.source or None) if name == "attitude" else own.values
-            readings[name] = array(values, repr(name), (times.size, 4 if name == "attitude" else size), finite=False)
-        begin = float(times[0])
-        duration = float(times[-1] - begin)
-        commands = {name: signal.shift(-begin) for name, signal in record.commands.items()}
-        thrusters = [part.name for part in robot.thrusters]
-        firings = [
-            one for name, signal in commands.items() if name in thrusters for one in _firings(name, signal, duration)
-        ]
-        doing = Experiment(record.name, duration, np.zeros(robot.n), {}, firings, known_momentum=known_momentum)
-        made = doing.record(robot, (), times - begin, readings)
+            readings[name] = array(values, repr(name), (clock.size, 4 if name == "attitude" else size), finite=False)
+        commands = {name: signal.shift(-float(clock[0])) for name, signal in record.commands.items()}
+        times = clock - clock[0]
+        thrusters, edges = _thruster_wrenches(robot, times, commands)
+        made = MotionRecord(
+            name=record.name,
+            times=times,
+            readings=readings,
+            mount=_common_mount(used),
+            wrench=np.sum([np.zeros((times.size, 6)), *thrusters.values()], axis=0),
+            edges=edges,
+            thrusters=thrusters,
+            joint_acceleration=None,
+            moving=tuple(joint in commands for joint in robot.joint_names),
+            sigma={},
+            known_momentum=None if known_momentum is None else array(known_momentum, "known_momentum", (6,)),
+        )
         return _complete(robot, made, used, {n: s for n, s in commands.items() if n in robot.joint_names})
 
 
-def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: dict[str, Signal]) -> MotionRecord:
-    """With deviations, mounting point, and which joints move how."""
+def _thruster_wrenches(
+    robot: Robot, times: Array, commands: Mapping[str, Signal]
+) -> tuple[dict[str, Array], tuple[float, ...]]:
+    """Wrench (T, 6) at the samples of each thruster that fires, and the times (s) at which any switches.
+
+    A sample belongs to the interval that begins there, the last one to that which ends.
+    """
+    duration, names = float(times[-1]), [part.name for part in robot.thrusters]
+    levels = {name: signal for name, signal in commands.items() if name in names}
+    firings = {name: firing_intervals(name, signal, duration) for name, signal in levels.items()}
+    firings = {name: intervals for name, intervals in firings.items() if intervals}
+    edges = np.array(join_edges(firings.values(), duration))
+    # A switch at a sample is at that very sample, without the rounding of sums of durations.
+    nearest = times[np.abs(edges[:, None] - times).argmin(axis=1)]
+    edges = np.where(np.abs(nearest - edges) < SAME, nearest, edges)
+    inside = np.append(times[:-1] + SAME, times[-1] - SAME)
+    found = {}
+    for name, intervals in firings.items():
+        level = np.zeros(times.size)
+        for start, end, value in intervals:
+            level[(inside > start) & (inside < end)] = value
+            if not np.any((times >= start - SAME) & (times < end - SAME)):
+                raise InputError(
+                    f"thruster {name!r} fires between two samples, from {start:g} s to {end:g} s",
+                    hint="sample more often: its impulse would be lost",
+                )
+        found[name] = level[:, None] * wrench_of(robot, name)
+    return found, tuple(edges.tolist())
+
+
+def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: Mapping[str, Signal]) -> MotionRecord:
+    """With deviations, and accelerations of the joints where they are commanded."""
     sigma, unknown = {}, []
     for name, channel in used.channels.items():
         size = np.sqrt(np.mean(np.square(channel.sigma)))
         sigma[name] = float(size) if np.isfinite(size) else 0.0
         unknown += [name] if not np.isfinite(size) else []
-    mounts = {channel.mount for channel in used.channels.values() if channel.mount is not None}
-    if len(mounts) > 1:
-        raise InputError("its sensors are mounted at different points", hint="expected one mount for all")
     acceleration = np.zeros((made.times.size, robot.n))
     for name, path in paths.items():
         acceleration[:, robot.joint_index(name)] = path.derivative().derivative()(made.times)
     made = replace(
         made,
-        mount=np.array(next(iter(mounts), (0.0, 0.0, 0.0))),
         sigma=sigma,
         bias_sigma={name: channel.spread for name, channel in used.channels.items() if channel.spread > 0.0},
         joint_acceleration=acceleration,
-        moving=tuple(joint in paths for joint in robot.joint_names),
     )
-    made = set_noise(made, unknown) if unknown else made
-    return set_moving(made) if "joint_position" in made.readings else made
+    made = _estimate_noise(made, unknown) if unknown else made
+    return _find_moving_joints(made) if "joint_position" in made.readings else made
+
+
+def _estimate_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
+    """With the noise of these channels from the scatter of their readings, over all components together."""
+    sigma, doubt, unresolved = dict(record.sigma), {}, []
+    for name in channels:
+        # a turn moves a quaternion by half its angle, along three of four directions
+        turn = name == "attitude"
+        found = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
+        sigma[name] = float(np.sqrt(found.variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
+        doubt[name] = float(np.sqrt(2.0 / found.independent)) if found.independent else 0.0
+        unresolved += [] if found.resolved else [name]
+    return replace(record, sigma=sigma, estimated=doubt, unresolved=tuple(unresolved))
+
+
+def _find_moving_joints(record: MotionRecord) -> MotionRecord:
+    """Readings tell which joints move: one without a planned path is not taken as locked."""
+    seen = detect_moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
+    moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
+    commanded = record.joint_acceleration if moving == record.moving else None
+    return replace(record, moving=moving, joint_acceleration=commanded)
+
+
+def _common_mount(record: measure.Record) -> Array:
+    """The point of the base at which its sensors are mounted (base frame, m)."""
+    mounts = {channel.mount for channel in record.channels.values() if channel.mount is not None}
+    if len(mounts) > 1:
+        raise InputError("its sensors are mounted at different points", hint="expected one mount for all")
+    return np.array(next(iter(mounts), (0.0, 0.0, 0.0)))
 
 
 def _common_times(record: measure.Record) -> Array:
@@ -95,19 +161,3 @@ def _common_times(record: measure.Record) -> Array:
     if kept.size < 2:
         raise InputError("its channels have no time in common", hint="Record.align finds the shift of a clock")
     return np.asarray(kept)
-
-
-def _firings(name: str, signal: Signal, duration: float) -> list[ThrusterFiring]:
-    """Intervals in which a thruster fires at a steady level."""
-    with error_context(f"command {name!r}"):
-        if np.any(signal.coefficients[1:] != 0.0):
-            raise InputError("changes between its breaks", hint="expected levels that hold from break to break")
-        inner = signal.breaks[(signal.breaks > 0.0) & (signal.breaks < duration)]
-        found = []
-        for low, high in pairwise([0.0, *inner, duration]):
-            level = float(signal(0.5 * (low + high)))
-            if not 0.0 <= level <= 1.0 + 1e-9:
-                raise InputError(f"is {level:g}", hint="expected a level from 0 to 1")
-            if level > 0.0:
-                found.append(ThrusterFiring(name, float(low), float(high), level))
-        return found

@@ -26,9 +26,7 @@ from spacearm.checks import array, check_name, positive
 from spacearm.errors import InputError
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.units import ask_about_degrees
-from spacearm.mechanics.sensors import Sensor
 from spacearm.model.rotations import rotation_matrices
-from spacearm.result import Certificate
 from spacearm.typing import Array
 
 #: Samples of a segment at least: a path needs neighbours.
@@ -98,8 +96,6 @@ class MotionRecord:
     known_momentum: Array | None = None
     thrusters: Mapping[str, Array] = field(default_factory=dict)
     given_impulse: Array | None = None
-    certificate: Certificate = field(default_factory=Certificate)
-    sound: bool = True
     estimated: Mapping[str, float] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
     orbit: float = 0.0
@@ -171,18 +167,6 @@ class MotionRecord:
         _, sigma = self.deviations()
         shape = (*(() if repetitions is None else (repetitions,)), self.times.size, sigma.size)
         return self.add_errors(rng.normal(size=shape) * sigma)
-
-    def add_biases(self, sensors: Sequence[Sensor]) -> MotionRecord:
-        """With the sensors' constant biases."""
-        places, sigma = self.deviations()
-        change = np.zeros(sigma.size)
-        for sensor in sensors:
-            if sensor.channel not in places:
-                continue
-            own = places[sensor.channel]
-            shape = (own.stop - own.start,) if np.ndim(sensor.bias) else ()
-            change[own] = array(sensor.bias, f"bias of {sensor.channel!r}", shape, place=self.place)
-        return self.add_errors(np.broadcast_to(change, (self.times.size, sigma.size)))
 
     def remove_orbital_rotation(self, rate: float) -> MotionRecord:
         """A record in the rotating axes of a circular orbit (x radial, z along its normal), in axes that do not rotate.

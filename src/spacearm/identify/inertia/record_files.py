@@ -1,10 +1,8 @@
 """Records from and to files: measured experiments with a column map and units.
 
-A file has columns and no meaning. What was done stands in an :class:`.Experiment` (joints that moved, thrusters that
-fired), where the sensors sit and how noisy they are in their descriptions, and which columns are which channel in a
-map. A file's first sample is the experiment's time zero. Levels of thrusters that stand in columns hold from row to
-row. Noise that no sensor states comes from the scatter of the readings
-(:func:`spacearm.measure.clean.noise_from_scatter`), with its sampling error, which later tests count.
+A file has columns and no meaning. What was commanded stands in signals (paths of joints, levels of thrusters), where
+the sensors sit and how noisy they are in their descriptions, and which columns are which channel in a map. Levels of
+thrusters that stand in columns hold from row to row. Which channels and units fit follows from the robot.
 """
 
 from __future__ import annotations
@@ -18,18 +16,15 @@ import numpy as np
 
 from spacearm.checks import check_name
 from spacearm.errors import InputError, error_context
-from spacearm.identify.inertia.encoders import detect_moving_joints
-from spacearm.identify.inertia.experiment import Experiment, wrench_of
 from spacearm.identify.inertia.readings import MotionRecord
-from spacearm.measure import files
-from spacearm.measure.attitude import to_quaternions
-from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
-from spacearm.measure.clean import noise_from_scatter
+from spacearm.measure import Record, files
+from spacearm.measure.channels import CHANNELS
 from spacearm.measure.files import Column
-from spacearm.measure.sensors import numbers_by_channel
+from spacearm.measure.sensors import numbers_by_channel, shared_mount
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.files import write_atomically
+from spacearm.simulate import Signal
 from spacearm.typing import Array
 
 
@@ -49,26 +44,26 @@ def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Column]
 def read_record(
     path: str | Path,
     robot: Robot,
-    experiment: Experiment,
     sensors: Sequence[Sensor],
     columns: Mapping[str, Column] | None = None,
     *,
+    commands: Mapping[str, Signal] | None = None,
+    levels: Mapping[str, Column] | None = None,
     time: Column | str = "time",
     missing: Literal["reject", "drop", "keep"] = "reject",
     gaps: Literal["reject", "keep"] = "reject",
-    levels: Mapping[str, Column] | None = None,
     estimate_noise: bool = False,
-) -> MotionRecord:
-    """A measured experiment.
+    name: str = "",
+) -> Record:
+    """A measured experiment, its channels and units checked against the robot.
 
     Args:
-        experiment: what was done: which joints moved, which thrusters fired when. Its time begins at the file's
-            first sample.
         sensors: where they sit and how noisy they are.
         columns: channel to columns; those of :func:`standard_columns` for the sensors' channels when not given.
-        levels: thruster to the column of its level (0 to 1), which holds until the next row; beside those that fire
-            in the experiment.
-        estimate_noise: take the noise of channels for which the sensors state none from the scatter of the readings.
+        commands: paths of joints, levels of thrusters; their time begins at the file's first sample.
+        levels: thruster to the column of its level (0 to 1), which holds until the next row; beside ``commands``.
+        estimate_noise: the noise of channels for which the sensors state none is not known, and not zero.
+        name: of the record; the file's if omitted.
 
     Raises:
         InputError: with file and place, for anything that does not fit.
@@ -76,30 +71,33 @@ def read_record(
     path = Path(path)
     chosen = standard_columns(robot, [sensor.channel for sensor in sensors]) if columns is None else dict(columns)
     wanted = _select_columns(path, robot, chosen, levels or {})
-    data = files.read_record(path, wanted, time=time, missing=missing, gaps=gaps)
-    readings = {name: data[name] for name in chosen}
-    if "attitude" in readings:
-        readings["attitude"] = to_quaternions(readings["attitude"], str(path))
-    times = data.times
-    record = experiment.record(robot, sensors, times - times[0], readings)
-    record = _add_thrusters(record, robot, {name: data[f"level.{name}"] for name in levels or {}})
-    if estimate_noise:
-        known_noise = numbers_by_channel(sensors, "noise")
-        record = set_noise(record, [name for name in readings if name not in known_noise])
-    return set_moving(record) if "joint_position" in readings else record
+    data = files.read_record(path, wanted, time=time, missing=missing, gaps=gaps, name=name)
+    noise, spread = numbers_by_channel(sensors, "noise"), numbers_by_channel(sensors, "spread")
+    mount = shared_mount(sensors)
+    channels = {
+        key: replace(
+            channel,
+            sigma=noise.get(key, np.nan if estimate_noise else 0.0),
+            spread=spread.get(key, 0.0),
+            mount=(float(mount[0]), float(mount[1]), float(mount[2])),
+        )
+        for key, channel in data.channels.items()
+        if key in chosen
+    }
+    given = {key: signal.shift(float(data.times[0])) for key, signal in (commands or {}).items()}
+    for thruster in levels or {}:
+        with error_context(f"levels.{thruster}", file=path):
+            level = _hold(data.times, np.nan_to_num(data[f"level.{thruster}"]))
+            given[thruster] = given[thruster] + level if thruster in given else level
+    return replace(data, channels=channels, commands=given)
 
 
-def set_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
-    """With the noise of these channels from the scatter of their readings, over all components together."""
-    sigma, doubt, unresolved = dict(record.sigma), {}, []
-    for name in channels:
-        # a turn moves a quaternion by half its angle, along three of four directions
-        turn = name == "attitude"
-        found = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
-        sigma[name] = float(np.sqrt(found.variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
-        doubt[name] = float(np.sqrt(2.0 / found.independent)) if found.independent else 0.0
-        unresolved += [] if found.resolved else [name]
-    return replace(record, sigma=sigma, estimated=doubt, unresolved=tuple(unresolved))
+def _hold(times: Array, levels: Array) -> Signal:
+    """Levels (T,) that hold from sample to sample."""
+    if np.any(levels < 0.0) or np.any(levels > 1.0 + 1e-9):
+        raise InputError("leaves 0 to 1", hint="expected levels of a thruster")
+    starts = np.append(0, 1 + np.flatnonzero(np.diff(levels)))
+    return Signal(np.append(times[starts], times[-1] + 1.0), levels[starts][None])
 
 
 def _select_columns(
@@ -121,27 +119,6 @@ def _select_columns(
             raise InputError(f"{name!r} has {len(column.names)} columns", file=path, place="levels", hint="expected 1")
         wanted[f"level.{name}"] = replace(column, name=column.names[0], unwrap=False)
     return wanted
-
-
-def set_moving(record: MotionRecord) -> MotionRecord:
-    """Readings tell which joints move: one without a planned path is not taken as locked."""
-    seen = detect_moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
-    moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
-    commanded = record.joint_acceleration if moving == record.moving else None
-    return replace(record, moving=moving, joint_acceleration=commanded)
-
-
-def _add_thrusters(record: MotionRecord, robot: Robot, levels: Mapping[str, Array]) -> MotionRecord:
-    """With thrusters whose levels (T,) hold from sample to sample."""
-    parts, edges = dict(record.thrusters), set(record.edges)
-    for name, level in levels.items():
-        full, steady = wrench_of(robot, name), np.nan_to_num(level)
-        if np.any(steady < 0.0) or np.any(steady > 1.0 + 1e-9):
-            raise InputError(f"the level of {name!r} leaves 0 to 1", place=record.place)
-        parts[name] = parts.get(name, 0.0) + steady[:, None] * full
-        edges |= {float(t) for t in record.times[1:][np.diff(steady) != 0.0]}
-    total = np.sum(list(parts.values()), axis=0) if parts else record.wrench
-    return replace(record, thrusters=parts, wrench=total, edges=tuple(sorted(edges)))
 
 
 def _expected_unit(robot: Robot, name: str, k: int, channel: Column) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -10,13 +11,21 @@ import numpy as np
 
 from spacearm.errors import InputError, error_context
 from spacearm.identify.inertia.design import ExperimentPlan
-from spacearm.identify.inertia.experiment import Experiment, SplineNodes, ThrusterFiring, measure
+from spacearm.identify.inertia.experiments import (
+    SAME,
+    command_phases,
+    firing_intervals,
+    run_experiment,
+    start_momentum,
+    start_state,
+)
 from spacearm.identify.inertia.findings import InertiaFindings
 from spacearm.identify.inertia.identifiability import Identifiability, assess_information, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thin_records
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo, repeat_output_error
 from spacearm.identify.inertia.online import TargetState, track_target
 from spacearm.identify.inertia.output_error_fit import assess_fit
+from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.record_files import read_record
@@ -39,10 +48,12 @@ from spacearm.identify.inertia.validate import (
 )
 from spacearm.identify.numerics import solvable
 from spacearm.measure.files import Column, read_times
+from spacearm.measure.sensors import record_run, shared_period
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.result import Check
+from spacearm.simulate import Signal, State, spline
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.study import ScenarioTable, Session, StudyFile, key
 from spacearm.study.findings import mujoco_check
@@ -57,13 +68,13 @@ MOST_SAMPLES = 1_000_000
 
 
 class _Setup(NamedTuple):
-    """What all experiments share: the robot as drawn and as simulated, sensors, and the experiments themselves."""
+    """What all experiments share: the robot as drawn and as simulated, sensors; duration (s) and commands of each."""
 
     session: Session
     nominal: Robot
     reference: Robot
     sensors: Sequence[Sensor]
-    experiments: list[Experiment]
+    experiments: list[tuple[float, dict[str, Signal]]]
 
 
 class ExciteKeys(ScenarioTable):
@@ -78,8 +89,8 @@ class ExciteKeys(ScenarioTable):
     )
     thruster: list[FiringTable] = key([], "thrusters that fire, at a level that is a number")
 
-    def paths(self, robot: Robot) -> dict[str, SplineNodes]:
-        """Joints that move, and how."""
+    def paths(self, robot: Robot, start: Array) -> dict[str, Signal]:
+        """Joints that move, and their paths from the positions ``start`` (n)."""
         found = {}
         for joint, path in self.excursions.items():
             with error_context(f"excursions.{joint}"):
@@ -88,19 +99,22 @@ class ExciteKeys(ScenarioTable):
                 if path.kind != "spline" or path.ends != "clamped" or path.times is None or values is None:
                     hint = 'expected { kind = "spline", times = [...], values = [...] }'
                     raise InputError("is no clamped spline through nodes", hint=hint)
-                found[joint] = SplineNodes(np.array(path.times), np.array(values))
+                found[joint] = spline(path.times, np.asarray(values) + start[robot.joint_index(joint)])
         return found
 
-    def firings(self, duration: float) -> list[ThrusterFiring]:
-        """Thrusters that fire in an experiment of this duration (s)."""
-        found = []
+    def levels(self, robot: Robot, duration: float) -> dict[str, Signal]:
+        """Thrusters that fire in an experiment of this duration (s), and their levels."""
+        found: dict[str, Signal] = {}
         for k, item in enumerate(self.thruster):
             with error_context(f"thruster[{k}]"):
+                robot.thruster(item.name)
                 level = item.throttle(duration)
-                spans = [(0.0, duration)] if item.on is None else item.intervals()
-                found += [
-                    ThrusterFiring(item.name, begin, end, float(level(0.5 * (begin + end)))) for begin, end in spans
-                ]
+                if item.on is None:
+                    level = level.window(duration)
+                elif item.intervals() and item.intervals()[-1][1] > duration + SAME:
+                    raise InputError(f"fires until {item.intervals()[-1][1]:g} s, beyond the end at {duration:g} s")
+                found[item.name] = found[item.name] + level if item.name in found else level
+                firing_intervals(item.name, found[item.name], duration)
         return found
 
 
@@ -125,19 +139,14 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         {}, "thruster = column of its level, 0 to 1, held until the next row"
     )
 
-    def build(self, robot: Robot, folder: Path = Path()) -> Experiment:
-        """The experiment with this robot."""
+    def commands(self, robot: Robot, folder: Path = Path()) -> tuple[float, dict[str, Signal]]:
+        """Duration (s), and what is commanded to this robot: paths of joints, levels of thrusters."""
         duration = self._duration(folder)
-        return Experiment(
-            self.name,
-            duration,
-            self.positions(robot),
-            self.paths(robot),
-            self.firings(duration),
-            tuple(self.velocity),
-            tuple(self.base_angular_velocity()),
-            self.known_momentum,
-        )
+        return duration, self.paths(robot, self.positions(robot)) | self.levels(robot, duration)
+
+    def start(self, robot: Robot) -> State:
+        """State in which a simulation with this robot starts."""
+        return start_state(robot, self.positions(robot), self.velocity, self.base_angular_velocity())
 
     def _duration(self, folder: Path) -> float:
         if self.duration is not None:
@@ -148,18 +157,21 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         times = read_times(path, clock)
         return float(times[-1] - times[0])
 
-    def read(self, experiment: Experiment, setup: _Setup, file: InertiaFile) -> MotionRecord:
+    def read(self, commands: Mapping[str, Signal], setup: _Setup, file: InertiaFile) -> MotionRecord:
         """The measured file."""
         columns = None
         if self.columns is not None:
             columns = {str(n): c.make() for n, c in self.columns.items()}
         path, time = setup.session.folder / str(self.file), Column(self.time.single_column("time"), self.time.unit)
         levels = {name: c.make() for name, c in self.thruster_columns.items()}
-        options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps, "levels": levels}
-        options["estimate_noise"] = file.sensors.noise != "none"
+        options: dict[str, Any] = {"time": time, "missing": self.missing, "gaps": self.gaps, "name": self.name}
+        options |= {"commands": commands, "levels": levels, "estimate_noise": file.sensors.noise != "none"}
         sensors = file.sensors.sensors(file.sensor, simulated=False)
+        # The momentum of a measured robot is known only if it was at rest: its inertias are not.
+        rest = self.known_momentum and not (np.any(self.velocity) or np.any(self.base_angular_velocity()))
         with error_context(file=path):
-            return read_record(path, setup.nominal, experiment, sensors, columns, **options)
+            record = read_record(path, setup.nominal, sensors, columns, **options)
+            return prepare_record(setup.nominal, record, known_momentum=np.zeros(6) if rest else None)
 
 
 class MeasurementsTable(ExperimentTable):
@@ -207,7 +219,7 @@ class InertiaFile(StudyFile):
         prior = estimate.prior_of(nominal_robot, str(self.robot))
         # first of all: limits that cannot be kept must not cost an estimate
         plan = None if self.design is None else self._plan(nominal_robot, sensors, prior, session)
-        clean, drawn = self._records(setup)
+        clean, drawn, broken = self._records(setup)
         session.report_progress(0.4, "identifiability and estimate")
         options: dict[str, Any] = {
             "kinds": kinds, "prior": prior, "estimate": estimate.estimated_nuisances(), "segment": estimate.segment
@@ -228,9 +240,9 @@ class InertiaFile(StudyFile):
             able=able,
             held=self._predict_held_out(setup, found.inertia, able),
             compared=self._compare_models(real, found) if able and self.validation is not None else None,
-            broken=sum(not record.sound for record in clean),
+            broken=broken,
             checked={
-                one.name: _cross_check(real, one)
+                table.name: _cross_check(real, table, *one)
                 for one, table in zip(experiments, self.tables, strict=True)
                 if session.cross_check and not table.hold_out and table.file is None
             },
@@ -287,31 +299,45 @@ class InertiaFile(StudyFile):
             InertiaProblem(problem.robot, thin_records(clean), problem.kinds, problem.prior), truth, count, seed
         )
 
-    def _records(self, setup: _Setup) -> tuple[list[MotionRecord], list[MotionRecord]]:
-        """What perfect sensors would read in each simulated experiment, and what was read in all."""
-        clean, drawn = [], []
-        for k, (table, experiment) in enumerate(zip(self.tables, setup.experiments, strict=True)):
+    def _records(self, setup: _Setup) -> tuple[list[MotionRecord], list[MotionRecord], int]:
+        """What perfect sensors would read in each simulated experiment, what was read in all, and how many simulations
+        broke a law."""
+        clean: list[MotionRecord] = []
+        drawn: list[MotionRecord] = []
+        broken, perfect = 0, [replace(sensor, bias=0.0) for sensor in setup.sensors]
+        for k, (table, (duration, commands)) in enumerate(zip(self.tables, setup.experiments, strict=True)):
             if table.hold_out:
                 continue
             setup.session.report_progress(0.1 + 0.2 * k / len(self.tables), f"experiment {table.name}")
             if table.file is not None:
-                drawn.append(table.read(experiment, setup, self))
+                drawn.append(table.read(commands, setup, self))
                 continue
+            robot = setup.reference
             with error_context(self.place(k)):
-                clean.append(measure(setup.reference, experiment, setup.sensors))
-            drawn.append(clean[-1].add_biases(setup.sensors).add_noise([self.sensors.seed, k]))
+                start, phases = table.start(robot), command_phases(robot, commands, duration)
+                run = run_experiment(robot, start, phases, shared_period(setup.sensors))
+                broken += not run.sound
+                momentum = start_momentum(robot, start) if table.known_momentum else None
+                exact, biased = (
+                    prepare_record(setup.nominal, record_run(run, each, name=table.name), known_momentum=momentum)
+                    for each in (perfect, setup.sensors)
+                )
+            clean.append(exact)
+            drawn.append(biased.add_noise([self.sensors.seed, k]))
         if not drawn:
             raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
-        return clean, drawn
+        return clean, drawn, broken
 
     def _predict_held_out(self, setup: _Setup, inertia: Array, able: bool) -> list[HoldOutError]:
         """Predictions of experiments that were not used: measured, where they have a file, or simulated."""
-        found = []
-        for table, experiment in zip(self.tables, setup.experiments, strict=True):
+        found, robot = [], setup.reference
+        for table, (duration, commands) in zip(self.tables, setup.experiments, strict=True):
             if table.hold_out and table.file is not None:
-                found.append(hold_out_record(setup.nominal, inertia, table.read(experiment, setup, self)))
+                found.append(hold_out_record(setup.nominal, inertia, table.read(commands, setup, self)))
             elif table.hold_out and able:
-                found.append(predict_held_out(setup.reference, inertia, experiment, setup.sensors))
+                start, phases = table.start(robot), command_phases(robot, commands, duration)
+                period = shared_period(setup.sensors)
+                found.append(predict_held_out(robot, inertia, start, phases, period, name=table.name))
         return found
 
     def _build_reference_robot(self, session: Session, nominal_robot: Robot) -> Robot:
@@ -324,20 +350,21 @@ class InertiaFile(StudyFile):
             robot = robot.with_inertia_parameters(robot.inertia_parameters * self.real_scale)
         return robot
 
-    def _experiments(self, nominal_robot: Robot, session: Session) -> list[Experiment]:
+    def _experiments(self, nominal_robot: Robot, session: Session) -> list[tuple[float, dict[str, Signal]]]:
         if not self.tables:
             raise InputError("there is none", place="experiment", hint="[[experiment]] tables, or [measurements]")
         check_distinct(self.tables, "experiment")
         found = []
         for k, table in enumerate(self.tables):
             with error_context(self.place(k)):
-                found.append(table.build(nominal_robot, session.folder))
-            if table.file is None and found[-1].duration > MOST_SAMPLES * self.sensors.sample:
+                duration, commands = table.commands(nominal_robot, session.folder)
+            if table.file is None and duration > MOST_SAMPLES * self.sensors.sample:
                 raise InputError(
-                    f"{found[-1].duration:g} s every {self.sensors.sample:g} s are too many samples",
+                    f"{duration:g} s every {self.sensors.sample:g} s are too many samples",
                     place=f"{self.place(k)}.duration",
                     hint=f"expected at most {MOST_SAMPLES}",
                 )
+            found.append((duration, commands))
         return found
 
     def _compare_models(self, real: Robot, found: Identification) -> ModelComparison:
@@ -347,6 +374,7 @@ class InertiaFile(StudyFile):
             return compare_models(real, found.inertia, torques, self.validation.duration, start)
 
 
-def _cross_check(real: Robot, experiment: Experiment) -> Check:
+def _cross_check(real: Robot, table: ExperimentTable, duration: float, commands: Mapping[str, Signal]) -> Check:
     """The simulated motion once more with MuJoCo's dynamics."""
-    return mujoco_check(cross_check(experiment.run(real, np.linspace(0.0, experiment.duration, 31))), 1e-8)
+    run = run_experiment(real, table.start(real), command_phases(real, commands, duration), duration / 30.0)
+    return mujoco_check(cross_check(run), 1e-8)

@@ -19,11 +19,9 @@ from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.equations import Equations
-from spacearm.identify.inertia.experiment import EXACT, Experiment, sample_states
+from spacearm.identify.inertia.experiments import EXACT, run_experiment
 from spacearm.identify.inertia.inertia_parameters import Label, labels
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
-from spacearm.measure.sensors import shared_period
-from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.simulate import Dopri853, Phase, Signal, State, approximate, simulate, simulate_batch
@@ -93,7 +91,7 @@ def compare_models(
     start = State.at_rest(robot, configuration, position=-mechanics_of(robot).centre_of_mass(joints))
     phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
     real, other = (
-        sample_states(simulate(robot, start, phase, sample=times, method=method, overrides=overrides), times)
+        simulate(robot, start, phase, sample=times, method=method, overrides=overrides).states
         for overrides in (None, {"inertia": np.asarray(identified).ravel()})
     )
     return _compare_states(times, real, other, robot.n)
@@ -137,16 +135,14 @@ class HoldOutError:
 
 
 def predict_held_out(
-    robot: Robot, identified: Array, experiment: Experiment, sensors: Sequence[Sensor]
+    robot: Robot, identified: Array, start: State, phases: Sequence[Phase], period: float, *, name: str = ""
 ) -> HoldOutError:
-    """How well the identified inertias predict the base's motion in an experiment that did not serve to find them."""
-    times = np.arange(0.0, experiment.duration * (1 + 1e-12), shared_period(sensors))
+    """How well identified inertias (10(n + 1)) predict the base's motion in an experiment that did not serve to find
+    them, by samples every ``period`` s."""
     columns = Layout(robot.n).base_velocity
-    first, second = (
-        sample_states(experiment.run(robot, times, inertia=inertia), times)[:, columns]
-        for inertia in (None, identified)
-    )
-    return HoldOutError(experiment.name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
+    runs = (run_experiment(robot, start, phases, period, inertia=inertia) for inertia in (None, identified))
+    first, second = (run.track.states[:, columns] for run in runs)
+    return HoldOutError(name, _rms(second[:, :3] - first[:, :3]), _rms(second[:, 3:] - first[:, 3:]))
 
 
 def _rms(gap: Array) -> float:

@@ -6,15 +6,20 @@ MOUNT, and Sec. 5.5 starts at rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from spacearm.identify.inertia import Experiment, SplineNodes, ThrusterFiring, one_joint
+from spacearm.identify.inertia import MotionRecord, command_phases, prepare_record, run_experiment, start_state
+from spacearm.identify.inertia.design import Experiment
 from spacearm.identify.inertia.validate import SineTorque
-from spacearm.measure import make_sensors
+from spacearm.measure import make_sensors, record_run
 from spacearm.measure.channels import CHANNELS
+from spacearm.measure.sensors import shared_period
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.papers.agreement import read_paper_file
+from spacearm.simulate import pulse, spline
 from spacearm.typing import Array
 
 NAME = "xu2017"
@@ -40,15 +45,22 @@ def sensors(interval: float = 0.1) -> tuple[Sensor, ...]:
     return make_sensors(MEASURED, period=interval, mount=MOUNT)
 
 
-def experiments(robot: Robot) -> tuple[Experiment, ...]:
+def experiments(robot: Robot) -> dict[str, Experiment]:
     """Table 3's firings with all joints locked, then one joint after the other with Table 5's motion."""
     order, each = PRINTED["firing_order"], PRINTED["firing_time"]
-    firings = [ThrusterFiring(f"thruster{number}", k * each, (k + 1) * each) for k, number in enumerate(order)]
-    nodes = SplineNodes(NODE_TIMES, NODE_ANGLES)
-    return (
-        Experiment("thrusters", each * len(order), POSTURE, firings=firings),
-        *(one_joint(robot, name, POSTURE, nodes) for name in robot.joint_names),
-    )
+    levels = {f"thruster{number}": pulse(1.0, k * each, each) for k, number in enumerate(order)}
+    start = start_state(robot, POSTURE)
+    found: dict[str, Experiment] = {"thrusters": (start, command_phases(robot, levels, each * len(order)))}
+    for k, name in enumerate(robot.joint_names):
+        path = spline(NODE_TIMES, NODE_ANGLES + start.joints[k])
+        found[name] = start, command_phases(robot, {name: path}, float(NODE_TIMES[-1]))
+    return found
+
+
+def read_experiment(robot: Robot, name: str, experiment: Experiment, sensors: Sequence[Sensor]) -> MotionRecord:
+    """Readings of a simulated experiment, without noise."""
+    run = run_experiment(robot, *experiment, shared_period(sensors))
+    return prepare_record(robot, record_run(run, sensors, name=name))
 
 
 def torques(robot: Robot) -> list[SineTorque]:

@@ -16,26 +16,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spacearm.identify.inertia import (
-    Experiment,
     Identification,
     InertiaProblem,
     MotionRecord,
     Prior,
-    SplineNodes,
-    ThrusterFiring,
     base_parameters,
+    command_phases,
     compare_models,
     design,
     identifiability,
     identify,
-    measure,
     monte_carlo,
     predict_held_out,
+    prepare_record,
+    run_experiment,
     standard_parameters,
+    start_state,
     track_target,
 )
 from spacearm.identify.inertia.base_parameters import BaseParameters
-from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate
+from spacearm.identify.inertia.design import Experiment, ExperimentLimits, ExperimentPlan, evaluate
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo
@@ -48,7 +48,8 @@ from spacearm.identify.inertia.validate import (
     indistinguishable_robot,
     largest_differences,
 )
-from spacearm.measure import make_sensors
+from spacearm.measure import make_sensors, record_run
+from spacearm.measure.sensors import shared_period
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Pose, Robot
 from spacearm.optimise import Estimate
@@ -62,6 +63,7 @@ from spacearm.papers.xu2017.equivalent import (
     two_body_problem,
 )
 from spacearm.papers.xu2017.swarm import ParticleSwarm
+from spacearm.simulate import Run, pulse, spline
 from spacearm.typing import Array
 
 #: Noisy runs are sampled at 1 Hz: enough for firings of 5 s, and 200 repetitions stay quick.
@@ -79,6 +81,7 @@ class NoiseFreeRuns:
     base_parameters: BaseParameters
     truth: Array  # base parameters
     sizes: Array
+    runs: tuple[Run, ...]
     records: tuple[MotionRecord, ...]
     identifiability: Identifiability
     linear: Identification
@@ -98,12 +101,13 @@ def run_noise_free(robot: Robot) -> NoiseFreeRuns:
     wrong = robot.with_inertia_parameters(robot.inertia_parameters * paper.WRONG)
     whole = base_parameters(robot)
     sensors = paper.sensors()
+    experiments, period = paper.experiments(robot), shared_period(sensors)
     # machine code for this robot is made (or found in the cache) before the clock starts, as it is once per robot
-    first = paper.experiments(robot)
-    measure(robot, first[0], sensors)
-    measure(robot, first[1], sensors)
+    for experiment in [*experiments.values()][:2]:
+        run_experiment(robot, *experiment, period)
     begin = time.perf_counter()
-    records = tuple(measure(robot, experiment, sensors) for experiment in paper.experiments(robot))
+    runs = {name: run_experiment(robot, *experiment, period) for name, experiment in experiments.items()}
+    records = tuple(prepare_record(robot, record_run(run, sensors, name=name)) for name, run in runs.items())
     middle = time.perf_counter()
     linear = identify(wrong, records, method="linear", kinds=("momentum", "dynamics"))
     end = time.perf_counter()
@@ -119,6 +123,7 @@ def run_noise_free(robot: Robot) -> NoiseFreeRuns:
         whole,
         whole.combine @ robot.inertia_parameters.ravel(),
         linear.problem.base_sizes,
+        tuple(runs.values()),
         records,
         identifiability(InertiaProblem(wrong, records)),
         linear,
@@ -269,16 +274,12 @@ def validation(case: NoiseFreeRuns, noise: NoisyRuns) -> Validation:
     reference = indistinguishable_robot(robot, 0.5, seed=0)
     printed = linear_of(paper.IDENTIFIED).ravel()
     nodes = paper.NODE_ANGLES
-    unseen = Experiment(
-        "hold-out",
-        60.0,
-        paper.POSTURE,
-        {
-            name: SplineNodes(paper.NODE_TIMES, nodes * np.cos(0.7 * k + 0.4 * np.arange(9)))
-            for k, name in enumerate(robot.joint_names)
-        },
-    )
-    sensors = make_sensors(period=1.0, mount=paper.MOUNT, noise={})
+    start = start_state(robot, paper.POSTURE)
+    paths = {
+        name: spline(paper.NODE_TIMES, nodes * np.cos(0.7 * k + 0.4 * np.arange(9)) + start.joints[k])
+        for k, name in enumerate(robot.joint_names)
+    }
+    unseen = start, command_phases(robot, paths, 60.0)
     identified = noise.identification.inertia
     return Validation(
         compare(identified),
@@ -287,7 +288,7 @@ def validation(case: NoiseFreeRuns, noise: NoisyRuns) -> Validation:
         compare(reference),
         compare(case.wrong.inertia_parameters.ravel()),
         reference,
-        (predict_held_out(robot, identified, unseen, sensors), predict_held_out(robot, reference, unseen, sensors)),
+        (predict_held_out(robot, identified, *unseen, 1.0), predict_held_out(robot, reference, *unseen, 1.0)),
         start_configurations(robot),
     )
 
@@ -317,13 +318,14 @@ class ExtensionRuns:
 def run_extensions(case: NoiseFreeRuns, noise: NoisyRuns) -> ExtensionRuns:
     robot = case.robot
     sensors = make_sensors(period=1.0, mount=paper.MOUNT)
-    plan = evaluate(robot, paper.experiments(robot), sensors)
+    plan = evaluate(robot, [*paper.experiments(robot).values()], sensors)
     limits = ExperimentLimits(
         angle=np.deg2rad(30.0), rate=np.deg2rad(6.0), attitude=np.deg2rad(60.0), impulse=60.0, time=240.0
     )
     better = design(robot, paper.POSTURE, sensors, limits, motions=4, pulses=6, candidates=6, refinements=24, seed=3)
     motion = better.experiments[-1]
-    record = measure(robot, motion, make_sensors(period=0.1, mount=paper.MOUNT)).add_noise([2017, 99])
+    fine = make_sensors(period=0.1, mount=paper.MOUNT)
+    record = paper.read_experiment(robot, "designed", motion, fine).add_noise([2017, 99])
     guess = robot.inertia_parameters.copy()
     # The target's parameters start 50 % too large; all others are known.
     guess[-1] *= 1.5
@@ -331,13 +333,11 @@ def run_extensions(case: NoiseFreeRuns, noise: NoisyRuns) -> ExtensionRuns:
     return ExtensionRuns(plan, better, states, robot.inertia_parameters[-1], conclusion_cases(case))
 
 
-def attitude_only() -> Experiment:
+def attitude_only(robot: Robot) -> Experiment:
     """Opposing thrusters fire together: moments without force."""
     pairs = ((1, 7), (3, 11), (4, 12), (2, 8), (5, 9), (6, 10))
-    firings = [
-        ThrusterFiring(f"thruster{number}", 5.0 * k, 5.0 * k + 5.0) for k, pair in enumerate(pairs) for number in pair
-    ]
-    return Experiment("attitude", 5.0 * len(pairs), paper.POSTURE, firings=firings)
+    levels = {f"thruster{number}": pulse(1.0, 5.0 * k, 5.0) for k, pair in enumerate(pairs) for number in pair}
+    return start_state(robot, paper.POSTURE), command_phases(robot, levels, 5.0 * len(pairs))
 
 
 def conclusion_cases(case: NoiseFreeRuns) -> dict[str, ConclusionCase]:
@@ -346,7 +346,7 @@ def conclusion_cases(case: NoiseFreeRuns) -> dict[str, ConclusionCase]:
     Names with ``_law_thrusters`` have thruster firings beside the joint motions.
     """
     robot, names = case.robot, case.robot.body_names
-    turned = measure(robot, attitude_only(), paper.sensors())
+    turned = paper.read_experiment(robot, "attitude", attitude_only(robot), paper.sensors())
     joints = case.records[1:]
     known = {
         "base_known": Prior.from_known_bodies(robot, names[:1]),

@@ -1,0 +1,156 @@
+"""Simulated experiments: a :class:`.State`, and :class:`.Phase` s made from what is commanded.
+
+What is commanded is the same as in a :class:`spacearm.measure.Record`: a path for each joint that moves, the others are
+locked, and a level for each thruster that fires, from 0 to 1, which holds from break to break. Phases are cut where a
+thruster switches, so that forces are constant within each. :func:`run_experiment` integrates them so tightly that base
+parameters come back to 1e-9 from readings without noise; ``spacearm.measure.record_run`` reads the sensors.
+
+The start of :func:`start_state` has the world's origin at the robot's mass centre: positions then stay small, and so
+does rounding in the angular momentum about the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from spacearm.checks import check_name, positive
+from spacearm.engine import mechanics_of
+from spacearm.errors import InputError, SimulationError, error_context
+from spacearm.model import Robot
+from spacearm.simulate import Dopri853, Phase, Run, Signal, State, simulate, thruster_load
+from spacearm.simulate.loads import thrust_wrench
+from spacearm.typing import Array
+
+#: Tight enough that base parameters come back to 1e-9 from noise-free data.
+EXACT = Dopri853(rtol=2e-14, atol=1e-17)
+#: Instants closer than this are the same, s: sums of durations are rounded.
+SAME = 1e-9
+
+
+def start_state(
+    robot: Robot,
+    configuration: npt.ArrayLike | str = "zero",
+    base_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
+    base_angular_velocity: npt.ArrayLike = (0.0, 0.0, 0.0),
+) -> State:
+    """State with joints (n, or the name of a configuration) at rest and the robot's mass centre at the world's origin;
+    velocities of the base in world axes (m/s, rad/s)."""
+    joints = State.at_rest(robot, configuration).joints
+    return State.from_velocities(
+        robot,
+        joints,
+        position=-mechanics_of(robot).centre_of_mass(joints),
+        base_velocity=base_velocity,
+        base_angular_velocity=base_angular_velocity,
+    )
+
+
+def command_phases(robot: Robot, commands: Mapping[str, Signal], duration: float) -> list[Phase]:
+    """Phases in which joints follow their paths, the others are locked, and thrusters fire at their levels.
+
+    Args:
+        commands: joint to path (rad or m), thruster to level; times count from the start.
+        duration: of all phases together, s.
+    """
+    positive(duration, "duration", unit="s", place="experiment")
+    names = *robot.joint_names, *(part.name for part in robot.thrusters)
+    for name in commands:
+        check_name(name, names, "joint or thruster", place="experiment")
+    paths = {name: signal for name, signal in commands.items() if name in robot.joint_names}
+    locked = [name for name in robot.joint_names if name not in paths]
+    firings = {name: firing_intervals(name, commands[name], duration) for name in commands if name not in paths}
+    phases = []
+    for low, high in pairwise(join_edges(firings.values(), duration)):
+        middle = 0.5 * (low + high)
+        loads = [
+            thruster_load(robot, name, level)
+            for name, intervals in firings.items()
+            for start, end, level in intervals
+            if start <= middle < end
+        ]
+        driven = {name: path.shift(-low) for name, path in paths.items()}
+        phases.append(Phase(high - low, locked=locked, driven=driven, loads=loads, limits="ignore"))
+    return phases
+
+
+def firing_intervals(thruster: str, level: Signal, duration: float) -> list[tuple[float, float, float]]:
+    """Start, end (s) and level of each interval within ``duration`` in which a thruster fires."""
+    with error_context(f"command {thruster!r}"):
+        if np.any(level.coefficients[1:] != 0.0):
+            raise InputError("changes between its breaks", hint="expected levels that hold from break to break")
+        inner = level.breaks[(level.breaks > SAME) & (level.breaks < duration - SAME)]
+        found: list[tuple[float, float, float]] = []
+        for low, high in pairwise([0.0, *inner.tolist(), duration]):
+            value = float(level(0.5 * (low + high)))
+            if not 0.0 <= value <= 1.0 + 1e-9:
+                raise InputError(f"is {value:g}", hint="expected a level from 0 to 1")
+            if found and found[-1][1] == low and abs(found[-1][2] - value) <= 1e-12:
+                # A break at which nothing changes, as where another thruster begins a phase, is no switch.
+                found[-1] = found[-1][0], high, found[-1][2]
+            elif value > 0.0:
+                found.append((low, high, value))
+        return found
+
+
+def join_edges(firings: Iterable[Sequence[tuple[float, float, float]]], duration: float) -> list[float]:
+    """Times (s) at which any thruster switches, with the start and the end, each once."""
+    edges = [0.0]
+    for time in sorted({time for intervals in firings for start, end, _ in intervals for time in (start, end)}):
+        if edges[-1] + SAME < time < duration - SAME:
+            edges.append(time)
+    return [*edges, float(duration)]
+
+
+def wrench_of(robot: Robot, thruster: str) -> Array:
+    """Wrench (6,) of a thruster at full thrust at the base's origin, base axes; it must sit on the base."""
+    part = robot.thruster(thruster)
+    if part.body != robot.bodies[0].name:
+        raise InputError(f"sits on {part.body!r}", place=f"thruster {thruster!r}", hint="expected the base")
+    return thrust_wrench(robot, thruster)
+
+
+def run_experiment(
+    robot: Robot,
+    start: State,
+    phases: Sequence[Phase],
+    period: float,
+    *,
+    method: Dopri853 = EXACT,
+    ledger: bool = True,
+    inertia: Array | None = None,
+) -> Run:
+    """The motion of the robot as it is, or with other inertias (10(n + 1)), sampled every ``period`` s.
+
+    A sample at the end of a phase is taken in the phase that begins, where its forces and accelerations belong.
+    """
+    ends = np.cumsum([phase.duration for phase in phases])
+    duration = float(ends[-1])
+    times = np.arange(0.0, duration * (1 + 1e-12), period)
+    if times.size < 2:
+        raise InputError(
+            f"lasts {duration:g} s, samples are {period:g} s apart",
+            place="experiment",
+            hint="expected two samples or more",
+        )
+    for end in ends[:-1]:
+        # Rounding must not leave the sample in the phase that ends; a few units in the last place move no reading.
+        times[np.abs(times - end) < SAME] = end + 4.0 * np.spacing(end)
+    overrides = None if inertia is None else {"inertia": np.asarray(inertia).ravel()}
+    run = simulate(robot, start, phases, sample=times, method=method, ledger=ledger, overrides=overrides)
+    if run.end_time < times[-1] - SAME:
+        raise SimulationError(
+            f"the experiment ended at {run.end_time:.6g} s of {duration:g} s: {run.why}",
+            place="experiment",
+            hint="a slower motion, or weaker forces",
+        )
+    return run
+
+
+def start_momentum(robot: Robot, start: State) -> Array:
+    """Momentum and angular momentum (6,) about the world's origin, world axes, N s and N m s."""
+    base = np.concatenate([start.position, start.quaternion])
+    return mechanics_of(robot).momentum(start.joints, start.velocity, base=base)

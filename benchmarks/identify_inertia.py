@@ -12,8 +12,8 @@ from spacearm.identify.inertia import (
     LinearLeastSquares,
     base_parameters,
     identify,
-    measure,
     monte_carlo,
+    run_experiment,
 )
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.measure import make_sensors
@@ -29,8 +29,8 @@ def main() -> list[dict[str, Any]]:
     wrong = robot.with_inertia_parameters(paper.WRONG * robot.inertia_parameters)
     truth = base_parameters(robot).combine @ robot.inertia_parameters.ravel()
     experiments = paper.experiments(robot)
-    for experiment in experiments[:2]:
-        measure(robot, experiment, paper.sensors())  # machine code is made once
+    for experiment in [*experiments.values()][:2]:
+        run_experiment(robot, *experiment, 0.1)  # machine code is made once
     rows: list[dict[str, Any]] = []
 
     def timed(name: str, call: Any, note: Any) -> Any:
@@ -43,7 +43,7 @@ def main() -> list[dict[str, Any]]:
 
     records = timed(
         "simulate 7 experiments of 60 s at 10 Hz",
-        lambda: [measure(robot, experiment, paper.sensors()) for experiment in experiments],
+        lambda: [paper.read_experiment(robot, *experiment, paper.sensors()) for experiment in experiments.items()],
         lambda found: f"{sum(record.times.size for record in found)} samples",
     )
     both = ("momentum", "dynamics")
@@ -64,7 +64,7 @@ def main() -> list[dict[str, Any]]:
         lambda found: f"{found.evaluations} evaluations, cost {found.cost:.1e}",
     )
     sensors = make_sensors(mount=paper.MOUNT, period=1.0)
-    clean = [measure(robot, experiment, sensors) for experiment in experiments]
+    clean = [paper.read_experiment(robot, *experiment, sensors) for experiment in experiments.items()]
     timed(
         "weighted total estimation, 1 Hz",
         lambda: fit_total(InertiaProblem(wrong, [record.add_noise(k) for k, record in enumerate(clean)])),

@@ -36,10 +36,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from watched import Outcome, report, run_watched
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.identify.inertia import SplineNodes, measure, one_joint
+from spacearm.identify.inertia import command_phases, prepare_record, run_experiment, start_state
 from spacearm.identify.inertia.record_files import standard_columns
-from spacearm.measure import Column, make_sensors, read_record
+from spacearm.measure import Column, make_sensors, read_record, record_run
 from spacearm.model import catalogue
+from spacearm.simulate import spline
 from spacearm.study import run_scenario
 
 SAMPLES = 61
@@ -86,9 +87,10 @@ def signals() -> dict[str, np.ndarray]:
     swing = 0.05 * np.exp(-0.02 * TIME) * np.cos(1.5 * TIME)
     joints = dict(zip(JOINTS, (motor + swing, motor, -motor, 2.0 * motor), strict=True))
     robot = catalogue.load("xu2017")
-    motion = SplineNodes(np.arange(9) * 7.5, np.deg2rad(NODES))
-    sensors = make_sensors(CHANNELS, period=1.0)
-    record = measure(robot, one_joint(robot, "joint1", "normal", motion), sensors).add_noise(1)
+    start = start_state(robot, "normal")
+    path = spline(np.arange(9) * 7.5, np.deg2rad(NODES) + start.joints[0])
+    run = run_experiment(robot, start, command_phases(robot, {"joint1": path}, 60.0), 1.0)
+    record = prepare_record(robot, record_run(run, make_sensors(CHANNELS, period=1.0))).add_noise(1)
     columns = standard_columns(robot, CHANNELS)
     orbit = {
         name: record.readings[channel][:, k] for channel in CHANNELS for k, name in enumerate(columns[channel].names)

@@ -11,7 +11,6 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia.design import ExperimentLimits, design, limit_excess, usage
-from spacearm.identify.inertia.experiment import Experiment, SplineNodes, measure
 from spacearm.impact.configuration_search import ConfigurationObjective, Impactor, optimise_configuration
 from spacearm.measure import make_sensors
 from spacearm.mechanics.shapes import Box, Capsule, Sphere
@@ -19,6 +18,7 @@ from spacearm.model import CollisionShape, Pose, Robot, catalogue
 from spacearm.model.rotations import rotation_about
 from spacearm.simulate import ShapeOnFrame, World, collision_pairs, gaps
 from spacearm.simulate.distance import ClearanceConstraint
+from support.experiments import one_joint, read_experiment
 
 ALONG = Pose(rotation_about(np.array([0.0, 1.0, 0.0]), np.pi / 2), np.array([0.5, 0.0, 0.0]))  # z along a link's x
 
@@ -87,10 +87,8 @@ def test_an_experiment_that_passes_through_the_robot_is_not_allowed() -> None:
     times = np.linspace(0.0, 10.0, 5)
 
     def used(angle: float) -> dict[str, float]:
-        turns = {robot.joint_names[0]: SplineNodes(times, angle * np.array([0, 0.5, 1, 0.5, 0]))}
-        experiment = Experiment("turns", configuration=np.zeros(robot.n), paths=turns, duration=10.0)
-        record = measure(robot, experiment, make_sensors(noise={}), ledger=False)
-        return usage(robot, [experiment], [record])
+        turned = one_joint(robot, robot.joint_names[0], (times, angle * np.array([0, 0.5, 1, 0.5, 0])))
+        return usage(robot, [turned], [read_experiment(robot, turned, make_sensors(noise={}), ledger=False)])
 
     free = ExperimentLimits(angle=9.0, rate=9.0, attitude=9.0)
     assert used(1.0)["margin"] > 0.5
@@ -105,7 +103,7 @@ def test_a_designed_experiment_goes_round_what_the_unconstrained_one_passes_thro
     margin = {}
     for name, each in {"bare": bare, "solid": robot}.items():
         plan = design(each, [2.2, 0.0], make_sensors(noise={}), limits, **options)  # folded over the base
-        records = [measure(robot, experiment, make_sensors(noise={}), ledger=False) for experiment in plan.experiments]
+        records = [read_experiment(robot, one, make_sensors(noise={}), ledger=False) for one in plan.experiments]
         margin[name] = usage(robot, plan.experiments, records)["margin"]
     assert margin["bare"] < -0.05
     assert margin["solid"] >= 0.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,43 +13,50 @@ import pytest
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    Experiment,
     InertiaProblem,
     MotionRecord,
-    SplineNodes,
-    ThrusterFiring,
     base_parameters,
-    measure,
-    one_joint,
+    command_phases,
+    prepare_record,
     read_record,
+    run_experiment,
+    start_state,
     write_record,
 )
+from spacearm.identify.inertia.design import Experiment
 from spacearm.identify.inertia.equations import Equations, inverse_factor
+from spacearm.identify.inertia.experiments import firing_intervals
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.validate import attitude_difference, momentum_sensitivity
 from spacearm.measure import Column, make_sensors
 from spacearm.measure.channels import CHANNELS
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.xu2017.claims import tensor_coefficients
+from spacearm.simulate import Signal, pulse, spline
+from support.experiments import experiment, one_joint, read_experiment
 from support.identify_robots import ROBOTS
 
 ROBOT = ROBOTS["two-arms"]
-NODES = SplineNodes(np.linspace(0.0, 12.0, 5), np.array([0.0, 0.4, -0.3, 0.5, 0.0]))
+NODES = np.linspace(0.0, 12.0, 5), np.array([0.0, 0.4, -0.3, 0.5, 0.0])
 ALL = tuple(CHANNELS)
 MOUNT = np.array([0.1, -0.2, 0.3])
-PUSH = Experiment(
-    "push",
-    12.0,
-    paths={"joint1": NODES, "joint4": NODES},
-    firings=[ThrusterFiring("t0", 0.0, 4.0), ThrusterFiring("t3", 4.0, 8.0, 0.5), ThrusterFiring("t7", 6.0, 12.0)],
-    base_velocity=(0.01, -0.02, 0.03),
-    base_angular_velocity=(0.02, 0.01, -0.03),
-)
-FREE = replace(PUSH, name="free", firings=())
+FIRINGS = [("t0", 0.0, 4.0, 1.0), ("t3", 4.0, 8.0, 0.5), ("t7", 6.0, 12.0, 1.0)]
+START = {"base_velocity": (0.01, -0.02, 0.03), "base_angular_velocity": (0.02, 0.01, -0.03)}
 
 
-def read(experiment: Experiment, interval: float = 0.5, channels: tuple[str, ...] = ALL) -> MotionRecord:
-    return measure(ROBOT, experiment, make_sensors(channels, mount=MOUNT, period=interval))
+def free(firings: Sequence[tuple[str, float, float, float]] = ()) -> Experiment:
+    return experiment(ROBOT, 12.0, nodes={"joint1": NODES, "joint4": NODES}, firings=firings, **START)
+
+
+PUSH, FREE = free(FIRINGS), free()
+#: What is commanded in PUSH.
+COMMANDS = {name: spline(*NODES) for name in ("joint1", "joint4")} | {
+    name: pulse(level, begin, end - begin) for name, begin, end, level in FIRINGS
+}
+
+
+def read(done: Experiment, interval: float = 0.5, channels: tuple[str, ...] = ALL) -> MotionRecord:
+    return read_experiment(ROBOT, done, make_sensors(channels, mount=MOUNT, period=interval))
 
 
 def test_readings_obey_momentum_and_dynamics() -> None:
@@ -66,14 +75,14 @@ def test_readings_obey_momentum_and_dynamics() -> None:
 
 
 def test_sensors_at_the_mount_differ_from_those_at_the_origin() -> None:
-    near, far = read(FREE), measure(ROBOT, FREE, make_sensors(ALL, period=0.5, noise={}))
+    near, far = read(FREE), read_experiment(ROBOT, FREE, make_sensors(ALL, period=0.5, noise={}))
     rotation = rotation_matrices(far.channel("attitude"))
     assert np.allclose(near.channel("position"), far.channel("position") + rotation @ MOUNT, atol=1e-12)
     times = near.times
     fine = read(FREE, 0.004)
     slope = np.gradient(fine.channel("velocity"), fine.times, axis=0)
     measured = np.einsum("tij,tj->ti", rotation_matrices(fine.channel("attitude")), fine.channel("acceleration"))
-    smooth = np.abs(fine.times[:, None] - NODES.times).min(axis=1) > 0.01  # the jerk jumps at nodes
+    smooth = np.abs(fine.times[:, None] - NODES[0]).min(axis=1) > 0.01  # the jerk jumps at nodes
     assert np.allclose(slope[smooth], measured[smooth], atol=3e-6)
     assert times.size == 25
 
@@ -114,11 +123,34 @@ def test_impulse_slopes_by_differences() -> None:
 
 
 def test_switches_between_samples_are_integrated() -> None:
-    odd = replace(PUSH, firings=[ThrusterFiring("t0", 0.0, 3.3), ThrusterFiring("t3", 3.3, 7.7)])
-    record = read(odd, 0.2)
+    record = read(free([("t0", 0.0, 3.3, 1.0), ("t3", 3.3, 7.7, 1.0)]), 0.2)
     linear = Equations(ROBOT).linear(record)
     gap = linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known
     assert np.abs(gap - gap[0]).max() < 2e-5
+
+
+def test_a_sample_at_a_switch_belongs_to_the_phase_that_begins() -> None:
+    """Sums of durations are rounded: 0.1 + 0.2 s is later than the sample at 0.3 s."""
+    phases = command_phases(ROBOT, {"t0": pulse(1.0, 0.1, 0.2), "t3": pulse(1.0, 0.3, 0.4)}, 1.0)
+    sensors = make_sensors((*ALL,), mount=MOUNT, period=0.1, noise={})
+    start = start_state(ROBOT)
+    record = read_experiment(ROBOT, (start, phases), sensors)
+    linear = Equations(ROBOT, ("dynamics",)).linear(record)
+    assert np.abs(linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known).max() < 1e-11
+    fires = [sorted(load.source for load in phase.loads) for phase in phases]
+    assert fires == [[], ["t0"], ["t3"], []]
+    for (low, high), names in zip(pairwise([0.0, 0.1, 0.3, 0.7, 1.0]), fires, strict=True):
+        inside = (record.times > low - 1e-9) & (record.times < high - 1e-9)
+        for name in ("t0", "t3"):
+            assert np.any(record.thrusters[name][inside], axis=1).tolist() == [name in names] * int(inside.sum())
+
+
+def test_a_level_that_is_cut_into_phases_is_one_firing() -> None:
+    commands = {"t0": pulse(1.0, 0.0, 10.0), "t3": pulse(0.5, 4.0, 2.0)}
+    record = read_experiment(ROBOT, (start_state(ROBOT), command_phases(ROBOT, commands, 12.0)), make_sensors())
+    assert record.edges == (0.0, 4.0, 6.0, 10.0, 12.0)
+    level = Signal(np.array([0.0, 1.0, 2.0]), np.array([[0.25, 0.25]]))
+    assert firing_intervals("t0", level, 2.0) == [(0.0, 2.0, 0.25)]
 
 
 def test_small_factors() -> None:
@@ -132,9 +164,9 @@ def test_small_factors() -> None:
 
 
 def test_unknown_initial_momentum_is_found() -> None:
-    experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
+    experiments = [PUSH, *(one_joint(ROBOT, name, NODES) for name in ROBOT.joint_names)]
     sensors = make_sensors(mount=MOUNT, period=0.25)
-    records = [measure(ROBOT, experiment, sensors) for experiment in experiments]
+    records = [read_experiment(ROBOT, each, sensors) for each in experiments]
     fit = fit_total(InertiaProblem(ROBOT, records))
     true = Equations(ROBOT).linear(records[0])
     start = (true.matrix @ ROBOT.inertia_parameters.ravel() - true.known)[0]
@@ -145,8 +177,8 @@ def test_unknown_initial_momentum_is_found() -> None:
 def test_sensor_bias_is_estimated_when_asked() -> None:
     bias = np.array([4e-4, -3e-4, 5e-4])
     sensors = make_sensors(mount=MOUNT, period=0.25, bias={"rate": bias}, spread={"rate": 1e-3})
-    experiments = [PUSH, *(one_joint(ROBOT, name, "zero", NODES) for name in ROBOT.joint_names)]
-    clean = [measure(ROBOT, experiment, sensors).add_biases(sensors) for experiment in experiments]
+    experiments = [PUSH, *(one_joint(ROBOT, name, NODES) for name in ROBOT.joint_names)]
+    clean = [read_experiment(ROBOT, each, sensors) for each in experiments]
     records = [record.add_noise([4, k]) for k, record in enumerate(clean)]
     truth = base_parameters(ROBOT).combine @ ROBOT.inertia_parameters.ravel()
     honest = fit_total(InertiaProblem(ROBOT, records))
@@ -172,9 +204,9 @@ def test_sensitivity_is_the_papers() -> None:
 
 def test_files_give_the_same_record(tmp_path: Path) -> None:
     sensors = make_sensors(mount=MOUNT, period=0.5)
-    record = measure(ROBOT, PUSH, sensors)
+    record = read_experiment(ROBOT, PUSH, sensors)
     path = write_record(record, ROBOT, tmp_path / "push.csv")
-    again = read_record(path, ROBOT, PUSH, sensors)
+    again = prepare_record(ROBOT, read_record(path, ROBOT, sensors, commands=COMMANDS))
     for name in record.readings:
         assert np.allclose(again.readings[name], record.readings[name], atol=1e-15)
     assert np.allclose(again.wrench, record.wrench)
@@ -183,14 +215,15 @@ def test_files_give_the_same_record(tmp_path: Path) -> None:
 
 def test_files_serve_the_dynamics_equations_too(tmp_path: Path) -> None:
     sensors = make_sensors(ALL, mount=MOUNT, period=0.5)
-    path = write_record(measure(ROBOT, PUSH, sensors), ROBOT, tmp_path / "push.csv")
-    linear = Equations(ROBOT, ("dynamics",)).linear(read_record(path, ROBOT, PUSH, sensors))
+    path = write_record(read_experiment(ROBOT, PUSH, sensors), ROBOT, tmp_path / "push.csv")
+    again = prepare_record(ROBOT, read_record(path, ROBOT, sensors, commands=COMMANDS))
+    linear = Equations(ROBOT, ("dynamics",)).linear(again)
     assert np.abs(linear.matrix @ ROBOT.inertia_parameters.ravel() - linear.known).max() < 1e-10
 
 
 def test_files_with_units_and_angles(tmp_path: Path) -> None:
     sensors = make_sensors(("attitude", "rate"), mount=MOUNT, period=0.5)
-    record = measure(ROBOT, FREE, sensors)
+    record = read_experiment(ROBOT, FREE, sensors)
     rotation = rotation_matrices(record.channel("attitude"))
     angles = np.stack(
         [
@@ -205,24 +238,26 @@ def test_files_with_units_and_angles(tmp_path: Path) -> None:
     path = tmp_path / "angles.csv"
     path.write_text(",".join(names) + "\n" + "\n".join(",".join(f"{x:.15g}" for x in row) for row in table))
     columns = {"attitude": Column(("alpha", "beta", "gamma"), "deg"), "rate": Column(("wx", "wy", "wz"), "deg/s")}
-    again = read_record(path, ROBOT, FREE, sensors, columns, time=Column("ms", "ms"))
+    again = prepare_record(ROBOT, read_record(path, ROBOT, sensors, columns, time=Column("ms", "ms")))
     assert np.allclose(again.readings["rate"], record.readings["rate"], atol=1e-12)
     assert np.abs(attitude_difference(record.channel("attitude"), again.channel("attitude"))).max() < 1e-9
     with pytest.raises(InputError, match="expected a unit of rad/s"):
-        read_record(path, ROBOT, FREE, sensors, {**columns, "rate": Column(("wx", "wy", "wz"), "mm")}, time="ms")
+        read_record(path, ROBOT, sensors, {**columns, "rate": Column(("wx", "wy", "wz"), "mm")}, time="ms")
     with pytest.raises(InputError, match="'rate' has 2 columns"):
-        read_record(path, ROBOT, FREE, sensors, {"rate": Column(("wx", "wy"), "deg/s")}, time="ms")
+        read_record(path, ROBOT, sensors, {"rate": Column(("wx", "wy"), "deg/s")}, time="ms")
     with pytest.raises(InputError, match="did you mean 'rate'"):
-        read_record(path, ROBOT, FREE, sensors, {"rates": Column(("wx",), "deg/s")}, time="ms")
+        read_record(path, ROBOT, sensors, {"rates": Column(("wx",), "deg/s")}, time="ms")
 
 
 def test_what_experiments_refuse() -> None:
-    with pytest.raises(InputError, match="fires beyond the end"):
-        Experiment("x", 5.0, firings=[ThrusterFiring("t0", 0.0, 6.0)])
-    with pytest.raises(InputError, match="there is no joint 'joint9'"):
-        Experiment("x", 12.0, paths={"joint9": NODES}).phases(ROBOT)
-    with pytest.raises(InputError, match="times"):
-        SplineNodes(np.array([0.0, 2.0, 1.0]), np.zeros(3))
+    with pytest.raises(InputError, match="there is no joint or thruster 'joint9'"):
+        command_phases(ROBOT, {"joint9": spline(*NODES)}, 12.0)
+    with pytest.raises(InputError, match=r"'t0'.* is 2.*from 0 to 1"):
+        command_phases(ROBOT, {"t0": pulse(2.0, 0.0, 5.0)}, 12.0)
+    with pytest.raises(InputError, match="hold from break to break"):
+        command_phases(ROBOT, {"t0": spline([0.0, 5.0], [0.0, 1.0])}, 12.0)
+    with pytest.raises(InputError, match="two samples or more"):
+        run_experiment(ROBOT, *FREE, 13.0)
     with pytest.raises(InputError, match="did you mean 'rate'"):
         make_sensors(noise={"rates": 1.0})
     with pytest.raises(InputError, match="was not measured"):

@@ -11,15 +11,13 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    Experiment,
     InertiaProblem,
     MotionRecord,
     Prior,
-    SplineNodes,
     TargetFilter,
     base_parameters,
     identify,
-    measure,
+    prepare_record,
     read_record,
     track_target,
     write_record,
@@ -35,6 +33,7 @@ from spacearm.model import Inertia, Robot, Rotor, Thruster, catalogue, save
 from spacearm.model.edit import replace_inertias
 from spacearm.optimise.information import Information
 from spacearm.study import run_document
+from support.experiments import one_joint, read_experiment
 from support.servicer import (
     COUNT,
     FIRINGS,
@@ -201,8 +200,8 @@ def test_total_estimation_of_a_target_forgets_the_guess(factor: float) -> None:
     """Only the last joint moves, other bodies are known, nothing is noisy."""
     robot = catalogue.load("xu2017")
     sensors = make_sensors(period=0.5, noise=dict.fromkeys(NOISE, 1e-5))
-    swing = SplineNodes(np.arange(9) * 2.5, np.deg2rad([0, 15, 30, 15, 0, -15, -30, -15, 0]))
-    record = measure(robot, Experiment("swing", 20.0, "normal", {"joint6": swing}), sensors)
+    swing = np.arange(9) * 2.5, np.deg2rad([0, 15, 30, 15, 0, -15, -30, -15, 0])
+    record = read_experiment(robot, one_joint(robot, "joint6", swing, "normal"), sensors)
     inertia = robot.inertia_parameters.copy()
     inertia[-1] *= factor
     guess = robot.with_inertia_parameters(inertia)
@@ -385,11 +384,11 @@ def test_a_late_sensor_is_not_sound_from_a_file_and_the_cause_is_named(motion: M
 
 def test_estimated_noise_leaves_the_chi_square_its_level(motion: Motion, tmp_path: Path) -> None:
     """Over seeds the check holds; a model that misses the readings by as much as their noise fails it."""
-    sensors, doing = make_sensors(period=STEP, noise={}), Experiment("orbit", float(motion[0][-1]))
+    sensors = make_sensors(period=STEP, noise={})
     ratios = []
     for seed in range(6):
         path = write_record(stated := measured(motion, seed), ROBOT, tmp_path / "orbit.csv")
-        record = read_record(path, ROBOT, doing, sensors, estimate_noise=True)
+        record = prepare_record(ROBOT, read_record(path, ROBOT, sensors, estimate_noise=True))
         record = replace(record, wrench=stated.wrench, thrusters=stated.thrusters, edges=stated.edges)
         check = identify(ROBOT, [record], prior=KNOWN, test=()).certificate()["chi_square.orbit"]
         assert check.sound

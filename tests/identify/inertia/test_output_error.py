@@ -15,8 +15,8 @@ from spacearm.identify.inertia import Prior, identify
 from spacearm.identify.inertia.base_motion import BaseMotion, MotionInputs
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import predict_information
+from spacearm.identify.inertia.prepare_record import estimate_noise
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, rotate_quaternion
-from spacearm.identify.inertia.record_files import set_noise
 from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.model import Inertia, Robot
 from spacearm.model.edit import replace_inertias
@@ -381,7 +381,7 @@ def test_one_of_twenty_readings_of_every_sensor_off_by_a_hundred_deviations(moti
 def test_noise_from_the_scatter_of_short_records_counts_its_doubt_everywhere() -> None:
     """100 samples: variances are known to 20 % and worse, and no check of a right model may take them as exact."""
     records = [tumbling(30.0, 0.3, seed) for seed in range(6)]
-    found = [identify(satellite(1.2), [set_noise(one, [*one.readings])]).certificate() for one in records]
+    found = [identify(satellite(1.2), [estimate_noise(one, [*one.readings])]).certificate() for one in records]
     assert [one.faults for one in found if not one.sound] == []
     assert "noise.tumble.rate" in found[0]
 
@@ -389,7 +389,7 @@ def test_noise_from_the_scatter_of_short_records_counts_its_doubt_everywhere() -
 def test_noise_that_was_read_from_the_motion_is_not_sound(motion: Motion) -> None:
     """Rates read every 0.4 s of a base whose thrusters switch every second: 35 times their noise. It was sound."""
     record = measured(motion, 0).thin(10)
-    coarse = set_noise(record, [*record.readings])
+    coarse = estimate_noise(record, [*record.readings])
     assert coarse.sigma["rate"] > 20.0 * NOISE["rate"]
     checks = identify(ROBOT, [coarse], prior=Prior.from_known_bodies(ROBOT, ["bus", "upper"])).certificate()
     assert not checks["noise.orbit.rate"].sound

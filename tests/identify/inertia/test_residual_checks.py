@@ -8,21 +8,22 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import Experiment, MotionRecord, Prior, identify, measure
+from spacearm.identify.inertia import MotionRecord, Prior, identify
 from spacearm.measure import make_sensors
 from spacearm.optimise.diagnose import diagnose
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.problem import Parameter
+from support.experiments import experiment, read_experiment
 from support.servicer import COUNT, NOISE, ROBOT, measured, nominal, servicer_motion
 
 ALL = {**NOISE, "acceleration": 2e-4, "angular_acceleration": 2e-4, "joint_acceleration": 1e-3, "torque": 0.02}
 PLACE = np.array([0.4, -0.3])
 
 
-def still(**options: object) -> MotionRecord:
+def still(**options: bool) -> MotionRecord:
     """An arm that is held, on a satellite at rest."""
-    experiment = Experiment("held", 20.0, PLACE, **options)  # type: ignore[arg-type]
-    return measure(ROBOT, experiment, make_sensors(tuple(ALL), noise=ALL, period=0.2))
+    sensors = make_sensors(tuple(ALL), noise=ALL, period=0.2)
+    return read_experiment(ROBOT, experiment(ROBOT, 20.0, PLACE), sensors, "held", **options)
 
 
 @pytest.mark.parametrize("method", ["linear", "total", "consistent"])

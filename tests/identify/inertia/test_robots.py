@@ -15,21 +15,16 @@ import pytest
 from spacearm.engine.checkpoints import keep_checkpoints
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    Experiment,
     InertiaProblem,
     LinearLeastSquares,
     MotionRecord,
     Prior,
-    SplineNodes,
-    ThrusterFiring,
     TotalLeastSquares,
     base_parameters,
     compare_models,
     design,
     identifiability,
     identify,
-    measure,
-    one_joint,
     predict_held_out,
     track_target,
 )
@@ -40,6 +35,8 @@ from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load
 from spacearm.papers.xu2017.equivalent import identify_recursively
+from spacearm.typing import Array
+from support.experiments import experiment, one_joint, read_experiment
 from support.identify_robots import ROBOTS
 
 TIMES = np.linspace(0.0, 12.0, 5)
@@ -47,17 +44,17 @@ MOUNT = np.array([0.05, 0.1, -0.1])
 SENSORS = make_sensors(mount=MOUNT, period=0.25)
 
 
-def firing() -> Experiment:
-    return Experiment("thrusters", 12.0, firings=[ThrusterFiring(f"t{k}", float(k), k + 1.0) for k in range(12)])
+FIRINGS = [(f"t{k}", float(k), k + 1.0, 1.0) for k in range(12)]
 
 
-def nodes(k: int = 0) -> SplineNodes:
-    return SplineNodes(TIMES, 0.4 * np.array([0.0, 1.0, -0.7 + 0.1 * k, 0.5, 0.0]))
+def nodes(k: int = 0) -> tuple[Array, Array]:
+    return TIMES, 0.4 * np.array([0.0, 1.0, -0.7 + 0.1 * k, 0.5, 0.0])
 
 
 def campaign(robot: Robot, sensors: tuple[Sensor, ...] = SENSORS) -> tuple[MotionRecord, ...]:
-    experiments = [firing(), *(one_joint(robot, name, "zero", nodes(k)) for k, name in enumerate(robot.joint_names))]
-    return tuple(measure(robot, experiment, sensors) for experiment in experiments)
+    joints = {name: one_joint(robot, name, nodes(k)) for k, name in enumerate(robot.joint_names)}
+    experiments = {"thrusters": experiment(robot, 12.0, firings=FIRINGS), **joints}
+    return tuple(read_experiment(robot, each, sensors, name) for name, each in experiments.items())
 
 
 @pytest.mark.parametrize("name", ["sliding", "two-arms", "seven", "one-slide", "no-joint"])
@@ -135,8 +132,8 @@ def test_target_is_followed_online() -> None:
     guess = robot.inertia_parameters.copy()
     guess[-1] *= 1.6
     paths = {name: nodes(k) for k, name in enumerate(robot.joint_names)}
-    experiment = Experiment("wave", 12.0, paths=paths, base_angular_velocity=(0.01, 0.0, 0.02))
-    record = measure(robot, experiment, SENSORS).add_noise(3)
+    velocity = {"base_angular_velocity": (0.01, 0.0, 0.02)}
+    record = read_experiment(robot, experiment(robot, 12.0, nodes=paths, **velocity), SENSORS).add_noise(3)
     states = track_target(robot.with_inertia_parameters(guess), "link7", record, chunk=7)
     truth = robot.inertia_parameters[-1]
     spread = np.array([state.std for state in states])
@@ -145,7 +142,8 @@ def test_target_is_followed_online() -> None:
     assert np.abs((states[-1].values - truth) / states[-1].std).max() < 4.5
     at_once = track_target(robot.with_inertia_parameters(guess), "link7", record, chunk=1000)[-1]
     assert np.allclose(at_once.values, states[-1].values, atol=0.5 * np.max(states[-1].std))
-    pushed = measure(robot, replace(experiment, firings=firing().firings), SENSORS).add_noise(1)
+    fired = experiment(robot, 12.0, nodes=paths, firings=FIRINGS, **velocity)
+    pushed = read_experiment(robot, fired, SENSORS).add_noise(1)
     last = track_target(robot.with_inertia_parameters(guess), "link7", pushed, chunk=40)[-1]
     assert np.abs((last.values - truth) / last.std).max() < 4.5
 
@@ -153,7 +151,10 @@ def test_target_is_followed_online() -> None:
 def test_design_gains_over_single_joint_motions_within_limits() -> None:
     robot = ROBOTS["sliding"]
     sensors = make_sensors(mount=np.zeros(3), period=0.5)
-    plain = [firing(), *(one_joint(robot, name, "zero", nodes()) for name in robot.joint_names)]
+    plain = [
+        experiment(robot, 12.0, firings=FIRINGS),
+        *(one_joint(robot, name, nodes()) for name in robot.joint_names),
+    ]
     before = evaluate(robot, plain, sensors)
     limits = ExperimentLimits(angle=0.5, rate=0.3, attitude=3.0, impulse=18.0, time=48.0)
     options = {"motions": 4, "duration": 12.0, "inner_nodes": 3, "pulses": 3, "candidates": 8, "refinements": 10}
@@ -217,9 +218,8 @@ def test_a_design_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pyte
 
 def test_limits_are_judged_between_samples() -> None:
     robot = ROBOTS["one-slide"]
-    path = SplineNodes(np.array([0.0, 3.0, 9.0, 12.0]), np.array([0.0, 0.3, -0.3, 0.0]))
-    experiment = Experiment("slide", 12.0, paths={"joint1": path})
-    coarse, fine = (evaluate(robot, [experiment], make_sensors(mount=np.zeros(3), period=h)) for h in (6.0, 0.01))
+    slide = one_joint(robot, "joint1", ([0.0, 3.0, 9.0, 12.0], [0.0, 0.3, -0.3, 0.0]))
+    coarse, fine = (evaluate(robot, [slide], make_sensors(mount=np.zeros(3), period=h)) for h in (6.0, 0.01))
     assert coarse.usage["angle"] == pytest.approx(fine.usage["angle"], rel=1e-9)
     assert coarse.usage["angle"] > 0.3
     assert coarse.usage["rate"] > 0.1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import measure, scenario, write_record
+from spacearm.identify.inertia import command_phases, scenario, write_record
 from spacearm.identify.inertia.scenario import ExperimentTable
 from spacearm.identify.inertia.tables import EstimateTable
 from spacearm.identify.inertia.validate import compare_models, largest_differences
@@ -30,6 +30,7 @@ from spacearm.report import write_result
 from spacearm.result import Check, Result, Verdict
 from spacearm.study import run_document as run
 from support import ROOT
+from support.experiments import read_experiment
 from support.pages import check_pages
 
 EXAMPLE = ROOT / "examples" / "identify-inertia.toml"
@@ -192,10 +193,10 @@ def test_measured_files(tmp_path: Path) -> None:
     data["estimate"] = {"method": "total"}
     data.pop("validation")
     data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
-    for k, experiment in enumerate(paper.experiments(robot)):
-        record = measure(robot, experiment, sensors).add_noise([8, k])
-        write_record(record, robot, tmp_path / f"{experiment.name}.csv")
-        data["experiment"][k]["file"] = f"{experiment.name}.csv"
+    for k, (name, experiment) in enumerate(paper.experiments(robot).items()):
+        record = read_experiment(robot, experiment, sensors).add_noise([8, k])
+        write_record(record, robot, tmp_path / f"{name}.csv")
+        data["experiment"][k]["file"] = f"{name}.csv"
     found = run(data, folder=tmp_path)
     rows = {row.quantity: row for row in found.rows}
     assert rows["combination.m*(satellite)"].value == pytest.approx(476.0, abs=0.2)
@@ -261,7 +262,9 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     data["sensors"] = {"mount": list(paper.MOUNT), "sample": 1.0}
     sensors = make_sensors(mount=paper.MOUNT, period=1.0)
     for k, table in enumerate(data["experiment"]):
-        record = measure(real, ExperimentTable.model_validate(table).build(robot), sensors)
+        made = ExperimentTable.model_validate(table)
+        duration, commands = made.commands(robot)
+        record = read_experiment(real, (made.start(real), command_phases(real, commands, duration)), sensors)
         write_record(record.add_noise([9, k]), robot, tmp_path / f"{k}.csv")
         table["file"] = f"{k}.csv"
     return data

@@ -10,15 +10,12 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.inertia import (
-    Experiment,
     InertiaProblem,
     LinearLeastSquares,
     MotionRecord,
     Prior,
-    SplineNodes,
     base_parameters,
     identify,
-    measure,
     monte_carlo,
     standard_parameters,
     track_target,
@@ -35,6 +32,7 @@ from spacearm.model import catalogue
 from spacearm.optimise.information import complement, remove_directions
 from spacearm.papers.xu2017 import data as paper
 from spacearm.papers.xu2017.equivalent import RecursiveEstimator
+from support.experiments import experiment, read_experiment
 
 ROBOT = catalogue.load("xu2017")
 NOMINAL = ROBOT.with_inertia_parameters(ROBOT.inertia_parameters / 1.15)
@@ -47,7 +45,8 @@ FADE = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
 @pytest.fixture(scope="module")
 def clean() -> list[MotionRecord]:
-    return [measure(ROBOT, experiment, SENSORS) for experiment in paper.experiments(ROBOT)]
+    experiments = paper.experiments(ROBOT).items()
+    return [paper.read_experiment(ROBOT, name, experiment, SENSORS) for name, experiment in experiments]
 
 
 def noisy(records: Sequence[MotionRecord], seed: int = 0) -> list[MotionRecord]:
@@ -93,7 +92,7 @@ def test_a_joint_that_never_moves_hides_seven_combinations(clean: list[MotionRec
 
 
 def test_nothing_moves_nothing_is_known() -> None:
-    still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
+    still = read_experiment(ROBOT, experiment(ROBOT, 60.0, "normal"), SENSORS, "still")
     for record in (still, still.add_noise(1)):
         fit = fit_total(InertiaProblem(NOMINAL, [record]))
         assert np.all(np.isinf(fit.information.std))
@@ -140,7 +139,7 @@ def test_recursion_counts_noise_in_the_impulse(clean: list[MotionRecord]) -> Non
         errors.append((found.values - TRUTH) / found.std)
     assert np.std(errors, axis=0).max() < 1.45
     assert 0.92 < np.mean(np.abs(errors) < 1.96) < 0.99
-    still = measure(ROBOT, Experiment("still", 60.0, "normal"), SENSORS)
+    still = read_experiment(ROBOT, experiment(ROBOT, 60.0, "normal"), SENSORS, "still")
     with pytest.raises(InputError, match="no thruster fires"):
         RecursiveEstimator().solve(InertiaProblem(ROBOT, [still, *clean[1:]]))
 
@@ -167,9 +166,9 @@ def test_a_prior_knows_as_much_as_it_says() -> None:
 def test_the_target_filter_knows_what_noise_does(factor: float) -> None:
     """Noise in the regressor pulls plain least squares by several deviations; strong noise tells nothing at all."""
     nodes = paper.NODE_ANGLES * np.cos(0.4 * np.arange(9))
-    paths = {name: SplineNodes(paper.NODE_TIMES, np.roll(nodes, k) * FADE) for k, name in enumerate(ROBOT.joint_names)}
+    paths = {name: (paper.NODE_TIMES, np.roll(nodes, k) * FADE) for k, name in enumerate(ROBOT.joint_names)}
     sensors = make_sensors(mount=paper.MOUNT, period=0.2, noise={name: factor * s for name, s in TYPICAL_NOISE.items()})
-    record = measure(ROBOT, Experiment("all", 60.0, "normal", paths), sensors)
+    record = read_experiment(ROBOT, experiment(ROBOT, 60.0, "normal", paths), sensors)
     guess = ROBOT.inertia_parameters.copy()
     guess[-1] *= 1.5
     robot = ROBOT.with_inertia_parameters(guess)
@@ -185,7 +184,8 @@ def test_a_number_that_stands_still_only_here_is_not_determined() -> None:
     inertia = ROBOT.inertia_parameters.copy()
     inertia[5, 1:4] = 0.0
     robot = ROBOT.with_inertia_parameters(inertia)
-    records = [measure(robot, experiment, SENSORS) for experiment in paper.experiments(robot)]
+    experiments = paper.experiments(robot).items()
+    records = [paper.read_experiment(robot, name, experiment, SENSORS) for name, experiment in experiments]
     number = standard_parameters(fit_total(InertiaProblem(robot, records)).information, robot).number("link5", "Iyz")
     twins = [plain_of(indistinguishable_robot(robot, 0.7, seed).reshape(-1, 10))[5, 9] for seed in range(8)]
     assert np.abs(twins).max() > 1e-4

@@ -19,8 +19,8 @@ from spacearm.identify.inertia import (
     compare_models,
     identifiability,
     identify,
-    measure,
     monte_carlo,
+    run_experiment,
     standard_parameters,
 )
 from spacearm.identify.inertia.consistent import is_possible
@@ -28,6 +28,7 @@ from spacearm.identify.inertia.inertia_parameters import linear_of, plain_of
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import ParameterSource
 from spacearm.identify.inertia.validate import indistinguishable_robot
+from spacearm.measure import record_run
 from spacearm.measure.channels import MOMENTUM_CHANNELS
 from spacearm.model import catalogue
 from spacearm.optimise import LeastSquares, diagnose
@@ -55,7 +56,8 @@ POSTURE = ROBOT.configuration("normal")
 
 @pytest.fixture(scope="module")
 def records() -> tuple[MotionRecord, ...]:
-    return tuple(measure(ROBOT, experiment, paper.sensors()) for experiment in paper.experiments(ROBOT))
+    experiments = paper.experiments(ROBOT).items()
+    return tuple(paper.read_experiment(ROBOT, name, experiment, paper.sensors()) for name, experiment in experiments)
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +112,10 @@ def test_without_firings_the_scale_is_missing(records: tuple[MotionRecord, ...])
 
 
 def test_exact_data_give_base_parameters_back() -> None:
-    records = [measure(ROBOT, experiment, paper.sensors()) for experiment in paper.experiments(ROBOT)]
+    runs = {name: run_experiment(ROBOT, *each, 0.1) for name, each in paper.experiments(ROBOT).items()}
+    records = [record_run(run, paper.sensors(), name=name) for name, run in runs.items()]
     found = identify(WRONG, records, method="linear", kinds=("momentum", "dynamics"))
-    assert all(record.sound for record in records)
+    assert all(run.sound for run in runs.values())
     assert relative(found.estimate.values, found.problem) < 1e-9
     assert found.known.counts() == {"data": 18, "prior": 0, "undetermined": 52}
     assert np.abs(BASE.combine @ found.inertia - TRUTH).max() < 1e-8

@@ -119,11 +119,11 @@ def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: Map
         bias_sigma={name: channel.spread for name, channel in used.channels.items() if channel.spread > 0.0},
         joint_acceleration=acceleration,
     )
-    made = _estimate_noise(made, unknown) if unknown else made
+    made = estimate_noise(made, unknown) if unknown else made
     return _find_moving_joints(made) if "joint_position" in made.readings else made
 
 
-def _estimate_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
+def estimate_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
     """With the noise of these channels from the scatter of their readings, over all components together."""
     sigma, doubt, unresolved = dict(record.sigma), {}, []
     for name in channels:

@@ -11,11 +11,18 @@ import numpy as np
 from benchmarks.common import Row, show
 from spacearm.engine.call import call_kernel
 from spacearm.engine.loops import compile_loop
-from spacearm.identify.joint import MeasurementChain, identify_joints, observe, profile_likelihood, sample_posterior
+from spacearm.identify.joint import (
+    MeasurementChain,
+    identify_joints,
+    prepare_test,
+    profile_likelihood,
+    record_reference,
+    sample_posterior,
+)
 from spacearm.identify.joint.forward import Accuracy, Forward, Setup, programs
 from spacearm.model import catalogue
 from spacearm.papers.wojtunik2023 import runs
-from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, NOISE, OFFSETS, TABLE2, paths, times
+from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, OFFSETS, SENSORS, TABLE2, paths, times
 
 VALUES = np.array([*TABLE2[1].values()])
 OFFSET = np.array([OFFSETS[1] * DEGREE])
@@ -90,11 +97,12 @@ def evaluations() -> list[Row]:
 def fits() -> list[Row]:
     """Whole identifications."""
     robot = catalogue.load("wojtunik2023_printed")
-    chain = MeasurementChain(robot, runs.FRAME, NOISE)
+    chain = MeasurementChain(robot, runs.FRAME, SENSORS)
     tests = []
     for k, offset in enumerate(OFFSETS):
         truth, rng = runs.truth_of(robot, AVERAGE, offset), np.random.default_rng(k)
-        tests.append(observe(truth, runs.FRAME, NOISE, rng, f"test{k}", chain=chain))
+        record = record_reference(truth, chain, rng, f"test{k}")
+        tests.append(prepare_test(record, chain, start_known=True, base_pose=truth.base[0]))
     one = best(lambda: identify_joints(robot, tests[:1], warn=False), 5)
     rows = [Row("one test, Levenberg-Marquardt, covariance, diagnostics", one, "s")]
     angle = tests[0].select_channels(("joint1",))

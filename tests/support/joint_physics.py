@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
-from spacearm.identify.joint import JointTest, MeasurementChain, joint_test_from_vision
+from spacearm.identify.joint import MeasurementChain, prepare_test
 from spacearm.identify.joint.forward import Drive
+from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.measurement_chain import planar_pose
-from spacearm.mechanics.sensors import Encoder
+from spacearm.measure import Record
+from spacearm.mechanics.sensors import Encoder, TorqueSensor
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
@@ -299,10 +301,12 @@ def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: fl
         planar_pose(*(place + 5e-4 * rng.normal(size=place.shape)).T, turn + 1e-3 * rng.normal(size=turn.size))
         for place, turn in ((q[:, :2], q[:, 2]), (hand, angles[:, 2]))
     ]
-    read, more = truth.readings(seed, case.sigma), dict[str, Any]()
+    read = truth.readings(seed, case.sigma)
+    columns = {name: read[name] for name in ("joint1.motor", "joint2")}
+    for whose, pose in zip(("", "frame_"), poses, strict=True):
+        columns |= {f"{whose}position": pose[:, :3], f"{whose}attitude": pose[:, 3:]}
     if drive == "torque":
-        more = {"torques": {"joint1": read["joint1.torque"]}, "torque_sigma": case.sigma["joint1.torque"]}
-    encoders = {name: read[name] for name in ("joint1.motor", "joint2")}
-    chain = MeasurementChain(plant.robot(), "hand", [encoder])
-    test = joint_test_from_vision(f"seed {seed}", chain, case.times, encoders, *poses, **more)
-    return test.with_channel("joint1.motor", read["joint1.motor"], encoder.noise) if drive == "torque" else test
+        columns["joint1.torque"] = read["joint1.torque"]
+    sensors = [encoder, TorqueSensor(noise=case.sigma["joint1.torque"])]
+    record = Record.from_columns(f"seed {seed}", case.times, columns)
+    return prepare_test(record, MeasurementChain(plant.robot(), "hand", sensors))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.identify.joint import JointLaw, JointTest, MeasurementChain, observe, simulate_reference
+from spacearm.identify.joint import JointLaw, MeasurementChain, prepare_test, record_reference, simulate_reference
+from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.reference_simulation import ReferenceReadings
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Pose, Robot, catalogue
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Frame, Inertia, Joint, Rotor
@@ -13,7 +15,7 @@ from spacearm.simulate import Signal
 
 DEGREE = np.pi / 180.0
 FRAME = "hand"
-NOISE = ()  # sensors as they are assumed to be
+NOISE: tuple[Sensor, ...] = ()  # sensors as they are assumed to be
 ENCODER = 1e-4  # rad
 TIMES = np.arange(501) / 50.0
 TEST2 = {"motor_inertia": 3.3, "stiffness": 5.1, "damping": 0.4}
@@ -48,8 +50,25 @@ def truth(
 
 def seen(robot: Robot, seed: int | None = None, name: str = "test", **options: object) -> JointTest:
     """Its sensors, with noise when there is a seed."""
-    rng = None if seed is None else np.random.default_rng(seed)
-    return observe(truth(robot, **options), FRAME, NOISE, rng, name, chain=MeasurementChain(robot, FRAME, NOISE))  # type: ignore[arg-type]
+    return observe(truth(robot, **options), None if seed is None else np.random.default_rng(seed), name)  # type: ignore[arg-type]
+
+
+def observe(
+    found: ReferenceReadings,
+    rng: np.random.Generator | None,
+    name: str = "test",
+    *,
+    chain: MeasurementChain | None = None,
+    torque: bool = False,
+    start_known: bool = True,
+    **more: object,
+) -> JointTest:
+    """What sensors read of a test, prepared; its base starts where it is known to be."""
+    chain = chain or MeasurementChain(found.robot, FRAME, NOISE)
+    if start_known:
+        more = {"base_pose": found.base[0], **more}
+    record = record_reference(found, chain, rng, name, torque=torque)
+    return prepare_test(record, chain, torque="measured", start_known=start_known, **more)  # type: ignore[arg-type]
 
 
 def spatial_arm() -> Robot:

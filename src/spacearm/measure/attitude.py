@@ -46,6 +46,8 @@ def _normalise(quaternions: Array, file: str | None) -> Array:
             place="attitude",
             hint="expected w, x, y, z with norm 1, or angles with their unit",
         )
+    # Dividing a unit quaternion by its own norm would only round it once more.
+    norms = np.where(np.abs(norms - 1.0) <= 4.0 * np.finfo(np.float64).eps, 1.0, norms)
     found = np.full(quaternions.shape, np.nan)
     found[whole] = _one_branch(quaternions[whole] / norms[whole, None])
     return found

@@ -14,8 +14,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from spacearm.identify.joint import JointProblem, JointTest
+from spacearm.identify.joint import JointProblem
 from spacearm.identify.joint.forward import Drive
+from spacearm.identify.joint.measured import JointTest
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Inertia, Joint, Rotor

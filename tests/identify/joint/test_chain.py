@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.joint import JointTest, MeasurementChain, joint_test_from_vision, observe, simulate_reference
+from spacearm.identify.joint import MeasurementChain, prepare_test, simulate_reference
+from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.identify.joint.reference_simulation import ReferenceReadings, _add_pose_noise
+from spacearm.measure import Record
 from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, StarTracker
-from support.simulated_joint_tests import DEGREE, FRAME, NOISE, TIMES, printed, quadratic, spatial_arm, truth
+from support.simulated_joint_tests import DEGREE, FRAME, NOISE, TIMES, observe, printed, quadratic, spatial_arm, truth
 
 LENGTH = (0.449, 0.449, 0.310)
 MOUNT = np.array([0.337, -0.001])
@@ -140,8 +142,6 @@ def test_missing_rows_are_an_error_or_left_out() -> None:
     with pytest.raises(InputError, match="'joint2' has gaps and only 7 readings"):
         JointTest("t", TIMES, {"joint2": few}, {"joint1": found.joints[:, 0]})
     assert not JointTest("t", TIMES, encoders, {"joint1": angle}).present[3]
-    kept = JointTest.from_complete_rows("t", TIMES, encoders, {"joint1": angle})
-    assert kept.time.size == TIMES.size - 1
 
 
 def test_shapes_and_frames_are_checked() -> None:
@@ -159,8 +159,9 @@ def test_every_encoder_is_needed() -> None:
     """An angle behind a joint without readings would be wrong by that joint's angle."""
     found = truth(printed())
     encoders = {"joint1.motor": found.joints[:, 1], "joint2": found.joints[:, 2]}
-    with pytest.raises(InputError, match="joint 'joint3' has no encoder data"):
-        joint_test_from_vision("t", MeasurementChain(found.robot, FRAME), TIMES, encoders, found.base, found.hand)
+    record = Record.from_columns("t", TIMES, encoders)
+    with pytest.raises(InputError, match="'joint3': was not measured"):
+        prepare_test(record, MeasurementChain(found.robot, FRAME))
 
 
 def test_the_angle_follows_an_encoders_error_as_told() -> None:
@@ -182,6 +183,6 @@ def test_planar_pose_has_its_heading() -> None:
 
 def test_observing_without_noise_gives_the_truth() -> None:
     found = truth(printed())
-    test = observe(found, FRAME, NOISE, None)
+    test = observe(found, None)
     assert np.abs(test.measured["joint1"] - found.joints[:, 0]).max() < 1e-11
     assert test.measured["attitude.z"][-1] / DEGREE == pytest.approx(-12.82, abs=0.01)

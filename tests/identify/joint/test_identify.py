@@ -15,19 +15,18 @@ from spacearm.identify.joint import (
     IdentifiabilityWarning,
     JointLaw,
     JointProblem,
-    JointTest,
     MeasurementChain,
     identify_joints,
-    observe,
     profile_likelihood,
     simulate_reference,
     weight_early_samples,
 )
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.identify import estimator_of
+from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.paths import path_errors, smooth_path, smooth_with_errors
 from spacearm.identify.joint.suspects import OFF
-from spacearm.mechanics.sensors import Encoder
+from spacearm.mechanics.sensors import Encoder, TorqueSensor
 from spacearm.model import catalogue
 from spacearm.optimise import Block, NelderMead, Parameter, Problem
 from spacearm.optimise.information import covariance_at
@@ -40,6 +39,7 @@ from support.simulated_joint_tests import (
     START,
     TEST2,
     TIMES,
+    observe,
     paper_paths,
     printed,
     quadratic,
@@ -58,7 +58,7 @@ def known_torque_test(seed: int | None) -> JointTest:
     torque = spline([0.0, 2.0, 5.0, 8.0, 10.0], [0.1, 0.05, 0.08, 0.02, 0.03])
     values = {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}
     found = simulate_reference(robot, FRAME, values, paper_paths(), TIMES, drive="torque", torques={"joint1": torque})
-    test = observe(found, FRAME, NOISE, None if seed is None else np.random.default_rng(seed))
+    test = observe(found, None if seed is None else np.random.default_rng(seed))
     rng = np.random.default_rng(0 if seed is None else seed)
     motor = found.joints[:, 1] + (0.0 if seed is None else ENCODER) * rng.standard_normal(TIMES.size)
     angle = test.select_channels(("joint1",)).with_channel("joint1.motor", motor, ENCODER)
@@ -101,7 +101,7 @@ def test_the_noise_of_the_encoders_reaches_the_standard_deviations() -> None:
     found, chain = truth(robot), MeasurementChain(robot, FRAME, loud)
     errors = []
     for seed in range(60):
-        test = observe(found, FRAME, loud, np.random.default_rng([4, seed]), chain=chain)
+        test = observe(found, np.random.default_rng([4, seed]), chain=chain)
         fit = identify_joints(robot, [test], nuisances=OFF, warn=False)
         errors.append((fit.estimate.values - RIGHT) / fit.estimate.std)
         assert fit.chi2 == pytest.approx(1.0, abs=0.25)
@@ -116,7 +116,7 @@ def test_the_covariance_of_residuals_is_what_repeated_readings_show() -> None:
     found, chain = truth(robot), MeasurementChain(robot, FRAME, loud)
     notes, rows = np.zeros(0), []
     for seed in range(300):
-        test = observe(found, FRAME, loud, np.random.default_rng([5, seed]), chain=chain)
+        test = observe(found, np.random.default_rng([5, seed]), chain=chain)
         test = replace(test, paths={n: smooth_path(TIMES, v, sigma=1e-3, from_rest=True, pieces=1)
                                     for n, v in test.encoders.items()})  # fmt: skip
         model = JointProblem(robot, [test])
@@ -154,8 +154,10 @@ def test_the_motors_torque_as_a_measurement_makes_a_geared_motor_known() -> None
     robot = catalogue.load("wojtunik2023")
     found = truth(robot)
     rng = np.random.default_rng(4)
-    without = identify_joints(robot, [observe(found, FRAME, NOISE, rng).select_channels(("joint1",))], warn=False)
-    test = observe(found, FRAME, NOISE, np.random.default_rng(4), torque_sigma=1e-3)
+    without = identify_joints(robot, [observe(found, rng).select_channels(("joint1",))], warn=False)
+    test = observe(
+        found, np.random.default_rng(4), torque=True, chain=MeasurementChain(robot, FRAME, [TorqueSensor(noise=1e-3)])
+    )
     assert "joint1.torque" in test.measured
     fit = identify_joints(robot, [test], warn=False)
     assert without.std("motor_inertia") > 1.0
@@ -183,7 +185,7 @@ def test_two_flexible_joints_in_space() -> None:
     }  # fmt: skip
     values = {"joint1": {"offset": 0.04}, "joint3": {"offset": -0.03}}
     found = simulate_reference(robot, FRAME, values, paths, TIMES)
-    test = observe(found, FRAME, NOISE, None)
+    test = observe(found, None)
     guess = {"joint1.stiffness": 5.4, "joint3.stiffness": 4.3, "joint1.damping": 0.1, "joint3.damping": 0.2}
     fixed = {"joint1.motor_inertia": 1.28, "joint3.motor_inertia": 0.3}
     fit = identify_joints(robot, [test], guess=guess, fixed=fixed, warn=False)
@@ -215,7 +217,7 @@ def test_rigid_torque_is_right_where_it_really_acted() -> None:
     robot = printed()
     values = {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}
     found = simulate_reference(robot, FRAME, values, paper_paths(), TIMES, drive="rigid_torque")
-    test = replace(observe(found, FRAME, NOISE, None), paths=paper_paths())
+    test = replace(observe(found, None), paths=paper_paths())
     fit = identify_joints(robot, [test], drive="rigid_torque", guess=FAR, warn=False)
     assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
 
@@ -340,7 +342,7 @@ def test_early_weights_forgive_what_comes_later() -> None:
     errors, notes = [], []
     found, chain = truth(robot), MeasurementChain(robot, FRAME, NOISE)
     for seed in range(20):
-        again = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain)
+        again = observe(found, np.random.default_rng(seed), chain=chain)
         fit = identify_joints(robot, [again], weighting=weight_early_samples(2.0), nuisances=OFF, warn=False)
         errors.append(fit["stiffness"] - 5.1)
         notes.append(fit.std("stiffness"))
@@ -363,7 +365,7 @@ def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
     found, chain = truth(robot), MeasurementChain(robot, FRAME, NOISE)
     wrong = 0
     for seed in range(6):
-        test = observe(found, FRAME, NOISE, np.random.default_rng(seed), chain=chain, start_known=False)
+        test = observe(found, np.random.default_rng(seed), chain=chain, start_known=False)
         assert test.biases == ("attitude.z",)
         fit = identify_joints(robot, [test], warn=False)
         right = np.array([*RIGHT, 0.0 - 2.0 * np.arctan2(test.base_pose[6], test.base_pose[3])])
@@ -378,7 +380,7 @@ def test_an_unknown_start_of_the_base_is_identified_with_the_rest() -> None:
 def test_an_unknown_start_rate_can_be_identified_too() -> None:
     robot = printed()
     values = {"joint1": {**TEST2, "offset": 2.0 * DEGREE, "offset_rate": 0.05}}
-    test = observe(simulate_reference(robot, FRAME, values, paper_paths(), TIMES), FRAME, NOISE, None)
+    test = observe(simulate_reference(robot, FRAME, values, paper_paths(), TIMES), None)
     fit = identify_joints(robot, [test], offset_rate=True, warn=False)
     assert fit["offset_rate"] == pytest.approx(0.05, rel=1e-6)
     assert fit["stiffness"] == pytest.approx(5.1, rel=1e-6)
@@ -392,7 +394,7 @@ def test_irregular_sampling_is_accepted() -> None:
     rng = np.random.default_rng(2)
     times = np.concatenate([[0.0], np.sort(rng.uniform(0.0, 10.0, 400))])
     found = simulate_reference(robot, FRAME, {"joint1": {**TEST2, "offset": 2.8 * DEGREE}}, paper_paths(), times)
-    fit = identify_joints(robot, [observe(found, FRAME, NOISE, None)], guess=FAR, warn=False)
+    fit = identify_joints(robot, [observe(found, None)], guess=FAR, warn=False)
     assert np.abs(fit.estimate.values / RIGHT - 1.0).max() < 1e-6
 
 
@@ -419,7 +421,7 @@ def test_data_shorter_than_a_period_are_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         with pytest.warns(DataWarning, match="less than a period of the oscillation"):
-            identify_joints(robot, [observe(found, FRAME, NOISE, np.random.default_rng(1))])
+            identify_joints(robot, [observe(found, np.random.default_rng(1))])
 
 
 def test_a_model_that_lacks_something_is_told() -> None:

@@ -14,17 +14,27 @@ from spacearm.errors import InputError
 from spacearm.identify.joint import (
     IdentifiabilityWarning,
     JointLaw,
-    JointTest,
     identify_joints,
-    observe,
     select_law,
     simulate_reference,
 )
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.laws import free_play, torques
+from spacearm.identify.joint.measured import JointTest
 from spacearm.simulate import Phase, State, simulate, spline
-from support.simulated_joint_tests import DEGREE, ENCODER, FRAME, NOISE, START, TEST2, TIMES, printed, quadratic, seen
+from support.simulated_joint_tests import (
+    DEGREE,
+    ENCODER,
+    FRAME,
+    START,
+    TEST2,
+    TIMES,
+    observe,
+    printed,
+    quadratic,
+    seen,
+)
 
 FRICTION = {"spring_coulomb": 0.02, "spring_static": 0.06}
 EXTRA = {
@@ -136,7 +146,7 @@ def test_friction_of_a_motor_under_torque_comes_back() -> None:
     paths = {joint: quadratic(START[joint], 0.0) for joint in START}
     values = {"joint1": {**TEST2, "motor_coulomb": 0.05, "motor_damping": 0.1, "offset": 2.0 * DEGREE}}
     found = simulate_reference(robot, FRAME, values, paths, TIMES, drive="torque", law=law, torques={"joint1": torque})
-    test = observe(found, FRAME, NOISE, None).select_channels(("joint1",))
+    test = observe(found, None).select_channels(("joint1",))
     test = test.with_channel("joint1.motor", found.joints[:, 1], ENCODER)
     test = replace(test, torques={"joint1": torque}, paths=paths)
     fit = identify_joints(robot, [test], drive="torque", law=law, warn=False)

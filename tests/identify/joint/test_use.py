@@ -19,8 +19,7 @@ from spacearm.identify.joint import (
     frequency_response,
     hold_out,
     identify_joints,
-    joint_test_from_record,
-    observe,
+    prepare_test,
     profile_likelihood,
     sample_posterior,
     simulate_reference,
@@ -41,6 +40,7 @@ from support.simulated_joint_tests import (
     START,
     TEST2,
     TIMES,
+    observe,
     printed,
     quadratic,
     seen,
@@ -167,13 +167,13 @@ def test_an_identified_joint_predicts_another_motion(fit: JointFit) -> None:
     robot = fit.model.robot
     paths = {"joint1.motor": quadratic(7.5, -1.0), "joint2": quadratic(-15.0, 0.8), "joint3": quadratic(-22.5, 0.4)}
     other = simulate_reference(robot, FRAME, {"joint1": {**TEST2, "offset": -1.5 * DEGREE}}, paths, TIMES)
-    (found,) = hold_out(fit, [observe(other, FRAME, NOISE, np.random.default_rng(8), "other")])
+    (found,) = hold_out(fit, [observe(other, np.random.default_rng(8), "other")])
     assert found.chi2 == pytest.approx(1.0, abs=0.2)
     assert found.rms < 0.2 * found.rigid_rms
     stiff = simulate_reference(
         robot, FRAME, {"joint1": {**TEST2, "stiffness": 6.0, "offset": -1.5 * DEGREE}}, paths, TIMES
     )
-    (wrong,) = hold_out(fit, [observe(stiff, FRAME, NOISE, np.random.default_rng(8), "other")])
+    (wrong,) = hold_out(fit, [observe(stiff, np.random.default_rng(8), "other")])
     assert wrong.chi2 > 2.0
 
 
@@ -246,7 +246,7 @@ def test_measured_files_give_the_same_as_arrays(tmp_path: Path) -> None:
         columns[f"{whose}position"] = Column((f"{column}_x", f"{column}_y"), "mm")
         columns[f"{whose}attitude"] = Column(f"{column}_phi", "deg", unwrap=True)
     data = read_record(tmp_path / "a.csv", columns, time=Column("t_ms", "ms"), missing="drop", gaps="keep")
-    test = joint_test_from_record("a", MeasurementChain(robot, FRAME, NOISE), data)
+    test = prepare_test(data, MeasurementChain(robot, FRAME, NOISE))
     with pytest.raises(InputError, match="needs a measurement chain"):
         identify_joints(robot, [data])
     fit = identify_joints(robot, [data], chain=MeasurementChain(robot, FRAME, NOISE), warn=False)

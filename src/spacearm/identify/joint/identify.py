@@ -27,7 +27,7 @@ from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import Accuracy, Drive, work_limit
 from spacearm.identify.joint.joint_fit import JointFit, assess
 from spacearm.identify.joint.laws import JointLaw
-from spacearm.identify.joint.measured import BASE, JointTest, joint_test_from_record
+from spacearm.identify.joint.measured import BASE, JointTest, prepare_test
 from spacearm.identify.joint.measurement_chain import MeasurementChain
 from spacearm.identify.joint.outliers import reject_far_readings, reject_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
@@ -109,8 +109,8 @@ def identify_joints(
     """Find motor inertia, stiffness and damping of the flexible joints, and every test's start offset.
 
     Args:
-        tests: several tests share the joints' parameters; each has its own offset. Records, of files or of runs, become
-            tests by :func:`joint_test_from_record`.
+        tests: records, of files or of runs, or what :func:`.prepare_test` makes of them. Several share the joints'
+            parameters; each has its own offset.
         chain: how a record shows the flexible joints' angles; needed for records alone.
         drive: how the model's motors move. ``motor_angle`` (default) prescribes the measured angle and is right
             whatever moves the motor; ``torque`` needs the torque that really acted; ``rigid_torque`` is the paper's.
@@ -305,9 +305,9 @@ def _as_test(given: JointTest | Record, chain: MeasurementChain | None, drive: D
     if isinstance(given, JointTest):
         return given
     if chain is None:
-        hint = "chain=Chain(robot, frame, sensors)"
+        hint = "chain=MeasurementChain(robot, frame, sensors)"
         raise InputError("a record needs a measurement chain", place=given.place, hint=hint)
-    return joint_test_from_record(given.name, chain, given, torque="known" if drive == "torque" else "measured")
+    return prepare_test(given, chain, torque="known" if drive == "torque" else "measured")
 
 
 def _prepare_tests(robot: Robot, tests: Sequence[JointTest], cost: str) -> tuple[list[JointTest], int]:

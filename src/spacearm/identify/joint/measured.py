@@ -116,23 +116,6 @@ class JointTest:
                 raise InputError(f"the noise of {name} is {sigma:.3g} rad ({np.degrees(sigma):.3g} deg)", place=place,
                                  hint=f"expected less than {ROUGH} rad: such readings show no angle")  # fmt: skip
 
-    @classmethod
-    def from_complete_rows(
-        cls, name: str, time: npt.ArrayLike, encoders: Mapping[str, npt.ArrayLike],
-        measured: Mapping[str, npt.ArrayLike], noise: npt.ArrayLike | None = None, **more: object,
-    ) -> JointTest:  # fmt: skip
-        """A test from these columns, without rows that hold NaN."""
-        t = np.asarray(time, dtype=np.float64)
-        columns = {key: np.asarray(value, dtype=np.float64) for key, value in {**encoders, **measured}.items()}
-        good = np.isfinite(t) & np.all([np.isfinite(column) for column in columns.values()], axis=0)
-        cut = None if noise is None else np.asarray(noise, dtype=np.float64)
-        if cut is not None and cut.ndim == 3:
-            cut = cut[good]
-        return cls(
-            name, t[good], {key: columns[key][good] for key in encoders},
-            {key: columns[key][good] for key in measured}, cut, **more,  # type: ignore[arg-type]
-        )  # fmt: skip
-
     @property
     def duration(self) -> float:
         return float(self.time[-1] - self.time[0])
@@ -243,58 +226,100 @@ def _covariance(noise: npt.ArrayLike, samples: int, channels: int, place: str) -
     return full
 
 
-def joint_test_from_vision(
-    name: str,
-    chain: MeasurementChain,
-    time: npt.ArrayLike,
-    encoders: Mapping[str, npt.ArrayLike],
-    base: npt.ArrayLike,
-    hand: npt.ArrayLike,
-    *,
-    method: Method = "least_squares",
-    attitude: bool = True,
-    start_known: bool = False,
-    **more: object,
-) -> JointTest:
-    """A test from encoder readings and the poses of base and hand (T, 7) that a vision system saw.
+def prepare_test(
+    record: Record, chain: MeasurementChain, *,
+    method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
+    start_known: bool = False, torque: Literal["known", "measured"] = "known", **more: object,
+) -> JointTest:  # fmt: skip
+    """A record as the equations of flexible joints take it.
 
-    The flexible joints' angles are reconstructed (Eq. 21). With ``attitude`` the base's attitude about the first
-    flexible joint's axis stands beside them, with the correlation that both have by the same sensor. Where the base
-    starts is known only by that sensor, so the attitude has a bias to be identified, unless ``start_known``:
-    ``base_pose`` (the origin where it is not given) is then exact.
+    Channels are joint names for encoders, and the poses of base and hand that a vision system saw: ``position`` and
+    ``attitude`` of the base, ``frame_position`` and ``frame_attitude`` of the hand; in the plane x, y and an angle
+    about z, in space x, y, z and a quaternion or Euler angles. The flexible joints' angles are reconstructed from them
+    (Eq. 21). With ``angle="measured"`` there are channels of these angles themselves, and no vision is needed.
+
+    A channel ``<joint>.torque`` is the torque of that joint's motor: known, so that it drives the model and the motor's
+    encoder is compared; or with ``torque="measured"`` one more channel to compare the model with.
+
+    Args:
+        chain: how the record shows the flexible joints' angles, and the noise of its sensors.
+        attitude: compare the base's attitude about the first flexible joint's axis too, with the correlation that it
+            has with the angles by the same sensor.
+        start_known: the base's pose at the start is ``base_pose`` (the origin where it is not given). Else only its
+            sensor says where it starts, so that its attitude has a bias to be identified.
+        more: other fields of :class:`JointTest`.
     """
     robot = chain.robot
-    t = np.asarray(time, dtype=np.float64)
-    joints = np.zeros((t.size, robot.n))
-    for index in (*chain.encoded, *(f.motor for f in chain.flexible)):
-        if robot.joint_names[index] not in encoders:
-            raise InputError(f"joint {robot.joint_names[index]!r} has no encoder data", place=f"test {name!r}",
-                             hint=did_you_mean(robot.joint_names[index], encoders))  # fmt: skip
+    links = {f.name for f in chain.flexible}
+    encoders = {joint: record[joint] for joint in robot.joint_names if joint not in links}
+    columns = {joint: record[f"{joint}.torque"] for joint in links if f"{joint}.torque" in record}
+    torques = columns if torque == "known" else {}
+    options = {"torques": torques, "torque_sigma": chain.noise["torque"] if torques else 0.0, **more}
+    if angle == "measured":
+        test = _take_measured_angles(record, chain, encoders, attitude, start_known, options)
+    else:
+        test = _reconstruct_angles(record, chain, encoders, method, attitude, start_known, options)
+    if torques:  # a motor under a known torque is free: its encoder is then a measurement
+        for f in chain.flexible:
+            motor = robot.joint_names[f.motor]
+            test = test.with_channel(motor, record[motor], chain.noise["joint_position"] or None)
+    else:
+        for joint, values in columns.items():
+            test = test.with_channel(f"{joint}.torque", values, chain.noise["torque"])
+    return test
+
+
+def _reconstruct_angles(
+    record: Record, chain: MeasurementChain, encoders: Mapping[str, Array], method: Method,
+    attitude: bool, start_known: bool, more: Mapping[str, object],
+) -> JointTest:  # fmt: skip
+    """A test whose flexible joints' angles follow from encoders and the poses of base and hand."""
+    robot, base = chain.robot, _pose(record)
+    joints = np.zeros((record.times.size, robot.n))
     for joint, values in encoders.items():
-        joints[:, robot.joint_index(joint)] = np.unwrap(np.asarray(values, dtype=np.float64))
-    found = chain.reconstruct(joints, base, hand, method)
+        joints[:, robot.joint_index(joint)] = np.unwrap(values)
+    found = chain.reconstruct(joints, base, _pose(record, "frame_"), method)
     measured = {joint: found.angles[:, k] for k, joint in enumerate(found.names)}
     count = len(found.names)
-    noise = np.zeros((t.size, count + 1, count + 1))
+    noise = np.zeros((record.times.size, count + 1, count + 1))
     noise[:, :count, :count] = found.covariance
     if attitude:
-        poses = np.asarray(base, dtype=np.float64)
         # The flexible joint moves the base mainly about this axis; the others would add noise and biases only.
         axis = _axis(robot)
-        measured[BASE[3 + axis]] = np.unwrap(attitude_vector(poses[:, 3:])[:, axis])
+        measured[BASE[3 + axis]] = np.unwrap(attitude_vector(base[:, 3:])[:, axis])
         noise[:, count, count] = chain.noise["attitude"] ** 2
+        # Both come from the same sensor: their errors are correlated.
         noise[:, :count, count] = noise[:, count, :count] = found.with_base[:, :, 3 + axis]
         if not start_known:
-            more = {"base_pose": poses[0], "biases": (BASE[3 + axis],), **more}
+            more = {"base_pose": base[0], "biases": (BASE[3 + axis],), **more}
     else:
         noise = noise[:, :count, :count]
-    sigma = chain.noise["joint_position"] or None
     shares = {
         joint: {encoder: moved[:, k] for encoder, moved in found.by_encoder.items()}
         for k, joint in enumerate(found.names)
     }
-    return JointTest(name, t, {k: np.asarray(v, float) for k, v in encoders.items()}, measured, noise,
-                     encoder_sigma=sigma, shares=shares, **more)  # type: ignore[arg-type] # fmt: skip
+    options = {"encoder_sigma": chain.noise["joint_position"] or None, "shares": shares, **more}
+    return JointTest(record.name, record.times, encoders, measured, noise, **options)  # type: ignore[arg-type]
+
+
+def _take_measured_angles(
+    record: Record, chain: MeasurementChain, encoders: Mapping[str, Array],
+    attitude: bool, start_known: bool, more: Mapping[str, object],
+) -> JointTest:  # fmt: skip
+    """A test whose flexible joints' angles were measured; with the base's attitude where it was."""
+    links = {f.name: record[f.name] for f in chain.flexible}
+    sigma = chain.noise["link"]
+    noise = np.full(len(links), sigma) if sigma else None
+    options = {"encoder_sigma": chain.noise["joint_position"] or None, **more}
+    test = JointTest(record.name, record.times, encoders, links, noise, **options)  # type: ignore[arg-type]
+    if not attitude or "attitude" not in record:
+        return test
+    plane = record["attitude"].ndim == 1
+    axis = 2 if plane else _axis(chain.robot)
+    turn = record["attitude"]
+    turn = turn if plane else attitude_vector(to_quaternions(turn, record.source))[:, axis]
+    test = test.with_channel(BASE[3 + axis], turn, chain.noise["attitude"] or None)
+    return test if start_known else replace(test, biases=(BASE[3 + axis],))
 
 
 def attitude_vector(quaternion: Array) -> Array:
@@ -348,58 +373,3 @@ def _pose(data: Record, whose: str = "") -> Array:
     height = place[:, 2] if place.shape[1] == 3 else np.zeros(place.shape[0])
     turn = to_quaternions(data[f"{whose}attitude"], data.source or None)
     return np.concatenate([place[:, :2], height[:, None], turn], axis=1)
-
-
-def _build_measured_test(
-    name: str, chain: MeasurementChain, data: Record, encoders: Mapping[str, Array], links: Mapping[str, Array],
-    attitude: bool, start_known: bool, more: Mapping[str, object],
-) -> JointTest:  # fmt: skip
-    """A test whose flexible joints' angles were measured; with the base's attitude where it was."""
-    sigma = chain.noise["link"]
-    noise = np.full(len(links), sigma) if sigma else None
-    options = {"encoder_sigma": chain.noise["joint_position"] or None, **more}
-    test = JointTest(name, data.times, encoders, links, noise, **options)  # type: ignore[arg-type]
-    if not attitude or "attitude" not in data:
-        return test
-    plane = data["attitude"].ndim == 1
-    axis = 2 if plane else _axis(chain.robot)
-    turn = data["attitude"] if plane else attitude_vector(to_quaternions(data["attitude"], data.source))[:, axis]
-    test = test.with_channel(BASE[3 + axis], turn, chain.noise["attitude"] or None)
-    return test if start_known else replace(test, biases=(BASE[3 + axis],))
-
-
-def joint_test_from_record(
-    name: str, chain: MeasurementChain, data: Record, *,
-    method: Method = "least_squares", attitude: bool = True, angle: Literal["vision", "measured"] = "vision",
-    start_known: bool = False, torque: Literal["known", "measured"] = "known", **more: object,
-) -> JointTest:  # fmt: skip
-    """A test from a record: joint names for encoders, and the poses of base and hand that a vision system saw.
-
-    The base's channels are ``position`` and ``attitude``, the hand's ``frame_position`` and ``frame_attitude``: in the
-    plane x, y and an angle about z, in space x, y, z and a quaternion or Euler angles.
-    With ``angle="measured"`` there are channels of the flexible joints' own angles, and no vision is needed.
-    A channel ``<joint>.torque`` is the torque of that joint's motor: known, so that it drives the model and the motor's
-    encoder is compared; or with ``torque="measured"`` one more channel to compare the model with.
-    """
-    robot = chain.robot
-    links = {f.name for f in chain.flexible}
-    encoders = {joint: data[joint] for joint in robot.joint_names if joint not in links}
-    columns = {joint: data[f"{joint}.torque"] for joint in links if f"{joint}.torque" in data}
-    torques = columns if torque == "known" else {}
-    more = {"torques": torques, "torque_sigma": chain.noise["torque"], **more}
-    if angle == "measured":
-        seen = {joint: data[joint] for joint in links}
-        test = _build_measured_test(name, chain, data, encoders, seen, attitude, start_known, more)
-    else:
-        test = joint_test_from_vision(
-            name, chain, data.times, encoders, _pose(data), _pose(data, "frame_"), method=method,
-            attitude=attitude, start_known=start_known, **more,
-        )  # fmt: skip
-    if torques:  # a motor under a known torque is free: its encoder is then a measurement
-        for f in chain.flexible:
-            motor = robot.joint_names[f.motor]
-            test = test.with_channel(motor, data[motor], chain.noise["joint_position"] or None)
-    else:
-        for joint, values in columns.items():
-            test = test.with_channel(f"{joint}.torque", values, chain.noise["torque"])
-    return test

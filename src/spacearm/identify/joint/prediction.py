@@ -20,6 +20,7 @@ from spacearm.identify.joint.identify import identify_joints
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.suspects import OFF
+from spacearm.measure import Record
 from spacearm.typing import Array
 
 
@@ -106,9 +107,10 @@ class HoldOutTest:
     fit: JointFit
 
 
-def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[HoldOutTest]:
+def hold_out(fit: JointFit, tests: Sequence[JointTest | Record], **options: Any) -> list[HoldOutTest]:
     """Predict further tests with the identified values; only their start offsets, and rates where the fit has them,
-    are estimated. Readings that are missing count nowhere."""
+    are estimated. Readings that are missing count nowhere. Options are those of :func:`identify_joints`, which needs a
+    ``chain`` for records."""
     fixed = {f"{joint}.{name}": value for joint, own in fit.values.items() for name, value in own.items()}
     found = []
     for test in tests:
@@ -118,7 +120,8 @@ def hold_out(fit: JointFit, tests: Sequence[JointTest], **options: Any) -> list[
         )  # fmt: skip
         # Raw residuals (rad): the error of the prediction itself, not in units of its noise.
         rows, _ = one.model.compute_raw_residuals(one.estimate.values, 0)
-        chosen = [i for i, c in enumerate(test.measured) if any(c == f.name for f in one.model.setup.flexible)]
+        (seen,) = one.model.tests
+        chosen = [i for i, c in enumerate(seen.measured) if any(c == f.name for f in one.model.setup.flexible)]
         stiff = [one.model.deflection(0, f.name) for f in one.model.setup.flexible]
         rigid = np.concatenate([part for part in stiff if part is not None])
         found.append(

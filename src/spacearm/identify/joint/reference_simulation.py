@@ -6,7 +6,7 @@ the equations of motion; those are checked against other software elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,9 +19,8 @@ from spacearm.errors import InputError
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.forward import Accuracy, Drive, Forward, Setup
 from spacearm.identify.joint.laws import JointLaw
-from spacearm.identify.joint.measured import JointTest, joint_test_from_vision
-from spacearm.identify.joint.measurement_chain import MeasurementChain, Method
-from spacearm.mechanics.sensors import Sensor
+from spacearm.identify.joint.measurement_chain import MeasurementChain
+from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.simulate import Signal
 from spacearm.typing import Array
@@ -117,57 +116,38 @@ def _parameters(setup: Setup, values: Mapping[str, Mapping[str, float]]) -> Arra
     return np.array(flat)
 
 
-def observe(
+def record_reference(
     truth: ReferenceReadings,
-    frame: str,
-    sensors: Sequence[Sensor],
+    chain: MeasurementChain,
     rng: np.random.Generator | None,
     name: str = "test",
     *,
-    method: Method = "least_squares",
-    attitude: bool = True,
-    torque_sigma: float | None = None,
-    exact_paths: bool = False,
-    start_known: bool = True,
-    smooth: bool = False,
-    chain: MeasurementChain | None = None,
-) -> JointTest:
-    """Read the sensors and reconstruct the flexible joints' angles (Eq. 21).
+    torque: bool = False,
+) -> Record:
+    """What the sensors of a measurement chain read: encoders, and the poses of base and hand.
 
     Args:
-        rng: None: readings without noise (``sensors`` still say how they are weighted).
-        torque_sigma: standard deviation of a torque reading, N m: the motors' torques are measured too.
-        exact_paths: the model is driven by the true paths, not by smoothed encoder readings.
-        start_known: the base starts where it is known to be, as in the paper; else only its sensor says where.
-        smooth: as in :class:`JointTest`.
+        rng: None: readings without noise (the chain still says how they are weighted).
+        torque: the motors' torques are measured too.
     """
-    robot = truth.robot
-    chain = chain or MeasurementChain(robot, frame, sensors)
     noise = chain.noise
 
     def add_noise(values: Array, sigma: float) -> Array:
         return values if rng is None else values + sigma * rng.standard_normal(values.shape)
 
     links = {f.link for f in chain.flexible}
-    encoders = {
+    found = {
         joint: add_noise(truth.joints[:, i], noise["joint_position"])
-        for i, joint in enumerate(robot.joint_names)
+        for i, joint in enumerate(truth.robot.joint_names)
         if i not in links
     }
-    seen = (
-        (truth.base, noise["position"], noise["attitude"]),
-        (truth.hand, noise["frame_position"], noise["frame_attitude"]),
-    )
-    poses = [_add_pose_noise(pose, add_noise, position, turn, _planar(truth)) for pose, position, turn in seen]
-    test = joint_test_from_vision(
-        name, chain, truth.time, encoders, *poses, method=method, attitude=attitude,
-        paths=truth.paths if exact_paths else {}, start_known=start_known, smooth=smooth,
-        **({"base_pose": truth.base[0]} if start_known else {}),
-    )  # fmt: skip
-    if torque_sigma is not None:
-        for k, f in enumerate(chain.flexible):
-            test = test.with_channel(f"{f.name}.torque", add_noise(truth.torque[:, k], torque_sigma), torque_sigma)
-    return test
+    for whose, poses in (("", truth.base), ("frame_", truth.hand)):
+        place, turn = f"{whose}position", f"{whose}attitude"
+        seen = _add_pose_noise(poses, add_noise, noise[place], noise[turn], _planar(truth))
+        found |= {place: seen[:, :3], turn: seen[:, 3:]}
+    for k, f in enumerate(chain.flexible if torque else ()):
+        found[f"{f.name}.torque"] = add_noise(truth.torque[:, k], noise["torque"])
+    return Record.from_columns(name, truth.time, found)
 
 
 def _planar(truth: ReferenceReadings) -> bool:

@@ -16,14 +16,14 @@ from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_
 from spacearm.identify.joint.identify import identify_joints, profile_likelihood
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
-from spacearm.identify.joint.measured import JointTest, joint_test_from_record
+from spacearm.identify.joint.measured import JointTest, prepare_test
 from spacearm.identify.joint.measurement_chain import MeasurementChain
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOutTest, frequency_response, hold_out
-from spacearm.identify.joint.reference_simulation import observe, simulate_reference
+from spacearm.identify.joint.reference_simulation import record_reference, simulate_reference
 from spacearm.identify.joint.sampling import weight_early_samples
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
 from spacearm.identify.numerics import solvable
-from spacearm.measure import Column, read_record
+from spacearm.measure import Column, Record, read_record
 from spacearm.model import Robot
 from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
@@ -161,26 +161,27 @@ class TestTable(MeasuredKeys):
         """The test."""
         if (self.file is None) == (self.simulation is None):
             raise InputError("needs either a file or a simulation", hint='file = "..." or [test.simulation]')
+        options: dict[str, Any] = {
+            "torque": "known" if file.drive == "torque" else "measured",
+            "smooth": self.smooth,
+            "attitude": file.attitude,
+            "start_known": self.base_at_origin,
+        }
         if self.simulation is None:
             path = folder / str(self.file)
+            options |= {"angle": "measured"} if file.angle == "measured" else {"method": file.angle}
             with error_context(file=path):  # what is found out after reading is still the measured file's fault
-                return self._read_measurements(chain, file, path)
+                return prepare_test(self._read(chain, path), chain, from_rest=self.from_rest, **options)
         with error_context("simulation"):
             seen = self.simulation.simulate_readings(chain)
-        return observe(
-            seen,
-            file.frame,
-            (),
-            None if self.simulation.seed is None else np.random.default_rng(self.simulation.seed),
-            self.name,
-            method="least_squares" if file.angle == "measured" else file.angle,
-            attitude=file.attitude,
-            start_known=self.base_at_origin,
-            smooth=self.smooth,
-            chain=chain,
-        )
+        rng = None if self.simulation.seed is None else np.random.default_rng(self.simulation.seed)
+        if self.base_at_origin:
+            options["base_pose"] = seen.base[0]
+        options["method"] = "least_squares" if file.angle == "measured" else file.angle
+        return prepare_test(record_reference(seen, chain, rng, self.name), chain, **options)
 
-    def _read_measurements(self, chain: MeasurementChain, file: JointFile, path: Path) -> JointTest:
+    def _read(self, chain: MeasurementChain, path: Path) -> Record:
+        """The measured file."""
         joints = chain.robot.joint_names
         allowed = (*joints, *(f"{name}.torque" for name in joints), *POSES)
         columns: dict[str, Column | str] = {}
@@ -195,15 +196,7 @@ class TestTable(MeasuredKeys):
             column = replace(column, unwrap=column.unwrap or (angle and single))
             columns[name] = replace(column, name=column.names[0]) if single else column
         time = Column(self.time.single_column("time"), self.time.unit or "s")
-        data = read_record(path, columns, time=time, missing=self.missing, gaps=self.gaps)
-        options: dict[str, Any] = {
-            "torque": "known" if file.drive == "torque" else "measured",
-            "from_rest": self.from_rest,
-            "smooth": self.smooth,
-            "attitude": file.attitude,
-        }
-        options |= {"angle": "measured"} if file.angle == "measured" else {"method": file.angle}
-        return joint_test_from_record(self.name, chain, data, start_known=self.base_at_origin, **options)
+        return read_record(path, columns, time=time, missing=self.missing, gaps=self.gaps, name=self.name)
 
 
 class SelectTable(ScenarioTable):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,25 +21,27 @@ from spacearm.engine import Mechanics
 from spacearm.identify.joint import (
     JointFit,
     JointLaw,
-    JointTest,
     MeasurementChain,
     change_gear,
     frequency_response,
     hold_out,
     identify_joints,
-    observe,
+    prepare_test,
     profile_likelihood,
+    record_reference,
     sample_posterior,
     select_law,
     simulate_reference,
 )
 from spacearm.identify.joint.forward import Accuracy
+from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.paths import smooth_path
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOutTest
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.reference_simulation import ReferenceReadings
 from spacearm.identify.joint.select import Selection
 from spacearm.identify.joint.suspects import OFF
+from spacearm.mechanics.sensors import TorqueSensor
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Rotor
@@ -81,8 +82,12 @@ class ReferenceTests:
     fits: list[JointFit]
 
 
-#: Sensors of a test whose joints were led along polynomials.
-_observe = partial(observe, smooth=True)
+def _observe(
+    truth: ReferenceReadings, chain: MeasurementChain, rng: np.random.Generator | None, name: str = "test", **how: bool
+) -> JointTest:
+    """Readings of a test whose joints were led along polynomials, with a base that starts where it is known to be."""
+    record = record_reference(truth, chain, rng, name, **how)
+    return prepare_test(record, chain, torque="measured", smooth=True, start_known=True, base_pose=truth.base[0])
 
 
 def truth_of(
@@ -107,10 +112,7 @@ def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -
     """Twin tests with these joint values, one after the other, and one fit for each."""
     chain = MeasurementChain(robot, FRAME, SENSORS)
     truths = [truth_of(robot, row, offset) for row, offset in zip(rows, OFFSETS, strict=True)]
-    tests = [
-        _observe(truth, FRAME, SENSORS, np.random.default_rng(seed + k), f"test{k + 1}", chain=chain)
-        for k, truth in enumerate(truths)
-    ]
+    tests = [_observe(truth, chain, np.random.default_rng(seed + k), f"test{k + 1}") for k, truth in enumerate(truths)]
     return ReferenceTests(robot, truths, tests, [_fit(robot, test) for test in tests])
 
 
@@ -216,7 +218,7 @@ def offset_curve(robot: Robot, degrees: Array) -> dict[str, Array]:
     chain = MeasurementChain(robot, FRAME, SENSORS)
     result: dict[str, list[float]] = {}
     for offset in degrees:
-        test = _observe(truth_of(robot, AVERAGE, float(offset)), FRAME, SENSORS, None, chain=chain)
+        test = _observe(truth_of(robot, AVERAGE, float(offset)), chain, None)
         for label, chosen in (("angle", test.select_channels(("joint1",))), ("both", test)):
             for name, share in _deviations(robot, chosen, float(offset)).items():
                 result.setdefault(f"{label}.{name}", []).append(share)
@@ -244,9 +246,7 @@ def offset_ratios(robot: Robot) -> dict[str, Array]:
         high, low = (
             _deviations(
                 robot,
-                _observe(
-                    truth_of(robot, AVERAGE, offset, given=given), FRAME, SENSORS, None, chain=chain
-                ).select_channels(("joint1",)),
+                _observe(truth_of(robot, AVERAGE, offset, given=given), chain, None).select_channels(("joint1",)),
                 offset,
             )
             for offset in (STATED_OFFSETS[2], STATED_OFFSETS[3])
@@ -257,11 +257,11 @@ def offset_ratios(robot: Robot) -> dict[str, Array]:
 
 def identifiability() -> dict[str, float]:
     """Standard deviation of the motor inertia as a share of it, test 2: by motor, set-up and channels."""
-    printed = catalogue.load("wojtunik2023_printed")
+    printed, sensors = catalogue.load("wojtunik2023_printed"), [*SENSORS, TorqueSensor(noise=TORQUE_SIGMA)]
     found = {}
     for form, robot in (("printed", printed), ("geared", change_gear(printed, 100.0))):
         truth = truth_of(robot, TABLE2[1], OFFSETS[1])
-        test = _observe(truth, FRAME, SENSORS, None, torque_sigma=TORQUE_SIGMA)
+        test = _observe(truth, MeasurementChain(robot, FRAME, sensors), None, torque=True)
         known = _add_torque_input(test.select_channels(("joint1",)), truth.joints[:, 1], truth)
         x = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
         for name, drive, one in (
@@ -283,7 +283,7 @@ def coverage(robot: Robot, repetitions: int) -> Array:
     right = np.array([*TABLE2[1].values(), OFFSETS[1] * DEGREE])
     errors = []
     for k in range(repetitions):
-        test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, k]), chain=chain)
+        test = _observe(truth, chain, np.random.default_rng([SEED, k]))
         fit = _fit(robot, test)
         errors.append((fit.estimate.values - right) / fit.estimate.std)
     return np.asarray(np.mean(np.abs(errors) < 1.959964, axis=0))
@@ -294,7 +294,7 @@ def noise_free(robot: Robot) -> float:
     worst = 0.0
     chain = MeasurementChain(robot, FRAME, SENSORS)
     for k in (0, 1, 2, 4):
-        test = _observe(truth_of(robot, TABLE2[k], OFFSETS[k]), FRAME, SENSORS, None, chain=chain)
+        test = _observe(truth_of(robot, TABLE2[k], OFFSETS[k]), chain, None)
         fit = _fit(robot, test, accuracy=Accuracy(1e-10, 1e-12))
         right = np.array([*TABLE2[k].values(), OFFSETS[k] * DEGREE])
         worst = max(worst, float(np.max(np.abs(fit.estimate.values / right - 1.0))))
@@ -339,10 +339,9 @@ def common(robot: Robot) -> CommonFit:
     """Table 2's averages as the truth of all five tests."""
     chain = MeasurementChain(robot, FRAME, SENSORS)
     tests = [
-        _observe(truth_of(robot, AVERAGE, offset), FRAME, SENSORS, np.random.default_rng([SEED, 5, k]), f"test{k + 1}",
-                chain=chain)
+        _observe(truth_of(robot, AVERAGE, offset), chain, np.random.default_rng([SEED, 5, k]), f"test{k + 1}")
         for k, offset in enumerate(OFFSETS)
-    ]  # fmt: skip
+    ]
     began = time.perf_counter()
     fit = identify_joints(robot, tests, bounds=BOUNDS, nuisances=OFF, warn=False)
     profiles = [profile_likelihood(fit, f"joint1.{name}", points=7) for name in AVERAGE]
@@ -366,7 +365,7 @@ def selections(robot: Robot) -> dict[str, Selection]:
     found = {}
     for name, law, extra in FRICTION_LAWS:
         truth = truth_of(robot, {**TABLE2[1], **extra}, OFFSETS[1], law)
-        test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 7]), chain=chain)
+        test = _observe(truth, chain, np.random.default_rng([SEED, 7]))
         found[name] = select_law(robot, [test], laws, bounds=BOUNDS)
     return found
 
@@ -381,7 +380,7 @@ def damping_scatter(robot: Robot) -> dict[str, float]:
         values = []
         for k, offset in enumerate(OFFSETS):
             truth = truth_of(robot, {**AVERAGE, **extra}, offset, law)
-            test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 5, k]), chain=chain)
+            test = _observe(truth, chain, np.random.default_rng([SEED, 5, k]))
             values.append(_fit(robot, test.select_channels(("joint1",)), drive="rigid_torque")["damping"])
         found[name] = float(np.std(values, ddof=1) / np.mean(values))
     return found
@@ -402,7 +401,7 @@ def use(robot: Robot, fit: JointFit) -> JointPredictions:
     chain = MeasurementChain(robot, FRAME, SENSORS)
     other = paths({"joint1.motor": -1.0, "joint2": 0.8, "joint3": 0.4})
     truth = simulate_reference(robot, FRAME, {"joint1": {**TABLE2[1], "offset": -1.5 * DEGREE}}, other, times())
-    test = _observe(truth, FRAME, SENSORS, np.random.default_rng([SEED, 9]), "hold-out", chain=chain)
+    test = _observe(truth, chain, np.random.default_rng([SEED, 9]), "hold-out")
     return JointPredictions(response, hold_out(fit, [test], bounds=BOUNDS)[0], test)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import check_name, check_not_empty, unique
+from spacearm.checks import array, check_name, check_not_empty, unique
 from spacearm.engine.noise import channel_key, draw_once, draw_series
 from spacearm.errors import InputError, error_context
 from spacearm.measure.channels import BY_CHANNEL, MOMENTUM_CHANNELS
@@ -157,7 +157,11 @@ def phase_commands(robot: Robot, spans: Iterable[tuple[Phase, float]], system: s
 def _read(track: Track, sensor: Sensor, times: Array, system: str, seed: int | None) -> Array:
     """Readings (T, entries) that show these times."""
     moments, size = _moments(track, times), sensor.size(track.robot)
-    each = {what: np.broadcast_to(getattr(sensor, what), (size,)) for what in ("noise", "bias", "spread")}
+    each = {
+        what: np.broadcast_to(array(given, f"{what} of {sensor.channel!r}", (size,) if np.ndim(given) else ()), (size,))
+        for what in ("noise", "bias", "spread")
+        for given in [getattr(sensor, what)]
+    }
     error = np.tile(each["bias"], (times.size, 1))
     for k in range(size):
         if seed is None:

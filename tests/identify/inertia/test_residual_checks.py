@@ -20,10 +20,11 @@ ALL = {**NOISE, "acceleration": 2e-4, "angular_acceleration": 2e-4, "joint_accel
 PLACE = np.array([0.4, -0.3])
 
 
-def still(**options: bool) -> MotionRecord:
-    """An arm that is held, on a satellite at rest."""
+def still(*, known_momentum: bool = False, **velocities: object) -> MotionRecord:
+    """An arm that is held, on a satellite at rest or with these velocities."""
     sensors = make_sensors(tuple(ALL), noise=ALL, period=0.2)
-    return read_experiment(ROBOT, experiment(ROBOT, 20.0, PLACE), sensors, "held", **options)
+    done = experiment(ROBOT, 20.0, PLACE, **velocities)
+    return read_experiment(ROBOT, done, sensors, "held", known_momentum=known_momentum)
 
 
 @pytest.mark.parametrize("method", ["linear", "total", "consistent"])

@@ -395,11 +395,20 @@ def test_what_experiments_refuse(tmp_path: Path) -> None:
     data = document()
     for table in data["experiment"][0]["thruster"]:
         table["on"] = [[table["on"][0][0] + 0.3, table["on"][0][0] + 0.7]]
-    with pytest.raises(InputError, match=r"fire between two samples, from 0\.3 s to 0\.7 s"):
+    with pytest.raises(InputError, match=r"fires between two samples, from 0\.3 s to 0\.7 s"):
         run(data, folder=tmp_path)
     data = document()
     data["experiment"][1]["name"] = "thrusters"
     with pytest.raises(InputError, match="two are called 'thrusters'"):
+        run(data, folder=tmp_path)
+    data = document()
+    data["experiment"][0]["thruster"][0]["on"] = [[58.0, 61.0]]
+    with pytest.raises(InputError, match=r"experiment\[0\]: thruster\[0\].*fires until 61 s, beyond the end at 60 s"):
+        run(data, folder=tmp_path)
+    data = document()
+    data["experiment"][0]["thruster"][1]["name"] = "thruster1"
+    data["experiment"][0]["thruster"][1]["on"] = [[4.0, 10.0]]
+    with pytest.raises(InputError, match=r"thruster\[1\]: command 'thruster1': is 2 .expected a level from 0 to 1"):
         run(data, folder=tmp_path)
     data = document()
     data["experiment"][0]["thruster"][0]["level"] = -1.0

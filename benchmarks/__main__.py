@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+# As for the command line and for workers of campaigns: threads of BLAS that wait for each other double the processor
+# time of missions, whose matrices are small. NumPy is imported later.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).resolve().parent
 #: What comes first, in this order; parts that are not named here follow.
 ORDER = ("trajectory", "batch", "sensitivity", "growth", "startup", "memory")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from spacearm.mission.limits import order_limits
@@ -27,7 +28,7 @@ class StageOutcome:
     limits: Sequence[Limit]
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def binding_limit(self) -> Limit:
         """The limit that broke first, or has the least margin; that a stage has not settled is but what follows."""
         causes = [limit for limit in self.limits if limit.is_broken and limit.name != UNSETTLED]

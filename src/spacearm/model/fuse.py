@@ -61,6 +61,10 @@ def with_moment(inertia: Inertia, tensor: Array) -> Inertia:
     return Inertia(inertia.mass, inertia.com, 0.5 * (total + total.T))
 
 
+#: Of what carries itself.
+IN_PLACE = Pose()
+
+
 def fuse(
     name: str,
     bodies: Iterable[Body],
@@ -130,7 +134,7 @@ def _merge_bodies(bodies: list[Body], places: Places, moments: Mapping[str, Arra
 
 def _move_to_carrier(part: P, body: str, key: str, places: Places) -> P:
     """A joint or a frame of a body, placed on what carries that; of an unknown body, the robot's own check names it."""
-    carrier, pose = places.get(body, (body, Pose()))
+    carrier, pose = places.get(body, (body, IN_PLACE))
     if carrier == body:
         return part
     moved: dict[str, Any] = {key: carrier, "placement": pose @ part.placement}
@@ -138,7 +142,7 @@ def _move_to_carrier(part: P, body: str, key: str, places: Places) -> P:
 
 
 def _move_thruster_to_carrier(thruster: Thruster, places: Places) -> Thruster:
-    carrier, pose = places.get(thruster.body, (thruster.body, Pose()))
+    carrier, pose = places.get(thruster.body, (thruster.body, IN_PLACE))
     if carrier == thruster.body:
         return thruster
     position = pose.rotation @ thruster.position + pose.translation
@@ -177,7 +181,7 @@ def _check(bodies: list[Body], joints: list[Joint], welds: list[Weld]) -> None:
 def _places(names: list[str], welds: list[Weld]) -> dict[str, tuple[str, Pose]]:
     """For each body, the body that it ends up in and its frame there."""
     weld_of = {weld.child: weld for weld in welds}
-    places = {name: (name, Pose()) for name in names if name not in weld_of}
+    places = {name: (name, IN_PLACE) for name in names if name not in weld_of}
     for weld in welds:
         # Walk up to a body whose place is known, then back down: every weld is visited once, and there is no recursion
         # that a long chain in a file could exhaust.

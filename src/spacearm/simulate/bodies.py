@@ -152,8 +152,8 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
     linear, angular, linear_scale, angular_scale, kinetic = sums[:, :3], sums[:, 3:6], *sums[:, 6:].T
     # Rotors: their mass belongs to the carrier, only the axial rotation is extra.
     geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
-    for i, axial in zip(geared, np.moveaxis(rotors, -1, 0), strict=True):
-        rotor = robot.joints[i].rotor
+    for k, i in enumerate(geared):
+        axial, rotor = rotors[..., k], robot.joints[i].rotor
         assert rotor is not None
         axis, carrier = bodies.axis[:, i], bodies.angular_velocity[:, robot.parents[i]]
         rate = rotor.ratio * states[:, Layout(robot.n).rates][:, i] + np.einsum("ti,ti->t", axis, carrier)
@@ -226,8 +226,9 @@ def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, c
     """Energy (T,) in joint springs and couplings, J; their parameters are the same for all states, or (T, ...)."""
     q = states[:, Layout(robot.n).joints]
     energy: Array = 0.5 * ((q - rest) ** 2 * stiffness).sum(axis=1) if robot.n else np.zeros(len(states))
-    numbers = np.moveaxis(np.asarray(coupling), -1, 0).reshape(-1, 4, *np.shape(coupling)[:-1])
-    for part, (k, _, ratio, zero) in zip(robot.couplings, numbers, strict=True):
+    numbers = np.asarray(coupling)
+    for place, part in enumerate(robot.couplings):
+        k, _, ratio, zero = (numbers[..., 4 * place + column] for column in range(4))
         interval = q[:, robot.joint_index(part.first)] - ratio * q[:, robot.joint_index(part.second)] - zero
         energy = energy + 0.5 * k * interval**2
     return energy

@@ -113,6 +113,8 @@ class CommandLog:
         if not times.size or times[0] > self.begin:
             times, values = np.append(self.begin, times), np.append(self.before[number], values)
         cuts = self.cuts[self.cuts[:, 1] == number, 0]
+        if not cuts.size:
+            return times, values
         places = np.searchsorted(times, cuts, side="right")
         return np.insert(times, places, cuts), np.insert(values, places, 0.0)
 

@@ -144,7 +144,10 @@ class Law:
 
     def replace(self, **changes: Any) -> Law:
         """A copy with some fields replaced."""
-        return replace(self, **changes)
+        found = replace(self, **changes)
+        if "references" not in changes and "signals" in self.__dict__:
+            found.__dict__["signals"] = self.signals  # checked already
+        return found
 
     def prescribe_dofs(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
         """The law in a phase that locks, drives and accelerates these degrees of freedom."""

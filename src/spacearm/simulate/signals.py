@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -42,7 +43,7 @@ class Signal:
         coefficients = np.array(self.coefficients, dtype=np.float64)
         if breaks.ndim != 1 or breaks.size < 2 or coefficients.ndim != 2 or coefficients.shape[1] != breaks.size - 1:
             raise InputError("breaks and coefficients do not fit together", place="signal")
-        if not np.all(np.isfinite(breaks)) or np.any(np.diff(breaks) <= 0):
+        if not (np.isfinite(breaks).all() and (breaks[1:] > breaks[:-1]).all()):
             raise InputError("breaks must be finite and rise", place="signal")
         breaks.setflags(write=False)
         coefficients.setflags(write=False)
@@ -62,6 +63,10 @@ class Signal:
 
     def derivative(self) -> Signal:
         """Rate of change, piece by piece (jumps are not seen)."""
+        return self._rate
+
+    @cached_property
+    def _rate(self) -> Signal:
         if self.coefficients.shape[0] == 1:
             return self._with_coefficients(np.zeros_like(self.coefficients))
         powers = np.arange(1, self.coefficients.shape[0])[:, None]
@@ -135,9 +140,9 @@ class Signal:
 
     __radd__ = __add__
 
-    @property
+    @cached_property
     def finite(self) -> bool:
-        return bool(np.all(np.isfinite(self.coefficients)))
+        return bool(np.isfinite(self.coefficients).all())
 
     def jumps(self, start: float, end: float) -> Array:
         """Largest jump of value and of rate at breaks inside (start, end), in this order."""
@@ -155,7 +160,14 @@ class Signal:
 
 def constant(value: float) -> Signal:
     """The same at all times."""
-    return Signal(np.array([0.0, 1.0]), np.array([[float(value)]]))
+    # Zero and minus zero are equal, but not the same number.
+    return _constant(float(value), math.copysign(1.0, value))
+
+
+@lru_cache(maxsize=4096)
+def _constant(value: float, sign: float) -> Signal:
+    del sign
+    return Signal(np.array([0.0, 1.0]), np.array([[value]]))
 
 
 def _window(start: float, width: float, what: str) -> None:

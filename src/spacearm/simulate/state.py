@@ -29,7 +29,7 @@ def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
     array = np.array(numbers(value, what))
     if array.shape != (size,):
         raise InputError(f"has shape {array.shape}", place=what, hint=f"expected {size} numbers")
-    if not np.all(np.isfinite(array)):
+    if not np.isfinite(array).all():
         raise InputError(f"is not finite: {array.tolist()}", place=what)
     array.setflags(write=False)
     return array

@@ -82,6 +82,7 @@ class RunContext:
 
     def __init__(self, chain: PhaseChain) -> None:
         self._chain = chain
+        self._known: tuple[World, Array, dict[str, State]] | None = None  # states of this world and vector
 
     @property
     def time(self) -> float:
@@ -95,7 +96,11 @@ class RunContext:
     @property
     def states(self) -> dict[str, State]:
         """States by the names of the systems."""
-        return self._chain.world.states(self._chain.vector)
+        world, vector, known = self._chain.world, self._chain.vector, self._known
+        # A vector is replaced and never written into: functions ask for states many times between phases.
+        if known is None or known[0] is not world or known[1] is not vector:
+            known = self._known = world, vector, world.states(vector)
+        return dict(known[2])
 
     @property
     def state(self) -> State:

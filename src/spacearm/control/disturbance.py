@@ -199,7 +199,7 @@ def least_disturbance(
         one_of(measure, ("end", "path"), "measure")
         if np.any(np.abs(start.rates) > 0.0):
             raise InputError("joints move at the start", hint="expected joint rates of zero; the base may move")
-        chosen = [n for n in robot.joint_names if n not in robot.wheel_names] if joints is None else joints
+        chosen = robot.arm_names if joints is None else joints
         free = [
             (robot.joint_index(name), 3 + k)
             for name in chosen

@@ -60,10 +60,10 @@ def make_law(
 
 
 def _arm(plant: Plant, joints: Sequence[str] | None) -> list[int]:
-    """Indices of the chosen joints; all joints except reaction wheels by default."""
+    """Indices of the chosen joints; all joints except reaction wheels and modes by default."""
     robot = plant.robot
     if joints is None:
-        return [i for i, name in enumerate(robot.joint_names) if name not in robot.wheel_names]
+        return [robot.joint_index(name) for name in robot.arm_names]
     return [robot.joint_index(name) for name in joints]
 
 
@@ -272,7 +272,7 @@ def _explain_singularity(
     moved = states[: np.argmax(rates > RUNAWAY) if np.any(rates > RUNAWAY) else len(states)]
     if not len(moved):
         return ""
-    names = [name for name in robot.joint_names if name not in robot.wheel_names] if joints is None else joints
+    names = robot.arm_names if joints is None else joints
     chosen = [robot.joint_index(name) for name in names]
     matrix = mechanics_of(robot).generalized_jacobian(frame, moved[:, at.joints], base=moved[:, at.pose])
     sizes = np.linalg.svd(matrix[:, :rows][:, :, chosen], compute_uv=False)[:, -1]

@@ -86,7 +86,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
         if given is None:
             given = {}
             for joint in robot.joints:
-                if joint.name in robot.wheel_names:
+                if joint.name not in robot.arm_names:
                     continue
                 wide = math.pi if joint.kind == "revolute" else math.inf
                 given[joint.name] = (max(joint.limits.lower, -wide), min(joint.limits.upper, wide))

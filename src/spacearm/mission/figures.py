@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from spacearm.mission.encounter import TARGET
 from spacearm.mission.flight import MissionFlight
 from spacearm.mission.outcomes import StageOutcome
 from spacearm.result import Figure
-from spacearm.simulate.run.figures import WHEELS, joint_groups, joint_panels, wheel_panels
+from spacearm.simulate.run.figures import WHEELS, joint_groups, joint_panels, mode_figures, wheel_panels
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -50,6 +51,8 @@ def figures(outcomes: Sequence[StageOutcome], data: xr.Dataset, flight: MissionF
     for group in joint_groups(robot, flight.actuators.arm):
         plot, text = joint_panels(robot, group, data["time"].values, data["joint_position"].values, rates)
         yield Figure(f"arm{group.suffix}", _mark_stages(plot, outcomes), f"{text} Dotted lines: a stage begins.")
+    for figure in mode_figures(robot, data["time"].values, data["joint_position"].values):
+        yield replace(figure, plot=_mark_stages(figure.plot, outcomes))
 
 
 def _mark_stages(plot: go.Figure, outcomes: Sequence[StageOutcome]) -> go.Figure:

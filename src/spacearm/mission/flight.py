@@ -506,7 +506,10 @@ def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: 
 
 
 def worlds(actuators: Actuators, target: Robot) -> World:
-    """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked."""
-    name, used = actuators.robot.name, (*actuators.arm, *actuators.wheels)
+    """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked.
+
+    Modes of appendages and slosh move freely.
+    """
+    name, used = actuators.robot.name, (*actuators.arm, *actuators.wheels, *actuators.robot.mode_names)
     still = tuple(f"{name}/{joint}" for joint in actuators.robot.joint_names if joint not in used)
     return World({name: actuators.robot, TARGET: target}, still)

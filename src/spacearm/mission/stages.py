@@ -371,20 +371,22 @@ class ActuatorTable(ScenarioTable):
     key_changes: ClassVar = {"soft": "it is called 'soft_joints' now"}
 
     hand: Name = key("hand", "frame that grasps")
-    arm: list[Name] | None = key(None, "joints of the arm, others are locked; all but wheels and soft ones if left out")
+    arm: list[Name] | None = key(
+        None, "joints of the arm, others are locked; all but wheels, modes, soft ones if left out"
+    )
     soft_joints: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
 
     def build(self, robot: Robot) -> Actuators:
         robot.frame(self.hand)
         soft = tuple(robot.joint(name).name for name in self.soft_joints)
         # A joint on a spring cannot follow computed torques as a driven joint does.
-        sprung = [name for name in robot.joint_names if robot.joint(name).spring is not None and name not in soft]
+        sprung = [name for name in robot.arm_names if robot.joint(name).spring is not None and name not in soft]
         if sprung and self.arm is None:
             raise InputError(
                 f"joint {sprung[0]!r} has a spring and would be driven as a joint of the arm",
                 hint="expected it in 'soft_joints', or a list 'arm' of the joints that are driven; others are locked",
             )
-        rest = [name for name in robot.joint_names if name not in (*soft, *robot.wheel_names)]
+        rest = [name for name in robot.arm_names if name not in soft]
         return Actuators(
             robot, self.hand, tuple(rest if self.arm is None else [robot.joint(n).name for n in self.arm]), soft
         )

@@ -8,6 +8,7 @@ two in base axes: 6 + n degrees of freedom.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -31,6 +32,8 @@ from spacearm.typing import Array
 #: Names of the base's position in events; no joint may take them, nor end in ``.rate`` (the rate of a joint).
 BASE_POSITION = ("base_x", "base_y", "base_z")
 RATE_ENDING = ".rate"
+#: How joints of modes and of slosh are called.
+_MODE = re.compile(r"\.(mode\d+|slosh_[xy])$")
 #: The kinds of parts, by the field of :class:`Robot` that holds them.
 PART_KINDS: Mapping[str, type] = {
     "bodies": Body,
@@ -175,6 +178,19 @@ class Robot:
             and joint.child in massless - carriers
             and joint.name not in coupled
         )
+
+    @cached_property
+    def mode_names(self) -> tuple[str, ...]:
+        """Joints of modes and of slosh, on springs: nobody drives them or holds them."""
+        return tuple(
+            joint.name for joint in self.joints if joint.spring is not None and _MODE.search(joint.name) is not None
+        )
+
+    @cached_property
+    def arm_names(self) -> tuple[str, ...]:
+        """Joints that are neither wheels nor those of modes."""
+        others = {*self.wheel_names, *self.mode_names}
+        return tuple(name for name in self.joint_names if name not in others)
 
     @cached_property
     def body_names(self) -> tuple[str, ...]:

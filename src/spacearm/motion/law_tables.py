@@ -212,7 +212,7 @@ class ControlLawTable(ScenarioTable):
 
     def _joint_law(self, robot: Robot, settings: dict[str, Any]) -> control.Law:
         if self.kind == "reaction_null_space":
-            names = [name for name in robot.joint_names if name not in robot.wheel_names]
+            names = robot.arm_names
             for name in self.rates:
                 check_name(name, names, "joint", of=robot.name, place="rates")
             given = {
@@ -262,7 +262,7 @@ class ControlLawTable(ScenarioTable):
     def joints_of(self, robot: Robot) -> set[str] | None:
         """Joints of this robot that the law commands; None if only its compiled program shows them."""
         # Wheels turn for the attitude, not for the arm.
-        arm = {name for name in robot.joint_names if name not in robot.wheel_names}
+        arm = {*robot.arm_names}
         if self.kind in ("joint_pid", "computed_torque"):
             return {*self.reference}
         if "frame" in self.uses[self.kind]:

@@ -167,7 +167,7 @@ class PhaseTable(ScenarioTable):
                 for found, (_, law) in zip(sets, own, strict=True)
                 for name in (law.commands_of(robot) if found is None else found)
             }
-            arm = [name for name in robot.joint_names if name not in robot.wheel_names]
+            arm = robot.arm_names
             if not commanded & {*arm}:
                 continue
             # A coupled joint is held by its spring, a joint with friction by that: they are not left loose.
@@ -257,6 +257,8 @@ class MotionFile(StudyFile, SurroundingsKeys):
         schedule: Phases = phases if self.latch is None else self.latch.chain(world, phases)
         if draws_propellant(world):
             schedule = with_propellant(schedule)
+            # One program for all phases: changes between them would otherwise begin another each time.
+            world = world.replace(loads=tuple({load.place: None for phase in phases for load in phase.loads}))
         done = simulate(
             world,
             states,

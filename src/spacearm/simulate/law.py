@@ -412,6 +412,7 @@ def _key(law: Law, model: Robot) -> Hashable:
         structure(model),
         limits,
         model.wheel_names,
+        model.mode_names,
         model.thrusters,
     )
 

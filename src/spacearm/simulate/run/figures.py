@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -88,10 +89,15 @@ def hand_frame(robot: Robot) -> str:
 
 def momentum(run: Run) -> tuple[Array, Array]:
     """Linear (T, 3) and angular momentum about the mass centre, world axes."""
-    given = run.world.overrides.get(run.track.name)
-    numbers = robot_parameters(run.robot, given)
-    seen = centre_motion(run.robot, run.states, numbers["inertia"], numbers["rotor"])
-    return seen.mass * seen.velocity, seen.sums.angular
+    given, states, parts = run.world.overrides.get(run.track.name), run.states, []
+    robots = run.track.robots or ((0, run.robot),)
+    ends = [*(first for first, _ in robots[1:]), len(states)]
+    for (first, robot), end in zip(robots, ends, strict=True):
+        numbers = robot_parameters(robot, given)
+        seen = centre_motion(robot, states[first:end], numbers["inertia"], numbers["rotor"])
+        parts.append((seen.mass * seen.velocity, seen.sums.angular))
+    linear, angular = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return linear, angular
 
 
 def _size(origins: Array) -> float:
@@ -133,8 +139,8 @@ class Group(NamedTuple):
 
 
 def joint_groups(robot: Robot, names: Sequence[str] | None = None) -> list[Group]:
-    """Joints (by default all but wheels) by unit, at most eight in a group."""
-    chosen = [name for name in robot.joint_names if name not in robot.wheel_names] if names is None else names
+    """Joints (by default all but wheels and modes) by unit, at most eight in a group."""
+    chosen = robot.arm_names if names is None else names
     units = (("rad", "deg", DEGREE, "torques [N m]", ""), ("m", "mm", 1e3, "forces [N]", "-slides"))
     found = []
     for own, unit, scale, effort, suffix in units:
@@ -171,6 +177,8 @@ def _joints(run: Run) -> Iterator[Figure]:
         curves = data["joint_position"].values, data["joint_velocity"].values
         plot, text = joint_panels(robot, group, run.times, *curves)
         yield Figure(f"joints{group.suffix}", _phases(plot, run), text)
+    for figure in mode_figures(robot, run.times, data["joint_position"].values):
+        yield replace(figure, plot=_phases(figure.plot, run))
     torque = (data["force"] + data["reaction"]).values[:, 6:]
     for group in groups:
         given, names = torque[:, group.joints], [robot.joint_names[k] for k in group.joints]
@@ -184,6 +192,20 @@ def _joints(run: Run) -> Iterator[Figure]:
         notes = f"{_range_use_text(group.effort.partition('s [')[0], use)} {_limits_caption(near, most)}"
         text = f"Efforts of drives and brakes; zero while a joint is free. {notes}"
         yield Figure(f"drives{group.suffix}", _phases(plot, run), text)
+
+
+def mode_figures(robot: Robot, times: Array, positions: Array) -> Iterator[Figure]:
+    """Coordinates of appendages' modes and of slosh (T, n), by unit: what bends, what moves in tanks."""
+    for group in joint_groups(robot, robot.mode_names):
+        names, values = [robot.joint_names[k] for k in group.joints], positions[:, group.joints] * group.scale
+        sizes = np.abs(values).max(axis=0, initial=0.0)
+        largest = int(np.argmax(sizes))
+        plot = _panels(times, {f"modes [{group.unit}]": (names, values, group.scale)})
+        text = (
+            "Modes of appendages and slosh: displacement of their equivalent masses. The largest is "
+            f"{names[largest]} with {sizes[largest]:.3g} {group.unit}."
+        )
+        yield Figure(f"modes{group.suffix}", plot, text)
 
 
 WHEELS = "Speed of the wheels relative to the bus, and the momentum that they store. Dashed: limits."

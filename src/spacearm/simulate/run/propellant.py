@@ -18,7 +18,7 @@ square of its pieces; where laws command thrusters, all of it leaves afterwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -38,6 +38,7 @@ from spacearm.simulate.changes import (
     exhaust_impulse,
     find_held,
     kinetic_energy,
+    name_tuple,
     redistribute,
     replace_velocity,
 )
@@ -62,9 +63,11 @@ class UsePropellant(Change):
 
     Args:
         used: thruster to mass, kg; it comes from the thruster's tank.
+        held: degrees of freedom that keep their velocity through it: joints that brakes or stiff drives hold.
     """
 
     used: Mapping[str, float]
+    held: Sequence[str] | str = ()
 
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         found, lost, exhaust = dict(states), 0.0, []
@@ -73,7 +76,7 @@ class UsePropellant(Change):
         for system, used in self._by_system(world).items():
             robot, state = world.own_robot(system), found[system]
             drained = _drain(robot, used)
-            held = find_held(world, system, ())
+            held = find_held(world, system, name_tuple(self.held))
             before, mass = terms.mass_matrix(robot, state), terms.mass_matrix(drained, state)
             loops, velocity = terms.loop_jacobian(drained, state), state.velocity
             # Nozzle and tank move in between: with the mean of before and after, errors fall with the square.
@@ -205,9 +208,9 @@ def use_propellant(items: Iterable[Item], context: RunContext, share: float = SH
             yield item
             continue
         for piece in _divide(item, context.world, share):
-            known = _used_by_loads(piece, context.world)
+            known, held = _used_by_loads(piece, context.world), (*piece.locked, *piece.driven, *piece.accelerations)
             if known:
-                yield UsePropellant({name: 0.5 * mass for name, mass in known.items()})
+                yield UsePropellant({name: 0.5 * mass for name, mass in known.items()}, held)
             begin = context.time
             yield piece
             lasted = (context.time - begin) / piece.duration
@@ -219,7 +222,7 @@ def use_propellant(items: Iterable[Item], context: RunContext, share: float = SH
                     used[name] = used.get(name, 0.0) + mass
             used = {name: mass for name, mass in used.items() if mass > 0.0}
             if used:
-                yield UsePropellant(used)
+                yield UsePropellant(used, held)
 
 
 def _divide(phase: Phase, world: World, share: float) -> list[Phase]:

@@ -69,6 +69,8 @@ class Track:
     #: Of each closed loop by name: force and moment (T, 6) on its second frame, in the first frame's axes, N and N m;
     #: of a gear (T, 1) on its first joint.
     loop_forces: Mapping[str, Array] = field(repr=False, default_factory=dict)
+    #: Where the numbers of its robot changed on the way, as by propellant that is used: first sample and robot of each.
+    robots: tuple[tuple[int, Robot], ...] = field(repr=False, default=())
 
     @property
     def robot(self) -> Robot:
@@ -433,8 +435,8 @@ def _tracks(chain: PhaseChain, accounts: list[list[Ledger]], attrs: Mapping[str,
                 attrs,
                 loop_forces(part.motion, record.inp[rows][:, part.inputs], segment.parameters[k]),
             )
-            # The same compiled robot: nothing has changed it, and the track goes on.
-            if part.name in before and before[part.name].model is track.model:
+            # The same program, and the same robot but for its numbers: the track goes on.
+            if part.name in before and _same_program(before[part.name].model, track.model):
                 found.remove(before[part.name])
                 track = _join_tracks(before[part.name], track)
             found.append(track)
@@ -443,8 +445,19 @@ def _tracks(chain: PhaseChain, accounts: list[list[Ledger]], attrs: Mapping[str,
     return found
 
 
+def _same_program(first: RobotMotion, second: RobotMotion) -> bool:
+    return first is second or (
+        first.robot.tanks != second.robot.tanks
+        and first.robot.structure == second.robot.structure
+        and (first.loads, first.nx, first.kernel.inputs) == (second.loads, second.nx, second.kernel.inputs)
+    )
+
+
 def _join_tracks(first: Track, second: Track) -> Track:
     """One track from two successive ones."""
+    robots = first.robots
+    if first.robot != second.robot:
+        robots = (*(robots or ((0, first.robot),)), (len(first.times), second.robot))
     nx = first.model.nx
     y = second.integrated.copy()
     # Energies of a segment count from its start; a track counts from the start of the run.
@@ -458,7 +471,7 @@ def _join_tracks(first: Track, second: Track) -> Track:
     }
     forces = {name: np.concatenate([first.loop_forces[name], own]) for name, own in second.loop_forces.items()}
     integrated = np.concatenate([first.integrated, y])
-    return replace(second, integrated=integrated, ledger=ledger, loop_forces=forces, **arrays)
+    return replace(second, integrated=integrated, ledger=ledger, loop_forces=forces, robots=robots, **arrays)
 
 
 def _join_ledgers(first: Ledger, second: Ledger) -> Ledger:

@@ -57,6 +57,7 @@ def save_run(run: Run, path: str | Path) -> Path:
             {
                 "name": track.name,
                 "robot": robot_text(track.robot, "toml"),
+                "robots": [[first, robot_text(robot, "toml")] for first, robot in track.robots],
                 "loads": [asdict(load) for load in track.model.loads],
                 "energies": track.ledger is not None,
                 "ledger": track.model.ledger,
@@ -157,7 +158,7 @@ def _track(entry: Mapping[str, Any], data: Any) -> Track:
     model = robot_motion(
         robot_from_toml(entry["robot"]), [LoadFrame(**load) for load in entry["loads"]], entry["ledger"]
     )
-    arrays = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
     arrays["stuck"] = arrays["stuck"].astype(bool)
     ledger = _ledger(data) if entry["energies"] else None
     forces: dict[str, Any] = {}
@@ -165,8 +166,9 @@ def _track(entry: Mapping[str, Any], data: Any) -> Track:
         forces |= {str(name): data["loop_force"].sel(loop=name).values for name in data["loop"].values}
     if "gear_force" in data:
         forces |= {str(name): data["gear_force"].sel(gear=[name]).values for name in data["gear"].values}
-    attrs = entry["attrs"]
-    return Track(entry["name"], model, data["time"].values, **arrays, ledger=ledger, attrs=attrs, loop_forces=forces)
+    arrays |= {"ledger": ledger, "attrs": entry["attrs"], "loop_forces": forces}
+    robots = tuple((int(first), robot_from_toml(text)) for first, text in entry.get("robots", ()))
+    return Track(entry["name"], model, data["time"].values, **arrays, robots=robots)
 
 
 def _ledger(data: Any) -> Ledger:

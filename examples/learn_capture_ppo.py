@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 import spacearm.connect.environments  # noqa: F401  registers the environments
-from learn_capture import draw
+from learn_capture import SCALE, draw
 from spacearm.scene import Scene
 
-DISCOUNT, LAMBDA, CLIP, EPOCHS, BATCHES = 0.99, 0.95, 0.2, 4, 8
+DISCOUNT, LAMBDA, CLIP, EPOCHS, BATCHES = 0.98, 0.95, 0.2, 5, 8
 #: Rewards of an episode are of the order of 100.
 REWARD_SCALE = 0.02
 
@@ -34,9 +34,13 @@ class Policy(nn.Module):
 
         self.mean, self.value = network(actions), network(1)
         self.mean[-1].weight.data *= 0.01
-        self.log_spread = nn.Parameter(torch.full((actions,), -0.7))
+        self.log_spread = nn.Parameter(torch.full((actions,), -1.2))
+        # What is seen of the target comes last.
+        self.scale = torch.ones(seen)
+        self.scale[-len(SCALE) :] = torch.as_tensor(SCALE)
 
     def forward(self, seen):
+        seen = seen * self.scale.to(seen)
         return torch.distributions.Normal(self.mean(seen), self.log_spread.exp()), self.value(seen)[:, 0]
 
 
@@ -115,6 +119,9 @@ def main():
     parser.add_argument("--environments", type=int, default=4096)
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--steps", type=int, default=24, help="of each environment for an update")
+    parser.add_argument("--period", type=float, default=1.0, help="s between two actions")
+    parser.add_argument("--within", type=float, default=0.05, help="m, limit of the distance")
+    parser.add_argument("--rest", type=float, default=0.03, help="m/s, limit of the relative speed")
     parser.add_argument("--page", default="", help="HTML file of an episode before and after")
     parser.add_argument("--report", default="", help="JSON file of the learning curve")
     options = parser.parse_args()
@@ -122,11 +129,13 @@ def main():
     device = torch.device("cuda" if options.device == "gpu" else "cpu")
 
     def make(count):
+        task = {"period": options.period, "within": options.within, "rest": options.rest}
         return gymnasium.make_vec(
             "spacearm/CaptureTumbling-v0",
             num_envs=count,
             vectorization_mode="vector_entry_point",
             device=options.device,
+            **task,
         )
 
     unseen, many = make(min(1024, options.environments)), make(options.environments)

@@ -94,13 +94,17 @@ class GpuBatch:
         options = NVRTC if source.real == "double" else (*NVRTC, *SINGLE)
         self.module = self.cp.RawModule(code=PREAMBLE + source.text, options=options)
         self.function = self.module.get_function("batch")
+        self.given: bytes | None = None
 
     def run(
         self, varied: Mapping[str, Any], common: Mapping[str, Array], samples: int, *, there: bool
     ) -> dict[str, Any]:
         """Outputs (B, size) from inputs (B, size), on the device if they are to stay ``there``."""
         cp, source, kernel = self.cp, self.source, self.source.kernel
-        set_uniform(cp, self.module, source.constants(common).astype(self.dtype))
+        given = b"".join(np.ravel(common[name]).tobytes() for name in source.uniform if name in common)
+        if given != self.given:  # what follows from them is computed anew, on the processor
+            set_uniform(cp, self.module, source.constants(common).astype(self.dtype))
+            self.given = given
         sizes = {name: at.stop - at.start for name, at in kernel.outputs.items()}
         found = {name: allocate_array(cp if there else np, (samples, size), self.dtype) for name, size in sizes.items()}
 

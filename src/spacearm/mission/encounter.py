@@ -15,19 +15,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import PrivateAttr
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, SimulationError
 from spacearm.mission.laws import Actuators
-from spacearm.model import Frame, Inertia, Pose, Robot, Visual
+from spacearm.model import Body, Frame, Inertia, Pose, Robot, Visual, edit
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy, rotation_matrices
-from spacearm.model.toml_schema import Number, Vector3
+from spacearm.model.rotations import (
+    quaternion_from_rotation,
+    rotation_from_rpy,
+    rotation_matrices,
+    rpy_from_rotation,
+)
+from spacearm.model.toml_schema import Name, Number, Vector3
 from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate, spline
-from spacearm.study import key
+from spacearm.study import Session, key
+from spacearm.study.keys import RobotTable
 from spacearm.study.surroundings import PoseKeys
 from spacearm.study.tables import RigidBodyTable, ShapedBodyTable
 from spacearm.typing import Array
@@ -62,6 +69,14 @@ class MissionTargetTable(ShapedBodyTable):
         "believed": "it is called 'assumed' now",
     }
 
+    either: ClassVar = (("robot", "mass"), ("grasp", "grasp_frame"))
+
+    robot: RobotTable | None = key(
+        None, "robot file of the target, in place of `mass` to `collision`: one rigid body, its joints braked"
+    )
+    configuration: Name | None = key(None, "of that robot; all joints at zero if omitted")
+    grasp_frame: Name | None = key(None, "frame of that robot to be grasped, in place of `grasp`")
+    mass: Number = key(0.0, "kg; required without `robot`")
     grasp: PoseKeys = key(PoseKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
     contact_point: Vector3 | None = key(
         None, "grasp point then, m, world; `approach.reach` ahead of where the hand will have drifted if omitted"
@@ -84,6 +99,9 @@ class MissionTargetTable(ShapedBodyTable):
     )
     assumed: AssumedTargetTable | None = key(None, "what laws take it for; what it is, if omitted")
 
+    #: What the robot file's bodies are together.
+    _body: Body | None = PrivateAttr(None)
+
     @property
     def angular_velocity(self) -> Array:
         """At the planned instant of touch, world axes, rad/s."""
@@ -95,16 +113,41 @@ class MissionTargetTable(ShapedBodyTable):
         """Radius (m) of the ball that holds it."""
         return 0.5 * math.hypot(*self.size) if self.radius is None else self.radius
 
-    def robot(self, inertia: Inertia) -> Robot:
+    def fuse_robot(self, session: Session) -> Self:
+        """The same table with the body of its robot file, all joints braked; as it is without one."""
+        if self.robot is None:
+            if not self.mass > 0.0:
+                raise InputError("has no mass", place="mass", hint="expected 'mass' or 'robot'")
+            return self
+        robot = session.robot(self.robot)
+        sprung = [joint.name for joint in robot.joints if joint.spring is not None]
+        if sprung:
+            raise InputError(
+                f"joint {sprung[0]!r} is on a spring and would stay passive",
+                place="robot",
+                hint="missions take the target as one rigid body: expected a file without such joints",
+            )
+        positions = np.zeros(robot.n) if self.configuration is None else robot.configuration(self.configuration)
+        held = edit.freeze(robot, dict(zip(robot.joint_names, map(float, positions), strict=True)))
+        (body,) = held.bodies
+        update: dict[str, Any] = {}
+        if self.grasp_frame is not None:
+            place = held.frame(self.grasp_frame).placement
+            update["grasp"] = PoseKeys(position=list(place.translation), rpy=list(rpy_from_rotation(place.rotation)))
+        found = self.model_copy(update=update)
+        found._body = body
+        return found
+
+    def make_robot(self, inertia: Inertia) -> Robot:
         """The body with its grasp, as a system; drawn as a box where it has no visuals."""
         box = Visual("box", np.array(self.size), Pose(translation=inertia.com), colour="#b08d57")
-        body = self.body_of(BODY, "target", TARGET)
+        body = self.body_of(BODY, "target", TARGET) if self._body is None else replace(self._body, name=BODY)
         frame = Frame(GRASP, BODY, self.grasp.pose())
         return Robot(TARGET, (replace(body, inertia=inertia, visuals=body.visuals or (box,)),), (), (frame,))
 
     @cached_property
     def reference_robot(self) -> Robot:
-        return self.robot(self.inertia_of("target", TARGET))
+        return self.make_robot(self.inertia_of("target", TARGET) if self._body is None else self._body.inertia)
 
     @cached_property
     def assumed_robot(self) -> Robot:
@@ -112,7 +155,7 @@ class MissionTargetTable(ShapedBodyTable):
         return (
             self.reference_robot
             if self.assumed is None
-            else self.robot(self.assumed.inertia_of("target.assumed", TARGET))
+            else self.make_robot(self.assumed.inertia_of("target.assumed", TARGET))
         )
 
 

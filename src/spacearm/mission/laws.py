@@ -57,6 +57,13 @@ class Actuators:
     def wheels(self) -> tuple[str, ...]:
         return self.robot.wheel_names
 
+    @cached_property
+    def held(self) -> tuple[str, ...]:
+        """Joints that brakes hold throughout, of a second arm, say; what is locked on a spring has no brake."""
+        used = {*self.arm, *self.soft, *self.wheels}
+        joints = (joint for joint in self.robot.joints if joint.name not in used)
+        return tuple(joint.name for joint in joints if joint.spring is None)
+
     @property
     def axes(self) -> Array:
         """(3, wheels) axes of the reaction wheels in the base's frame."""

@@ -206,7 +206,7 @@ class MissionFile(StudyFile):
         session.report_progress(0.05, "meeting the target")
         with error_context("target"):
             # Before anything is flown: a missing mesh is an error of the file.
-            target = self.target.locate_meshes(session.folder)
+            target = self.target.fuse_robot(session).locate_meshes(session.folder)
             met = self._simulate_target(target, servicer_actuators, servicer)
         world = worlds(servicer_actuators, target.reference_robot)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]

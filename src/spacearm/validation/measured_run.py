@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,12 +123,17 @@ class MeasuredRun:
         check_distinct(file.channel, "channel", "quantity")
         check_distinct(file.input, "input", "to")
         columns: dict[str, Column | str] = {}
+        others: list[Record] = []
         for k, channel in enumerate(file.channel):
             with error_context(f"channel[{k}]"):
                 unit = quantity_unit(self.world, channel.quantity)
                 # A quantity is one number: several columns would have no prediction.
                 channel.single_column("column")
-                columns[channel.quantity] = replace(channel.make(), expects=unit)
+                column = replace(channel.make(), expects=unit)
+                if channel.file:
+                    others.append(self._read(channel.file, {channel.quantity: column}))
+                else:
+                    columns[channel.quantity] = column
         for k, given in enumerate(file.input):
             with error_context(f"input[{k}]"):
                 kind, name = given.target
@@ -149,7 +154,7 @@ class MeasuredRun:
                 columns[f"marker {marker.frame}"] = marker.make()
         if not file.file:
             raise InputError("is missing", place="file", hint="expected the measured file, here or in each record")
-        return self._read(file.file, columns)
+        return reduce(Record.merge, others, self._read(file.file, columns))
 
     def _read(self, name: str, columns: dict[str, Column | str]) -> Record:
         """Columns of a measured file."""

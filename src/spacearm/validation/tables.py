@@ -23,6 +23,7 @@ Deviation = Annotated[float, positive_number()]
 class ValidationChannelTable(ColumnTable):
     """A measured quantity that is predicted."""
 
+    file: Name = key("", "its file, relative to `data`, where it is not that of the others")
     quantity: Name = key(
         what="`base_x`, `base_y`, `base_z` (world), `base_yaw` (about the world's z), `base_qw` ... `base_qz` "
         "(quaternion), `base_vx` ... `base_wz` (base axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of "

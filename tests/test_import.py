@@ -62,10 +62,10 @@ def test_every_public_name_resolves_and_all_lists_agree() -> None:
     for_type_checkers = {
         alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    rooms = {name for name, module in for_type_checkers.items() if module == "spacearm"}
-    both = {"simulate"}  # a room that can be called: a function for type checkers
-    assert rooms == set(spacearm._PACKAGES) - both
-    assert {name: for_type_checkers[name] for name in for_type_checkers.keys() - rooms - both} == spacearm._HOME
+    packages = {name for name, module in for_type_checkers.items() if module == "spacearm"}
+    both = {"simulate"}  # a package that can be called: a function for type checkers
+    assert packages == set(spacearm._PACKAGES) - both
+    assert {name: for_type_checkers[name] for name in for_type_checkers.keys() - packages - both} == spacearm._HOME
     assert set(spacearm.__all__) == {"__version__", *both, *spacearm._HOME}
     for name in spacearm.__all__:
         assert getattr(spacearm, name) is not None
@@ -81,7 +81,7 @@ def test_every_room_is_there_after_a_plain_import() -> None:
     folder = Path(spacearm.__file__).parent
     there = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     assert there - {"__init__", "__main__", "cli"} == set(spacearm._PACKAGES)  # cli is a program, not a library
-    code = "import spacearm; " + "; ".join(f"assert spacearm.{room}.__name__" for room in spacearm._PACKAGES)
+    code = "import spacearm; " + "; ".join(f"assert spacearm.{package}.__name__" for package in spacearm._PACKAGES)
     subprocess.run([sys.executable, "-c", code], check=True)
     assert set(spacearm._PACKAGES) - set(spacearm._INTERNAL_MODULES) <= set(dir(spacearm))
 
@@ -106,7 +106,7 @@ def test_dir_has_public_names_only() -> None:
         "import sys, types; spacearm.simulate; assert isinstance(sys.modules['spacearm.simulate'], types.ModuleType)",
         "import spacearm.simulate; assert callable(spacearm.simulate)",
         "spacearm.simulate_batch; assert callable(spacearm.simulate.simulate)",
-        "import spacearm.simulate as room; assert room.State is spacearm.State",
+        "import spacearm.simulate as package; assert package.State is spacearm.State",
         "assert 'xu2017' in spacearm.catalogue.names()",
     ],
 )

@@ -1,4 +1,4 @@
-"""What is public: the names in ``__all__`` of each room. The pages of the API show these, and nothing else."""
+"""What is public: the names in ``__all__`` of each package. The pages of the API show these, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import spacearm
 from support import ROOT
 
 SOURCE = Path(spacearm.__file__).parent
-ROOMS = re.findall(
+PACKAGES = re.findall(
     r"spacearm[\w.]*",
     " ".join(
         line
@@ -39,10 +39,10 @@ def listed(path: Path) -> list[str] | None:
 
 
 def described(module: ModuleType, name: str) -> bool:
-    """Whether the page of a room has words for a name: a docstring of its own, or a comment ``#:`` before a value."""
+    """Whether a package's page has words for a name: a docstring of its own, or a comment ``#:`` before a value."""
     thing = getattr(module, name)
     if isinstance(thing, ModuleType):
-        return thing.__name__ in ROOMS
+        return thing.__name__ in PACKAGES
     if isinstance(thing, type):
         return bool(thing.__dict__.get("__doc__")) and not str(thing.__doc__).startswith(f"{name}(")
     if callable(thing):
@@ -51,11 +51,13 @@ def described(module: ModuleType, name: str) -> bool:
 
 
 def test_pages_have_each_room_with_public_names_once() -> None:
-    assert [room for room, times in Counter(ROOMS).items() if times > 1] == []
-    rooms = {f"spacearm.{room}" for room in spacearm._PACKAGES if room not in spacearm._INTERNAL_MODULES}
-    named = {room for room in rooms if getattr(import_module(room), "__all__", ["no list"])}
-    assert named <= set(ROOMS)
-    assert {room for room in ROOMS if ".".join(room.split(".")[:2]) not in rooms} == {"spacearm.deadline"}
+    assert [package for package, times in Counter(PACKAGES).items() if times > 1] == []
+    packages = {f"spacearm.{package}" for package in spacearm._PACKAGES if package not in spacearm._INTERNAL_MODULES}
+    named = {package for package in packages if getattr(import_module(package), "__all__", ["no list"])}
+    assert named <= set(PACKAGES)
+    assert {package for package in PACKAGES if ".".join(package.split(".")[:2]) not in packages} == {
+        "spacearm.deadline"
+    }
 
 
 def test_pages_show_public_names_only() -> None:
@@ -65,9 +67,9 @@ def test_pages_show_public_names_only() -> None:
     ]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_is_described(room: str) -> None:
-    module = import_module(room)
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_described(package: str) -> None:
+    module = import_module(package)
     assert module.__all__
     assert [name for name in module.__all__ if not described(module, name)] == []
 
@@ -79,5 +81,5 @@ def test_every_package_says_what_is_public() -> None:
 
 def test_names_of_the_package_are_names_of_a_room() -> None:
     for name, home in spacearm._HOME.items():
-        room = next(room for room in (home, home.rsplit(".", 2)[0]) if room in ROOMS)
-        assert name in import_module(room).__all__
+        package = next(package for package in (home, home.rsplit(".", 2)[0]) if package in PACKAGES)
+        assert name in import_module(package).__all__

@@ -1,9 +1,9 @@
 """spacearm: dynamics of robot arms on free-floating satellites.
 
-The public names live in the rooms (``spacearm.model``, ``spacearm.mechanics``, ``spacearm.engine``,
-``spacearm.simulate``, ...). Names and rooms are fetched on first use, so that ``import spacearm`` costs next to nothing
-and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is a function, with the names of its
-room as attributes::
+The public names live in the packages (``spacearm.model``, ``spacearm.mechanics``, ``spacearm.engine``,
+``spacearm.simulate``, ...). Names and packages are fetched on first use, so that ``import spacearm`` costs next to
+nothing and yet suffices: ``spacearm.State``, ``spacearm.impact``. ``spacearm.simulate`` is a function, with the names
+of its package as attributes::
 
     import spacearm as sa
 
@@ -219,7 +219,7 @@ _HOME = {
     "show": "spacearm.scene",
     "cross_check": "spacearm.simulate",
 }
-#: The rooms, and the modules that all of them use.
+#: The packages, and the modules that all of them use.
 _PACKAGES = (
     "campaign",
     "capture",
@@ -252,12 +252,12 @@ _PACKAGES = (
     "text_format",
     "validation",
 )
-#: Modules that the rooms use and nobody else needs.
+#: Modules that the packages use and nobody else needs.
 _INTERNAL_MODULES = ("checks", "deadline", "figure_files", "worker_process", "typing", "text_format")
 
 
 class _Package(ModuleType):
-    """This package. Importing the room of its name would hide the function ``simulate``: it stays a function."""
+    """This package. Importing the package of its name would hide the function ``simulate``: it stays a function."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value.simulate if name == "simulate" and isinstance(value, ModuleType) else value)

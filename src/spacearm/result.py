@@ -283,7 +283,7 @@ def _leaves(table: Mapping[str, Checks], prefix: str = "") -> Iterator[tuple[str
             raise InputError(
                 f"{prefix}{key} is {type(value).__name__}",
                 place="certificate",
-                hint="expected a Check; what is only told goes into the settings or the note of a check",
+                hint="expected a Check; what is only reported goes into the settings or the note of a check",
             )
 
 
@@ -300,7 +300,7 @@ class Limit:
         used, limit: the most that was used (the least that was kept) and the limit, in ``unit``.
         what: whose limit it is, for example a joint.
         time: s, when it was broken first or, where it was met, when it was nearest.
-        share: whether it is told as a share of what ``what`` has: *joint3 at 215 % of its range*.
+        share: whether it is reported as a share of what ``what`` has: *joint3 at 215 % of its range*.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Types that every room uses."""
+"""Types that every package uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns whose runs are made side by side: the runs of one by one, in any company, on the processor and on a GPU."""
+"""Campaigns with vectorised runs: those of one by one, whatever else is in the batch, on the processor and on a GPU."""
 
 from __future__ import annotations
 

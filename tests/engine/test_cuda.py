@@ -25,7 +25,7 @@ def test_what_is_the_same_for_all_is_computed_once() -> None:
     robot = random_robot(4, 3)
     alike = RolloutSource(_loop(robot, frozenset(), frozenset()))
     loop = _loop(robot, frozenset(["inertia"]), frozenset(["inertia"]))
-    apart = RolloutSource(loop, RolloutVariant(each=("state", "inertia", *loop.room.motion.derived)))
+    apart = RolloutSource(loop, RolloutVariant(each=("state", "inertia", *loop.symbols.motion.derived)))
     assert "each[(" not in alike.text
     assert "each[(" in apart.text
     assert len(alike.text) < len(apart.text)

@@ -75,13 +75,13 @@ def test_inputs_are_polynomials_on_pieces_and_by_case() -> None:
 @pytest.mark.parametrize("hold", [1, 4])
 def test_a_sampled_law_is_the_discrete_system(hold: int) -> None:
     """Force -g (x + x') - h * sum held over the period: powers of a matrix in closed form, the integrator with it."""
-    room = StepSymbols(oscillator(), quaternions=())
+    symbols = StepSymbols(oscillator(), quaternions=())
     gain, weight, total = 0.7, 0.2, ca.SX.sym("total", 1)
-    summed = total + room.state[0]
+    summed = total + symbols.state[0]
     law = Update(
-        {"force": -gain * (room.state[0] + room.state[1]) - weight * summed, "total": summed}, {"total": total}
+        {"force": -gain * (symbols.state[0] + symbols.state[1]) - weight * summed, "total": summed}, {"total": total}
     )
-    loop = FixedStep(room, uniform=("k",), law=law)
+    loop = FixedStep(symbols, uniform=("k",), law=law)
     x, _ = starts()
     width, step, count = host().lanes, 0.005, 60
     samples = loop.samples(width, 1, common={"k": np.ones(1)}, each={"state": x}, kept=("total",))
@@ -101,10 +101,10 @@ def test_a_sampled_law_is_the_discrete_system(hold: int) -> None:
 
 def test_an_observer_sees_every_step_and_both_sides_of_a_jump() -> None:
     """The largest acceleration under a force that acts in the first piece only, up to its very end."""
-    room = StepSymbols(oscillator(), quaternions=())
+    symbols = StepSymbols(oscillator(), quaternions=())
     peak = ca.SX.sym("peak", 1)
-    observer = Update({"peak": ca.fmax(peak, room.rate[1])}, {"peak": peak})
-    loop = FixedStep(room, observer=observer)
+    observer = Update({"peak": ca.fmax(peak, symbols.rate[1])}, {"peak": peak})
+    loop = FixedStep(symbols, observer=observer)
     width = host().lanes
     force = np.array([[[[3.0], [0.0]]]])
     schedule = loop.make_schedule(width, Schedule([300, 100], np.full(2, 0.01), ("force",), force))
@@ -120,8 +120,8 @@ def test_an_observer_sees_every_step_and_both_sides_of_a_jump() -> None:
 def test_derivatives_are_carried_along() -> None:
     """d/dk of the cosine, k in one lane and the start in the other, with the motion itself the same in both."""
     motion = oscillator().tangent({"state": None, "k": None}, ["rate"])
-    room = StepSymbols(motion, quaternions=())
-    loop = FixedStep(room, uniform=[name for name in room.inputs if "d_" not in name])
+    symbols = StepSymbols(motion, quaternions=())
+    loop = FixedStep(symbols, uniform=[name for name in symbols.inputs if "d_" not in name])
     x0, k, t = np.array([0.8, -0.3]), 2.0, 1.5
     width = 2
     array = loop.allocate_inputs(width, {"state": x0, "k": np.array([k])})

@@ -262,7 +262,7 @@ def test_wrong_inputs_of_sensitivities_are_told() -> None:
         ({"state": state, "inertia": inertia.T}, r"'inertia' has shape \(10, 3\)"),
         ({"state": state, "force": "much"}, "force is not an array of numbers"),
         ({"state": state, "mode": np.full(8, 0.7)}, "other than 0 and 1"),
-        ({"state": state, "damping": np.ones(8)}, "was said to be zero"),
+        ({"state": state, "damping": np.ones(8)}, "was declared to be zero"),
     ):
         with pytest.raises(InputError, match=message):
             tangent(inputs, 0.01, 2)

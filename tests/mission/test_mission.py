@@ -80,8 +80,8 @@ def test_what_is_weighed_is_within_its_deviations() -> None:
     assert np.all(np.abs(weighed.plain[4:7] - [28.0, 24.0, 20.0]) < 4.0 * weighed.std[4:7])
 
 
-def test_the_next_law_believes_what_was_weighed() -> None:
-    """From a wrong drawing a quick stow ends off its mark; with the same drawing and a weighing before it does not."""
+def test_the_next_law_assumes_what_was_identified() -> None:
+    """From a wrong nominal model a quick stow ends off its mark; with an identification before it does not."""
     nominal = {"mass": 60.0, "inertia": [10.0, 10.0, 10.0], "com": [0.1, 0.1, 0.0]}
     quick = {"target__assumed": nominal, "stow__duration": 20.0, "stow__settle_time": 1.0, "eject": None}
     quick["limits__base_rate_deg"] = 10.0

@@ -1,4 +1,4 @@
-"""Truth and belief: the filter of the target's motion, and what its errors do to a mission."""
+"""Truth and estimate: the filter of the target's motion, and what its errors do to a mission."""
 
 from __future__ import annotations
 
@@ -75,15 +75,16 @@ def test_errors_of_the_filter_are_those_that_it_claims() -> None:
     rng, sums, sizes = np.random.default_rng(5), [], []
     for _ in range(30):
         first = shift_state(START, deviations * rng.normal(size=12))
-        belief = MotionFilter(FreeBody(COM, INERTIA), POINT, first, deviations, noise, (1e-9, 1e-9))
+        estimate = MotionFilter(FreeBody(COM, INERTIA), POINT, first, deviations, noise, (1e-9, 1e-9))
         for k, time in enumerate(times):
             attitude = turn[k] * Rotation.from_rotvec(noise[3:] * rng.normal(size=3))
             position = place[k] + turn[k].apply(POINT - COM) + noise[:3] * rng.normal(size=3)
-            belief.take(float(time), position, attitude.as_matrix())
-        seen = Rotation.from_quat(belief.state[3:7], scalar_first=True)
-        error = np.concatenate([place[-1] - belief.state[:3], (seen.inv() * turn[-1]).as_rotvec(),
-                                START[7:10] - belief.state[7:10], angular_rate[-1] - belief.state[10:]])  # fmt: skip
-        sums.append(error @ np.linalg.solve(belief.covariance, error))
+            estimate.take(float(time), position, attitude.as_matrix())
+        seen = Rotation.from_quat(estimate.state[3:7], scalar_first=True)
+        error = np.concatenate([place[-1] - estimate.state[:3], (seen.inv() * turn[-1]).as_rotvec(),
+                                START[7:10] - estimate.state[7:10],
+                                angular_rate[-1] - estimate.state[10:]])  # fmt: skip
+        sums.append(error @ np.linalg.solve(estimate.covariance, error))
         sizes.append(np.abs(error[:3]).max())
     low, high = chi2.ppf([5e-4, 1.0 - 5e-4], 12 * len(sums))
     assert low < np.sum(sums) < high

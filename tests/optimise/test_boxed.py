@@ -1,4 +1,4 @@
-"""Bounded searches side by side, against SciPy and known minima."""
+"""Vectorised bounded searches, against SciPy and known minima."""
 
 from __future__ import annotations
 

@@ -70,9 +70,9 @@ def test_another_target_traces_nothing_and_has_its_own_motion(traced: list[str])
     traced.clear()
     second = capture(170.0, 0.6)
     assert traced == []
-    for room, names in CACHED.items():
+    for package, names in CACHED.items():
         for name in names:
-            getattr(import_module(f"spacearm.{room}"), name).cache_clear()
+            getattr(import_module(f"spacearm.{package}"), name).cache_clear()
     fresh = capture(170.0, 0.6)
     assert traced
     end = [run.ends["cai2023"].vector for run in (first, second, fresh)]

@@ -119,7 +119,7 @@ def test_a_study_does_not_import_the_others() -> None:
         "import sys, pathlib\n"
         "from spacearm.study import run_document\n"
         "run_document({'robot': 'yoshida1992', 'phase': [{'duration': 0.1}]}, folder=pathlib.Path())\n"
-        "print(*(room for room in ('impact', 'ejection', 'capture', 'identify') if f'spacearm.{room}' in sys.modules))"
+        "print(*(name for name in ('impact', 'ejection', 'capture', 'identify') if f'spacearm.{name}' in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -192,7 +192,7 @@ class CampaignPlan:
                 hint="expected a power of two: only these Sobol points are balanced",
             )
         for cell in range(len(self.cells)):
-            self.build_scenario(cell, 0)  # keys that are not there are told before anything runs
+            self.build_scenario(cell, 0)  # keys that are not there are reported before anything runs
 
     def column(self, row: str) -> str:
         """The column of a row of the scenario: its name, after ``result.`` where the campaign has that column."""

@@ -233,8 +233,8 @@ def _figures(
         text = (
             f"Colour: whether at least {100 * plan.file.goal:g} % of runs succeed. Go: the interval of the success "
             f"rate ({100 * plan.file.confidence:g} % confidence) lies at or above that. No go: it lies below. "
-            "Undecided: neither; more runs would tell. In each cell the share of its runs that succeed, and the limit "
-            "that ends most of those that fail, or the mean margin where none does."
+            "Undecided: neither; more runs would decide. In each cell the share of its runs that succeed, and the "
+            "limit that ends most of those that fail, or the mean margin where none does."
         )
         found.append(Figure("map", chart(plan, cells), text))
     if driven:

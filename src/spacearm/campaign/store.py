@@ -42,7 +42,7 @@ class Store:
         self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
 
     @classmethod
-    def begin(cls, folder: Path, plan: CampaignPlan, side_by_side: bool = False) -> Store:
+    def begin(cls, folder: Path, plan: CampaignPlan, vectorised: bool = False) -> Store:
         """The store of this campaign: a new one, or the one that it goes on with.
 
         Vectorised runs differ in the last bits from single ones: a folder holds one kind only.
@@ -53,7 +53,7 @@ class Store:
             "campaign": json_value(plan.file.model_dump(exclude_unset=True)),
             "scenario": json_value(plan.document),
             "robot": plan.robot_text,
-        } | ({"side_by_side": True} if side_by_side else {})
+        } | ({"side_by_side": True} if vectorised else {})
         # Everything that decides a run, the version of spacearm included: chunks of two campaigns must never mix.
         digest = input_digest(json.dumps(content, sort_keys=True))
         if store.manifest:

@@ -126,7 +126,7 @@ def _evaluate_run(
     status, reason, note = SOUND, "", ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they tell is in the certificate
+            warnings.simplefilter("ignore")  # what they report is in the certificate
             found = solve()
             certificate = Certificate(found.certificate())
             for row in make_rows(found):

@@ -175,7 +175,7 @@ def overload_event(world: World, axes: Sequence[str], level: SwitchAtOverload, l
         largest = ca.fmax(largest, ca.fabs(load) / _limit_of_axis(robot, axis, level.force, level.moment))
     program = Program("capture_felt", known, {"load": ca.densify(largest - 1)})
     # It comes from below: a load that is present at the start triggers it at once.
-    return EventFunction(Kernel(program), ("felt",), ("rising",), ("phase",), (-1,))
+    return EventFunction(Kernel(program), ("measured",), ("rising",), ("phase",), (-1,))
 
 
 def _limit_of_axis(robot: Robot, axis: str, slide: float, rotation: float) -> float:

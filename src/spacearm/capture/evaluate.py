@@ -245,7 +245,7 @@ def _unseen(robot: Robot, mode: Array) -> dict[str, Array]:
     return {"mode": mode, "low": np.full(robot.n, np.inf), "high": np.full(robot.n, -np.inf)}
 
 
-def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: StepSymbols, settling: SettlingCriterion) -> Update:
+def _observer(robot: Robot, loads: tuple[LoadFrame, ...], symbols: StepSymbols, settling: SettlingCriterion) -> Update:
     """Observer of peaks, travel, and the time since which the vibration of the base has stayed below its level."""
     at = Layout(robot.n)
     sizes = {
@@ -258,9 +258,9 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: StepSymbols, set
         "looked": 1,
     }
     memory = {name: ca.SX.sym(name, count) for name, count in sizes.items()}
-    known = {name: room.inputs[name] for name in ("state", "wrench", "inertia", "rotor")}
-    seen = objective_sizes(robot, loads, {**known, "acceleration": room.rate[at.velocity]})
-    joints, time = room.state[at.joints], room.inputs["time"]
+    known = {name: symbols.inputs[name] for name in ("state", "wrench", "inertia", "rotor")}
+    seen = objective_sizes(robot, loads, {**known, "acceleration": symbols.rate[at.velocity]})
+    joints, time = symbols.state[at.joints], symbols.inputs["time"]
     peaks = ca.fmax(memory["peaks"], seen)
     base_vibration = seen[-2:]
     # Relative to the peak so far: exact once the largest value has passed, which it has at the end of the run.
@@ -283,16 +283,16 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], room: StepSymbols, set
     return Update(new, memory)
 
 
-def _damper_switching(robot: Robot, room: StepSymbols, law: Law, axes: tuple[int, ...]) -> Update | None:
+def _damper_switching(robot: Robot, symbols: StepSymbols, law: Law, axes: tuple[int, ...]) -> Update | None:
     """Switching of dampers, which are on while they oppose the quantity that the law follows."""
     if law == "constant":
         return None
     memory = {name: ca.SX.sym(name, robot.n) for name in ("on", "off")}
-    at, x = Layout(robot.n), room.inputs
-    lead = room.state[at.joints] - x["rest"] if law == "balance" else skyhook_speed(robot, x)
+    at, x = Layout(robot.n), symbols.inputs
+    lead = symbols.state[at.joints] - x["rest"] if law == "balance" else skyhook_speed(robot, x)
     # Both laws have one form: on where the rate is opposed to what is followed, the spring's deflection (balance) or
     # the parent's speed relative to the united body (skyhook).
-    opposed = lead * room.state[at.rates] < 0
+    opposed = lead * symbols.state[at.rates] < 0
     damping = ca.SX(x["damping"])
     for j in axes:
         damping[6 + j] = ca.if_else(opposed[j], memory["on"][j], memory["off"][j])
@@ -304,10 +304,10 @@ def _loop(
     robot: Robot, loads: tuple[LoadFrame, ...], law: Law, axes: tuple[int, ...], settling: SettlingCriterion
 ) -> FixedStep:
     motion = motion_program(robot, loads, ledger=False)
-    room = StepSymbols(replace(motion, outputs={"rate": motion.outputs["rate"]}))
+    symbols = StepSymbols(replace(motion, outputs={"rate": motion.outputs["rate"]}))
     return FixedStep(
-        room,
+        symbols,
         uniform=_SHARED,
-        law=_damper_switching(robot, room, law, axes),
-        observer=_observer(robot, loads, room, settling),
+        law=_damper_switching(robot, symbols, law, axes),
+        observer=_observer(robot, loads, symbols, settling),
     )

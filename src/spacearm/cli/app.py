@@ -626,7 +626,7 @@ def bench(*, json: Json = False) -> int:
 
 
 def _usage(error: CycloptsError) -> str:
-    """What is wrong with a command line, and which help tells more."""
+    """What is wrong with a command line, and which help has more."""
     text, command = str(error).strip(), " ".join(error.command_chain or ())
     if isinstance(error, MissingArgumentError) and error.argument is not None and "Did you mean" not in text:
         name = error.argument.name

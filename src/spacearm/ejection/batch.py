@@ -198,10 +198,10 @@ def _empty(rig: Rig, configurations: Array) -> Ejections:
 
 
 def _build_phases(
-    rig: Rig, solver: Dopri853, flight: float, locked: tuple[str, ...], given: EjectionParameters, turning: bool
+    rig: Rig, solver: Dopri853, flight: float, locked: tuple[str, ...], given: EjectionParameters, rotating: bool
 ) -> list[PhaseBatch]:
     """Phases on the rail, one for each segment of the springs' force curve, and the flight."""
-    held, kept = base_on_rail(rig, turning)
+    held, kept = base_on_rail(rig, rotating)
     found = []
     for k, piece_ in enumerate(rig.device.pieces):
         phase = phase_on_rail(rig, given.quarter, piece_, locked=(*held, *locked), accelerations=kept)
@@ -273,8 +273,8 @@ def _nearest(
     arm, carrier = rig.split(leaving)
     states = np.concatenate([before[:, None], arm[:, None], passed], axis=1)
     satellite = None
-    turning = bool(np.any(carrier[:, Layout(0).angular_velocity] != 0.0))
-    if turning or not rig.device.heavy:
+    rotating = bool(np.any(carrier[:, Layout(0).angular_velocity] != 0.0))
+    if rotating or not rig.device.heavy:
         still = np.zeros((count, 1, 13))
         still[..., 3] = 1.0
         moved = coast_satellite(rig, carrier, instants)
@@ -287,12 +287,12 @@ def _nearest(
 def coast_satellite(rig: Rig, states: Array, times: Array) -> Array:
     """States (B, T, 13) of the satellite at increasing times (s) after separation in ``states`` (B, 13).
 
-    It is free, except for the constraints of a table; an infinitely heavy satellite keeps its rotation.
+    It is free, except for the constraints of a table; an infinitely heavy satellite keeps its rate.
     """
     steps = np.diff(times, prepend=0.0)
-    turn = np.abs(states[:, Layout(0).angular_velocity]).max(initial=0.0)
+    rate = np.abs(states[:, Layout(0).angular_velocity]).max(initial=0.0)
     # Steps by the fastest sample: all of them share one grid.
-    counts = np.maximum(1, np.ceil(steps * turn / TURN)).astype(np.int64)
+    counts = np.maximum(1, np.ceil(steps * rate / TURN)).astype(np.int64)
     held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
     mode = np.array([float(name in held) for name in BASE_DOFS])
     common = {"inertia": rig.satellite.inertia_parameters.ravel(), "mode": mode}

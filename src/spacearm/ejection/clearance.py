@@ -148,9 +148,9 @@ def clearance(
     near = bodies.origin[:, list(bones.body)]
     far = near + np.einsum("tlij,lj->tli", bodies.rotation[:, list(bones.body)], bones.end)
     if satellite is not None:
-        turn, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
+        rotation, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
         # Into the satellite's frame, in which the regions are fixed.
-        near, far = (np.einsum("tji,tlj->tli", turn, part - place) for part in (near, far))
+        near, far = (np.einsum("tji,tlj->tli", rotation, part - place) for part in (near, far))
     for region in regions:
         distance = _distance_of_lines(region, near, far) - bones.radius
         for line, body in enumerate(bones.body):

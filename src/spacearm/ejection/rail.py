@@ -33,9 +33,9 @@ def spring_of(piece: ForceSegment) -> tuple[float, float, float]:
     return (0.0, 0.0, piece.force) if piece.constant else (*piece.spring, 0.0)
 
 
-def base_on_rail(rig: Rig, turning: bool) -> tuple[tuple[str, ...], dict[str, float]]:
+def base_on_rail(rig: Rig, rotating: bool) -> tuple[tuple[str, ...], dict[str, float]]:
     """Locked degrees of freedom of the satellite, and those kept at their velocity."""
-    if rig.device.heavy and turning:
+    if rig.device.heavy and rotating:
         return (), dict.fromkeys(BASE_DOFS, 0.0)
     return rig.rail_locks, {}
 
@@ -48,7 +48,7 @@ def phase_on_rail(rig: Rig, quarter: float, piece: ForceSegment, **more: object)
 
 def build_phases(
     rig: Rig,
-    turning: bool,
+    rotating: bool,
     flight: float,
     sample: float,
     locked: Sequence[str],
@@ -58,7 +58,7 @@ def build_phases(
     """Phases from the release to the end of the flight; they end early if the arm does not leave the rail."""
 
     def items(context: RunContext) -> Iterator[Phase | Change]:
-        quarter, (_, kept) = rig.device.quarter_period(rig.arm.mass), base_on_rail(rig, turning)
+        quarter, (_, kept) = rig.device.quarter_period(rig.arm.mass), base_on_rail(rig, rotating)
         # One phase for each linear segment: the solver never integrates across a kink of the force, which would reduce
         # its order there and delay the event at the end of the segment.
         for piece in rig.device.pieces:

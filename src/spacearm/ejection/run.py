@@ -262,9 +262,9 @@ class Ejection:
         states[:, :3] -= _mass_centre(arm, states)
         sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
         flat = [i for i in range(3) if normal is None or i != "xyz".index(normal)]
-        turn = [i for i in range(3) if normal is None or i == "xyz".index(normal)]
+        axial = [i for i in range(3) if normal is None or i == "xyz".index(normal)]
         drift = 0.0
-        for value, scale, axes in ((sums.linear, sums.linear_scale, flat), (sums.angular, sums.angular_scale, turn)):
+        for value, scale, axes in ((sums.linear, sums.linear_scale, flat), (sums.angular, sums.angular_scale, axial)):
             gap = np.linalg.norm((value - value[0])[:, axes], axis=1).max()
             drift = max(drift, float(gap / scale.max()) if gap > 0.0 else 0.0)
         return drift
@@ -372,9 +372,9 @@ def curves(ejection: Ejection) -> xr.Dataset:
     rig, rail, flight = ejection.rig, ejection.rail, ejection.flight
     at = Layout(rig.arm.n)
     arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
-    turn = rotation_matrices(arm[:, QUATERNION])
+    rotation = rotation_matrices(arm[:, QUATERNION])
     velocity, angular_rate = (
-        np.einsum("tij,tj->ti", turn, arm[:, part]) for part in (at.linear_velocity, at.angular_velocity)
+        np.einsum("tij,tj->ti", rotation, arm[:, part]) for part in (at.linear_velocity, at.angular_velocity)
     )
     variation = arm[:, at.joints] - ejection.start
     force, moment = (np.concatenate([part, np.zeros((len(flight.times) - 1, 3))]) for part in rail_loads(rig, rail))

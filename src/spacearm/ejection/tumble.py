@@ -45,8 +45,8 @@ def mean_spin(rig: Rig, angular: Array, inertia: Array) -> Array:
         angular_rate = np.zeros_like(angular)
         angular_rate[..., k] = angular[..., k] / inertia[..., k, k]
         return angular_rate
-    turning = np.einsum("...i,...i->...", angular, np.linalg.solve(inertia, angular[..., None])[..., 0])
+    rotating = np.einsum("...i,...i->...", angular, np.linalg.solve(inertia, angular[..., None])[..., 0])
     square = np.einsum("...i,...i->...", angular, angular)
-    share = np.divide(turning, square, out=np.zeros_like(square), where=square > 0.0)
+    share = np.divide(rotating, square, out=np.zeros_like(square), where=square > 0.0)
     mean: Array = share[..., None] * angular
     return mean

@@ -73,9 +73,9 @@ def _scatter(targets: Table, group: int, lanes: int, width: int, outputs: Array)
 @compile_loop
 def _allocate_cache_lines(size: int) -> Array:
     """Memory that starts on a cache line, so that no vector lies across two of them."""
-    room = np.empty(size + 8)
-    skip = (-room.ctypes.data // 8) % 8
-    return room[skip : skip + size]
+    memory = np.empty(size + 8)
+    skip = (-memory.ctypes.data // 8) % 8
+    return memory[skip : skip + size]
 
 
 @compile_loop

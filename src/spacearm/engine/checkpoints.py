@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from spacearm.engine import cache
 
-#: What takes less is computed again unless said otherwise, s.
+#: What takes less is computed again unless stated otherwise, s.
 LEAST_SECONDS = 0.2
 #: Pieces of runs that nobody took up again are removed after this, s.
 LONGEST_KEPT = 30 * 86400.0

@@ -25,6 +25,7 @@ import numpy as np
 from spacearm.engine.c_source import helpers, statements
 from spacearm.engine.cuda_text import DRAW, LAW, NORMAL, ROLLOUT, SINGLE_SINE, polynomials
 from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, allocate_array, cupy, run_portions, set_uniform
+from spacearm.engine.ensemble import EnsembleResult
 from spacearm.engine.fixed_step import CLOCK, RANDOM_INPUTS, FixedStep
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import evaluate
@@ -252,14 +253,6 @@ class RolloutSource:
         return f"{normal}{SINGLE_SINE}{own_functions}\n" + text.replace("double", "float").replace("0.5", "0.5f")
 
 
-class RolloutResult(NamedTuple):
-    """Rows (B, records, numbers), ends (B, numbers), and whether any sample's last state is not finite."""
-
-    rows: Any
-    ends: Any
-    bad: bool
-
-
 class GpuRollout:
     """A compiled roll-out."""
 
@@ -284,7 +277,7 @@ class GpuRollout:
         force: Any = None,
         case: Array | None = None,
         there: bool = True,
-    ) -> RolloutResult:
+    ) -> EnsembleResult:
         """What is recorded and kept, on the device if it is to stay ``there``.
 
         Args:
@@ -325,7 +318,7 @@ class GpuRollout:
                     results[rows] = cp.asnumpy(part)
 
         run_portions(cp, samples, int(numbers), np.dtype(self.dtype).itemsize, portion)
-        return RolloutResult(found[0], found[1], bool(int(bad[0])))
+        return EnsembleResult(found[0], found[1], bool(int(bad[0])))
 
     def _schedule_arguments(self, schedule: Schedule, records: int) -> tuple[Any, ...]:
         """The schedule as the kernel's last arguments; the same one as before is there already."""
@@ -386,7 +379,7 @@ def compile_rollout(loop: FixedStep, shape: RolloutVariant) -> GpuRollout:
 def roll_on_gpu(
     loop: FixedStep, shape: RolloutVariant, each: Mapping[str, Any], common: Mapping[str, Array], schedule: Schedule,
     every: int, **given: Any,
-) -> RolloutResult:  # fmt: skip
+) -> EnsembleResult:  # fmt: skip
     """Samples through the schedule, as :meth:`GpuRollout.run` has it; what follows from their parameters is added."""
     own = {name: value for name, value in each.items() if name in loop.inputs}
     found = loop.stage.derive({**common, **own})

@@ -172,8 +172,7 @@ class Ensemble:
 
         every = self._every or int(np.sum(self.schedule.counts)) + 1
         force = None if self._held is None else self._held[1]
-        found = roll_on_gpu(
+        return roll_on_gpu(
             self.loop, self._variant, self._each, self._common, self.schedule, every,
             force=force, case=self._case, there=self._there,
         )  # fmt: skip
-        return EnsembleResult(*found)

@@ -1,6 +1,6 @@
 """Fixed-step RK4 of many samples in vector lanes: the one loop behind roll-outs, design studies and sensitivities.
 
-Everything a group of lanes needs stands in one array, the *room*: the state, the sums of the step, all inputs, the
+Everything a group of lanes needs stands in one array, the *buffer*: the state, the sums of the step, all inputs, the
 memory of a law and of an observer. A number that differs from sample to sample takes ``width`` neighbouring doubles,
 one for each lane; a uniform number takes one. Each piece of a step is a program that works in place on it:
 
@@ -128,7 +128,7 @@ class StepSymbols:
 
 
 class StepCode(NamedTuple):
-    """What the loop knows: addresses of programs in place (0: none) and offsets in the room, in doubles."""
+    """What the loop knows: addresses of programs in place (0: none) and offsets in the buffer, in doubles."""
 
     stage: int
     finish: int
@@ -142,13 +142,13 @@ class StepCode(NamedTuple):
 
 
 class StepSchedule(NamedTuple):
-    """A :class:`~spacearm.engine.schedule.Schedule` with the places of its numbers in the room."""
+    """A :class:`~spacearm.engine.schedule.Schedule` with the places of its numbers in the buffer."""
 
     begin: Array  # (pieces,) s, when each begins
     step: Array  # (pieces,) s
     counts: Any  # (pieces,) int64: steps in each
     coefficient: Array  # (cases, degree + 1, pieces, channels), lowest power first, time from the piece's start
-    target: Any  # (channels,) int64: place of each channel in the room; a number for each lane
+    target: Any  # (channels,) int64: place of each channel in the buffer; a number for each lane
     reference: Array  # (cases, degree + 1, pieces, references): the same for what the law reads when it is asked
     read: Any  # (references,) int64: their places
     every: int  # rows are recorded after so many steps; 0: at the end of each piece
@@ -161,7 +161,7 @@ class StepSchedule(NamedTuple):
 
 
 @compile_inner
-def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, width: int, room: Array) -> None:
+def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, width: int, buffer: Array) -> None:
     """Channels at ``local`` seconds into a piece, for each lane by its case."""
     top = tables.shape[1] - 1
     alike = tables.shape[0] == 1
@@ -169,39 +169,41 @@ def _write(tables: Array, target: Any, piece: int, local: float, cases: Any, wid
         for lane in range(width):
             # One table for all samples: evaluate once and copy.
             if lane > 0 and alike:
-                room[target[channel] + lane] = room[target[channel]]
+                buffer[target[channel] + lane] = buffer[target[channel]]
                 continue
             table = tables[0 if alike else cases[lane]]
             value = table[top, piece, channel]
             for power in range(top - 1, -1, -1):
                 value = value * local + table[power, piece, channel]
-            room[target[channel] + lane] = value
+            buffer[target[channel] + lane] = value
 
 
 @compile_inner
-def _stages(code: StepCode, schedule: StepSchedule, piece: int, t: float, count: int, cases: Any, room: Array) -> None:
+def _stages(
+    code: StepCode, schedule: StepSchedule, piece: int, t: float, count: int, cases: Any, buffer: Array
+) -> None:
     """The stages of a step; the first alone is for the observer, and adds nothing to the sums."""
     step, moving = schedule.step[piece], schedule.coefficient.shape[1] > 1
     for stage in range(count):
         part = 0.0 if stage == 0 else step if stage == 3 else 0.5 * step
         # Stages 1 and 2 are both at the middle of the step: inputs stay as they are for the second.
         if moving and stage != 2:
-            _write(schedule.coefficient, schedule.target, piece, t + part, cases, code.width, room)
-        room[code.part] = part
+            _write(schedule.coefficient, schedule.target, piece, t + part, cases, code.width, buffer)
+        buffer[code.part] = part
         # 1, 2, 2, 1; the step / 6 is applied once, in ``finish``.
-        room[code.weight] = 0.0 if count == 1 else 2.0 if 0 < stage < 3 else 1.0
-        call_kernel(code.stage, room, room)
+        buffer[code.weight] = 0.0 if count == 1 else 2.0 if 0 < stage < 3 else 1.0
+        call_kernel(code.stage, buffer, buffer)
         # Here the rate at the start of the step has just become known, and the state is still that of the start.
         if stage == 0 and code.observe != 0:
-            call_kernel(code.observe, room, room)
+            call_kernel(code.observe, buffer, buffer)
 
 
 @compile_lean
-def roll(code: StepCode, schedule: StepSchedule, cases: Any, room: Array, recorded: Any, rows: Array) -> None:
-    """One group of lanes through the whole course.
+def roll(code: StepCode, schedule: StepSchedule, cases: Any, buffer: Array, recorded: Any, rows: Array) -> None:
+    """One group of lanes through the whole schedule.
 
     Args:
-        cases: (width,) int64: which table of the course each lane takes.
+        cases: (width,) int64: which table of the schedule each lane takes.
         recorded: (blocks, 2) int64: first place and length of what is recorded, one behind the other.
         rows: (records, all lengths).
     """
@@ -210,64 +212,64 @@ def roll(code: StepCode, schedule: StepSchedule, cases: Any, room: Array, record
     for piece in range(schedule.counts.size):
         count = schedule.counts[piece]
         step = schedule.step[piece]
-        room[code.step] = step
+        buffer[code.step] = step
         # Constant on the piece: once is enough.
         if schedule.target.size > 0 and not moving:
-            _write(schedule.coefficient, schedule.target, piece, 0.0, cases, code.width, room)
+            _write(schedule.coefficient, schedule.target, piece, 0.0, cases, code.width, buffer)
         # The observer also looks at the end of a piece, before inputs jump there.
         for number in range(count + (1 if code.observe != 0 else 0)):
             # A product, not a running sum, which would collect rounding.
             t = number * step
-            room[code.time] = schedule.begin[piece] + t
+            buffer[code.time] = schedule.begin[piece] + t
             looking = number == count
             if code.law != 0 and not looking and number % schedule.hold == schedule.ask[piece]:
-                _write(schedule.reference, schedule.read, piece, t, cases, code.width, room)
+                _write(schedule.reference, schedule.read, piece, t, cases, code.width, buffer)
                 # The law may read inputs, and those in the array are of the end of the step before.
                 if moving:
-                    _write(schedule.coefficient, schedule.target, piece, t, cases, code.width, room)
+                    _write(schedule.coefficient, schedule.target, piece, t, cases, code.width, buffer)
                 if schedule.random_channels.shape[0] > 0:
                     for lane in range(code.width):
                         # A function of seed, sample, time and channel, not of a generator's state: the numbers of a
                         # sample depend neither on its lane nor on the others of its group.
-                        sample = int(room[schedule.noise[2] + lane])
+                        sample = int(buffer[schedule.noise[2] + lane])
                         own = schedule.noise[3]
-                        seed = schedule.noise[0] if own < 0 else int(room[own + lane])
+                        seed = schedule.noise[0] if own < 0 else int(buffer[own + lane])
                         at = schedule.moments[tick]
-                        draw(schedule.random_channels, seed, sample, at, code.width, room, schedule.noise[1] + lane)
+                        draw(schedule.random_channels, seed, sample, at, code.width, buffer, schedule.noise[1] + lane)
                 tick += 1
-                call_kernel(code.law, room, room)
-            _stages(code, schedule, piece, t, 1 if looking else 4, cases, room)
+                call_kernel(code.law, buffer, buffer)
+            _stages(code, schedule, piece, t, 1 if looking else 4, cases, buffer)
             if looking:
                 break
-            call_kernel(code.finish, room, room)
+            call_kernel(code.finish, buffer, buffer)
             done += 1
             if schedule.every > 0 and done % schedule.every == 0 and row < rows.shape[0]:
-                _keep(room, recorded, rows[row])
+                _keep(buffer, recorded, rows[row])
                 row += 1
         if schedule.every == 0 and row < rows.shape[0]:
-            _keep(room, recorded, rows[row])
+            _keep(buffer, recorded, rows[row])
             row += 1
 
 
 @compile_inner
-def _keep(room: Array, recorded: Any, row: Array) -> None:
+def _keep(buffer: Array, recorded: Any, row: Array) -> None:
     at = 0
     for block in range(recorded.shape[0]):
         for i in range(recorded[block, 1]):
-            row[at + i] = room[recorded[block, 0] + i]
+            row[at + i] = buffer[recorded[block, 0] + i]
         at += recorded[block, 1]
 
 
 class Samples(NamedTuple):
     """What differs from sample to sample, and where results go."""
 
-    template: Array  # (room,) a room with all that is common
-    places: Any  # (inputs,) int64: place in the room of each number below
+    template: Array  # (buffer,) one with all that is common
+    places: Any  # (inputs,) int64: place in the buffer of each number below
     values: Array  # (B, inputs)
     case: Any  # (B,) int64
-    recorded: Any  # (blocks, 3) int64: first place in the room, numbers, and how far apart these stand
+    recorded: Any  # (blocks, 3) int64: first place in the buffer, numbers, and how far apart these stand
     result: Array  # (B, records, numbers of all blocks)
-    kept: Any  # (numbers,) int64: places in the room of what is kept of the end
+    kept: Any  # (numbers,) int64: places in the buffer of what is kept of the end
     end: Array  # (B, numbers)
 
 
@@ -278,7 +280,7 @@ def roll_samples(code: StepCode, schedule: StepSchedule, samples: Samples, first
     records, numbers, blocks = samples.result.shape[1], samples.result.shape[2], samples.recorded.shape[0]
     memory = np.empty(samples.template.size + 8)
     skip = (-memory.ctypes.data // 8) % 8  # begin on a cache line, so that no vector lies across two of them
-    room = memory[skip : skip + samples.template.size]
+    buffer = memory[skip : skip + samples.template.size]
     recorded, length, to = np.empty((blocks, 2), dtype=np.int64), 0, 0
     source, varies = np.empty(numbers, dtype=np.int64), np.empty(numbers, dtype=np.int64)
     for block in range(blocks):
@@ -292,25 +294,25 @@ def roll_samples(code: StepCode, schedule: StepSchedule, samples: Samples, first
     rows = np.empty((records, length))
     cases = np.zeros(width, dtype=np.int64)
     for group in range(first, last, width):
-        for i in range(room.size):
-            room[i] = samples.template[i]
+        for i in range(buffer.size):
+            buffer[i] = samples.template[i]
         for lane in range(width):
             # A group that is not full repeats its last sample: lanes do not see each other.
             b = min(group + lane, last - 1)
             cases[lane] = samples.case[b]
             for i in range(samples.places.size):
-                room[samples.places[i] + lane] = samples.values[b, i]
-        roll(code, schedule, cases, room, recorded, rows)
+                buffer[samples.places[i] + lane] = samples.values[b, i]
+        roll(code, schedule, cases, buffer, recorded, rows)
         for lane in range(min(width, last - group)):
             for row in range(records):
                 for i in range(numbers):
                     samples.result[group + lane, row, i] = rows[row, source[i] + lane * varies[i]]
             for i in range(samples.kept.size):
-                samples.end[group + lane, i] = room[samples.kept[i] + lane]
+                samples.end[group + lane, i] = buffer[samples.kept[i] + lane]
 
 
 class FixedStep:
-    """Machine code of a room's step, of a law and an observer.
+    """Machine code of a step, of a law and an observer.
 
     Args:
         uniform: inputs that are the same for all samples.
@@ -319,43 +321,43 @@ class FixedStep:
 
     def __init__(
         self,
-        room: StepSymbols,
+        symbols: StepSymbols,
         *,
         uniform: Collection[str] = (),
         law: Update | None = None,
         observer: Update | None = None,
     ) -> None:
-        self.room, self.law, self.observer = room, law, observer
+        self.symbols, self.law, self.observer = symbols, law, observer
         memory = {name: symbol for update in (law, observer) if update for name, symbol in update.memory.items()}
         self.memory = tuple(memory)
         # Derived inputs (of inertias, say) are uniform if all that they follow from is.
         same = {*uniform, *CLOCK}
         #: Inputs that others follow from.
-        self.derived_from = frozenset(room.motion.derivation().inputs if room.motion.derived else ())
-        if room.motion.derived and self.derived_from <= same:
-            same |= {*room.motion.derived}
+        self.derived_from = frozenset(symbols.motion.derivation().inputs if symbols.motion.derived else ())
+        if symbols.motion.derived and self.derived_from <= same:
+            same |= {*symbols.motion.derived}
         # What has a number for each lane stands first, so that it begins on a cache line.
-        self.inputs = dict(sorted({**room.inputs, **memory}.items(), key=lambda item: item[0] in same))
+        self.inputs = dict(sorted({**symbols.inputs, **memory}.items(), key=lambda item: item[0] in same))
         self.uniform = tuple(name for name in self.inputs if name in same)
         self._offsets: dict[int, dict[str, int]] = {}
         self._codes: dict[int, StepCode] = {}
         self._sizes = {name: int(symbol.numel()) for name, symbol in self.inputs.items()}
-        self.stage = self._kernel("stage", room.stage())
-        self.finish = self._kernel("finish", room.finish())
+        self.stage = self._kernel("stage", symbols.stage())
+        self.finish = self._kernel("finish", symbols.finish())
         self.law_kernel = None if law is None else self._kernel("law", law.outputs)
         self.observe = None if observer is None else self._kernel("observer", observer.outputs)
 
     def _kernel(self, what: str, outputs: Mapping[str, SX]) -> Kernel:
         # Outputs are written over inputs of the same size, so structural zeros have to be there as numbers.
         dense = {name: ca.densify(value) for name, value in outputs.items()}
-        program = Program(f"{self.room.motion.name}_{what}", self.inputs, dense, derived=self.room.motion.derived)
+        program = Program(f"{self.symbols.motion.name}_{what}", self.inputs, dense, derived=self.symbols.motion.derived)
         return Kernel(program, self.uniform, in_place=True)
 
     def size(self, name: str) -> int:
         return self._sizes[name]
 
     def place(self, name: str, width: int) -> int:
-        """Where an input begins in the room, in doubles."""
+        """Where an input begins in the buffer, in doubles."""
         if width not in self._offsets:  # short roll-outs would feel it
             self._offsets[width] = self.stage.offsets(width)
         return self._offsets[width][name]
@@ -380,16 +382,16 @@ class FixedStep:
         )
 
     def allocate_inputs(self, width: int, values: Mapping[str, Array]) -> Array:
-        """A room with these values in all lanes, everything else zero."""
+        """A buffer with these values in all lanes, everything else zero."""
         size = self.stage.input_doubles(width)
         memory = np.zeros(size + 8)
         skip = (-memory.ctypes.data // 8) % 8  # as in roll_samples
-        room = memory[skip : skip + size]
+        buffer = memory[skip : skip + size]
         for name, value in {**values, **self.stage.derive(values)}.items():
             flat = np.asarray(value, dtype=np.float64).ravel()
             pitch, at = self._pitch(name, width), self.place(name, width)
-            room[at : at + pitch * flat.size] = np.repeat(flat, pitch)
-        return room
+            buffer[at : at + pitch * flat.size] = np.repeat(flat, pitch)
+        return buffer
 
     def samples(
         self,
@@ -442,14 +444,14 @@ class FixedStep:
         return self.place(name, width) if name in self.inputs else -1
 
     def _places(self, names: Sequence[str], width: int) -> Any:
-        """Place in the room of every number of these inputs, which have one for each lane."""
+        """Place in the buffer of every number of these inputs, which have one for each lane."""
         if not names:
             return np.zeros(0, dtype=np.int64)
         found = [self.place(name, width) + width * np.arange(self.size(name)) for name in names]
         return np.concatenate(found)
 
     def make_schedule(self, width: int, schedule: Schedule, every: int = 0) -> StepSchedule:
-        """What happens in time, with places in the room; rows after ``every`` steps, or at the end of each piece."""
+        """What happens in time, with places in the buffer; rows after ``every`` steps, or at the end of each piece."""
         counts = np.asarray(schedule.counts, dtype=np.int64)
         drawn = schedule.random_channels
         own = (self._optional_place(name, width) if len(drawn) else 0 for name in RANDOM_INPUTS)

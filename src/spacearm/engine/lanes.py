@@ -72,10 +72,10 @@ def _rows(builder: Any, columns: list[Any]) -> list[Any]:
     if lanes == 2:
         pairs = [_shuffle(builder, columns[k], columns[k + 1], [0, 2, 1, 3]) for k in (0, 2)]
         return [_shuffle(builder, pairs[0], pairs[1], [k, k + 1, 4 + k, 5 + k]) for k in (0, 2)]
-    turned = _interleave(builder, *columns)
+    transposed = _interleave(builder, *columns)
     if lanes == 4:
-        return list(turned)
-    halves = [[_shuffle(builder, both, both, list(range(k, k + 4))) for both in turned] for k in (0, 4)]
+        return list(transposed)
+    halves = [[_shuffle(builder, both, both, list(range(k, k + 4))) for both in transposed] for k in (0, 4)]
     return [*halves[0], *halves[1]]
 
 

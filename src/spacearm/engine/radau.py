@@ -147,60 +147,60 @@ def _solve(a: Any, pivot: Any, b: Any) -> None:
 
 
 @compile_inner
-def _rotation(y: Array, at: int, turn: Array) -> None:
+def _rotation(y: Array, at: int, rotation: Array) -> None:
     """Rotation matrix from base to world axes, (9,) row by row, of the quaternion (w, x, y, z) at ``at``."""
     w, a, b, c = y[at], y[at + 1], y[at + 2], y[at + 3]
     # Divided by the length: a quaternion between stages is not of length one, the matrix has to be a rotation.
     two = 2.0 / (w * w + a * a + b * b + c * c)
-    turn[0], turn[1], turn[2] = 1.0 - two * (b * b + c * c), two * (a * b - w * c), two * (a * c + w * b)
-    turn[3], turn[4], turn[5] = two * (a * b + w * c), 1.0 - two * (a * a + c * c), two * (b * c - w * a)
-    turn[6], turn[7], turn[8] = two * (a * c - w * b), two * (b * c + w * a), 1.0 - two * (a * a + b * b)
+    rotation[0], rotation[1], rotation[2] = 1.0 - two * (b * b + c * c), two * (a * b - w * c), two * (a * c + w * b)
+    rotation[3], rotation[4], rotation[5] = two * (a * b + w * c), 1.0 - two * (a * a + c * c), two * (b * c - w * a)
+    rotation[6], rotation[7], rotation[8] = two * (a * c - w * b), two * (b * c + w * a), 1.0 - two * (a * a + b * b)
 
 
 @compile_inner
-def _to_world(turn: Array, y: Array, at: int) -> None:
+def _to_world(rotation: Array, y: Array, at: int) -> None:
     """A vector of ``y`` from base to world axes."""
     a, b, c = y[at], y[at + 1], y[at + 2]
     for i in range(3):
-        y[at + i] = turn[3 * i] * a + turn[3 * i + 1] * b + turn[3 * i + 2] * c
+        y[at + i] = rotation[3 * i] * a + rotation[3 * i + 1] * b + rotation[3 * i + 2] * c
 
 
 @compile_inner
-def _to_base(turn: Array, y: Array, at: int) -> None:
+def _to_base(rotation: Array, y: Array, at: int) -> None:
     """A vector of ``y`` from world to base axes: the transpose of :func:`_to_world`."""
     a, b, c = y[at], y[at + 1], y[at + 2]
     for i in range(3):
-        y[at + i] = turn[i] * a + turn[3 + i] * b + turn[6 + i] * c
+        y[at + i] = rotation[i] * a + rotation[3 + i] * b + rotation[6 + i] * c
 
 
 @compile_inner
 def _rates_to_world(system: System, y: Array, dy: Array) -> None:
     """Convert the rates ``dy`` of ``y``, both in base axes, to rates of the velocities in world axes, in place."""
-    turn = system.stiff.rotation
+    rotation = system.stiff.rotation
     for k in range(system.stiff.base.shape[0]):
         at = system.stiff.base[k, 1]
-        _rotation(y, system.stiff.base[k, 0], turn)
+        _rotation(y, system.stiff.base[k, 0], rotation)
         v0, v1, v2, w0, w1, w2 = y[at], y[at + 1], y[at + 2], y[at + 3], y[at + 4], y[at + 5]
         # d/dt (R v) = R (dv/dt + w x v); for the angular velocity itself w x w is zero.
         dy[at] += w1 * v2 - w2 * v1
         dy[at + 1] += w2 * v0 - w0 * v2
         dy[at + 2] += w0 * v1 - w1 * v0
-        _to_world(turn, dy, at)
-        _to_world(turn, dy, at + 3)
+        _to_world(rotation, dy, at)
+        _to_world(rotation, dy, at + 3)
 
 
 @compile_inner
 def _velocities(system: System, y: Array, world: bool) -> None:
     """Velocities of all bases in ``y`` to world axes, or back."""
-    turn = system.stiff.rotation
+    rotation = system.stiff.rotation
     for k in range(system.stiff.base.shape[0]):
         at = system.stiff.base[k, 1]
-        _rotation(y, system.stiff.base[k, 0], turn)
+        _rotation(y, system.stiff.base[k, 0], rotation)
         for first in (at, at + 3):
             if world:
-                _to_world(turn, y, first)
+                _to_world(rotation, y, first)
             else:
-                _to_base(turn, y, first)
+                _to_base(rotation, y, first)
 
 
 @compile_inner
@@ -442,8 +442,8 @@ def _radau_error(system: System, piece: int, t: float, h: float) -> float:
     """
     stiff, work = system.stiff, system.work
     n, value = stiff.index.size, 0.0
-    for turn in range(2):
-        if turn == 1:
+    for attempt in range(2):
+        if attempt == 1:
             if value <= 1.0:
                 break
             for i in range(work.y.size):
@@ -457,7 +457,7 @@ def _radau_error(system: System, piece: int, t: float, h: float) -> float:
             stiff.error[k] = 0.0
             if stiff.held[k]:
                 continue
-            stiff.error[k] = work.dy[at] if turn == 1 else stiff.rate[at]
+            stiff.error[k] = work.dy[at] if attempt == 1 else stiff.rate[at]
             for j in range(stiff.z.shape[0]):
                 stiff.error[k] += E[j] / h * stiff.z[j, at]
         _solve(stiff.lower, stiff.pivot[0], stiff.error)

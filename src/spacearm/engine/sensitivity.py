@@ -69,8 +69,8 @@ class TangentRollout:
         motion = motion_tangent(robot, {"state": None, **wrt}, loads, free="mode" in self.zero).with_zeros(zero)
         self.inputs = tuple(name for name in motion.inputs if not name.startswith("d_"))
         # The motion is the same in every lane; only its derivatives take one each.
-        room = StepSymbols(motion)
-        self.loop = FixedStep(room, uniform=[name for name in room.inputs if "d_" not in name])
+        symbols = StepSymbols(motion)
+        self.loop = FixedStep(symbols, uniform=[name for name in symbols.inputs if "d_" not in name])
         self.sizes = {name: int(motion.inputs[name].numel()) for name in motion.inputs}
         self.seeds = tuple(f"d_{name}" for name in wrt)
         self.parameters = sum(self.sizes[name] for name in self.seeds)
@@ -197,7 +197,7 @@ class TangentRollout:
         if there:  # not looked through
             return rows  # type: ignore[no-any-return]
         if name in self.zero and rows.any():
-            raise InputError(f"{name!r} was said to be zero", hint="leave it out of 'zero'")
+            raise InputError(f"{name!r} was declared to be zero", hint="leave it out of 'zero'")
         if name == "mode" and not np.all((rows == 0) | (rows == 1)):
             raise InputError("mode has entries other than 0 and 1", hint="expected 0 (free) or 1 (driven) for each dof")
         if name == "state" and not np.all(np.abs(np.linalg.norm(rows[..., QUATERNION], axis=-1) - 1) <= UNIT_TOLERANCE):

@@ -171,7 +171,7 @@ class MotionCode:
             "REACTION": code.reaction,
             "QUATERNIONS": code.quaternion.size,
             "PHASES": len(self.phases),
-            "RUBBING": frictional,
+            "FRICTIONAL": frictional,
             "WATCHED": self.event_count,
             "LAWS": len(laws),
             "LAW_INPUTS": max((law.kernel.n_in for law in laws), default=0),
@@ -259,8 +259,10 @@ int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double tim
             found.append("double tick; /* s, the first of them since the phase began */")
             found.append(f"double action[{actions}]; /* what the law commands */")
             found.append(f"double memory[{self.memory().size}]; /* what sampled laws remember */")
-        if "RUBBING" in sizes:
-            found.append(f"int status[{sizes['RUBBING']}]; /* of dry friction: 0 stuck, 1 or -1 direction of slip */")
+        if "FRICTIONAL" in sizes:
+            found.append(
+                f"int status[{sizes['FRICTIONAL']}]; /* of dry friction: 0 stuck, 1 or -1 direction of slip */"
+            )
         if "WATCHED" in sizes:
             found.append("int event;   /* number of what was crossed in the last step, -1 for nothing */")
             found.append("int stalled; /* events in a row without progress */")

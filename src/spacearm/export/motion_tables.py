@@ -105,7 +105,7 @@ def _counts(motion: MotionCode, prepared: PreparedPhase) -> dict[str, object]:
         "references": reference.target.size,
         "follow_powers": reference.coefficient.shape[0],
         "feels": 0 if law is None else law.wrench_places.size,
-        "rubbing": frictional,
+        "frictional": frictional,
         "levels": levels,
         "margins": margins,
         "watched": frictional + levels + margins,

@@ -1,7 +1,7 @@
 """Identification: parameters of a robot from measurements, with their uncertainty.
 
 Measured data come from files (:mod:`spacearm.measure`), estimators from :mod:`spacearm.optimise`. The
-studies stand in their own rooms: :mod:`spacearm.identify.inertia` weighs the bodies of a robot in orbit,
+studies are packages of their own: :mod:`spacearm.identify.inertia` finds the inertias of a robot in orbit,
 :mod:`spacearm.identify.joint` finds the laws of a flexible joint, :mod:`spacearm.identify.ground` inertias and friction
 of an arm on a held base.
 """

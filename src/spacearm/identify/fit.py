@@ -90,7 +90,7 @@ def certify(
             note = f"{score.advice}: {score.remedy}" if score.remedy else score.advice
         checks[f"score.{score.name}"] = Check(1.0 - score.p_value, 1.0 - least, "", note)
     if seen is not None:
-        note = f"1 - p of the scatter between stretches of the data, {seen.ratio:.3g} times the claimed variance"
+        note = f"1 - p of the scatter between intervals of the data, {seen.ratio:.3g} times the claimed variance"
         if seen.p_value <= LEVEL:
             note += "; a sensor or a force drifts: estimate or state it, or widen that channel's noise"
         note += f"; standard deviations by {interval}"

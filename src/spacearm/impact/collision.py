@@ -410,9 +410,9 @@ def _account(
     # The support of a held base is an external source of momentum. Its impulse is moved from the base's origin to the
     # contact point and subtracted before momentum is checked for conservation.
     for system, jump in pairs:
-        turn, arm = system.base_at_contact
-        force = np.einsum("...ij,...j->...i", turn, jump.support[..., :3])
-        moment = np.einsum("...ij,...j->...i", turn, jump.support[..., 3:]) + np.cross(arm, force)
+        rotation, arm = system.base_at_contact
+        force = np.einsum("...ij,...j->...i", rotation, jump.support[..., :3])
+        moment = np.einsum("...ij,...j->...i", rotation, jump.support[..., 3:]) + np.cross(arm, force)
         change = change - np.concatenate([force, moment], axis=-1)
     size = np.stack([np.linalg.norm(change[..., :3], axis=-1), np.linalg.norm(change[..., 3:], axis=-1)], axis=-1)
     residual = _ratio(size, scale).max(axis=-1)

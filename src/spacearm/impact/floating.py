@@ -280,12 +280,18 @@ def build_system(
 ) -> FloatingSystem:
     """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
     place, attitude = array(position, "position", (..., 3)), _unit_quaternion(quaternion)
-    turn = rotation_matrices(attitude)
-    linear = np.einsum("...ji,...j->...i", turn, array(velocity, "velocity", (..., 3)))
-    angular = np.einsum("...ji,...j->...i", turn, array(angular_velocity, "angular velocity", (..., 3)))
-    turning = np.zeros(robot.n) if rates is None else array(rates, "rates", (..., robot.n))
+    rotation = rotation_matrices(attitude)
+    linear = np.einsum("...ji,...j->...i", rotation, array(velocity, "velocity", (..., 3)))
+    angular = np.einsum("...ji,...j->...i", rotation, array(angular_velocity, "angular velocity", (..., 3)))
+    joint_rates = np.zeros(robot.n) if rates is None else array(rates, "rates", (..., robot.n))
     return FloatingSystem(
-        robot, frame, joints, _concatenate(place, attitude), _concatenate(linear, angular, turning), locked, resistance
+        robot,
+        frame,
+        joints,
+        _concatenate(place, attitude),
+        _concatenate(linear, angular, joint_rates),
+        locked,
+        resistance,
     )
 
 

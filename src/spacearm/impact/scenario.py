@@ -252,8 +252,8 @@ class ImpactFile(StudyFile):
                 )
                 # The search works with a closed form for a hit along a normal; the collision at its result has a
                 # certificate.
-                turned = _hit_at(system, best.joints, impactor) if entry.quantity == "base_rotation" else None
-            found[entry.name] = SearchFindings(table=entry, names=system.robot.joint_names, best=best, hit=turned)
+                hit = _hit_at(system, best.joints, impactor) if entry.quantity == "base_rotation" else None
+            found[entry.name] = SearchFindings(table=entry, names=system.robot.joint_names, best=best, hit=hit)
         return found
 
     def _grasps(
@@ -306,8 +306,8 @@ class SystemJumpFindings(Findings):
 
     def velocity(self, generalised: Array) -> Array:
         """Velocity and angular velocity of the base."""
-        turn = rotation_matrices(np.asarray(self.system.base)[3:])
-        return np.concatenate([turn @ generalised[:3], turn @ generalised[3:6]])
+        rotation = rotation_matrices(np.asarray(self.system.base)[3:])
+        return np.concatenate([rotation @ generalised[:3], rotation @ generalised[3:6]])
 
     def rotation_note(self) -> str:
         change = np.linalg.norm((self.velocity(self.jump.after) - self.velocity(self.jump.before))[3:])

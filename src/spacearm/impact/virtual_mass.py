@@ -54,10 +54,10 @@ class VirtualMass:
 
     def signed_angle(self, normal: npt.ArrayLike) -> Array:
         """psi with a sign, positive for a rotation from force to acceleration about ``normal``; for maps in a plane."""
-        turn = (
+        rotation = (
             np.cross(self.direction, self.acceleration) * _copy_to_device(self.angle, normalise(normal, "normal"))
         ).sum(axis=-1)
-        return np.where(turn < 0.0, -self.angle, self.angle)
+        return np.where(rotation < 0.0, -self.angle, self.angle)
 
 
 def virtual_mass(acceleration: npt.ArrayLike, direction: npt.ArrayLike) -> VirtualMass:
@@ -106,8 +106,8 @@ class MassEllipsoid:
         """Points (count, 3) of the ellipse in a plane: m_a n over a revolution. Only for a single ellipse (k = 2)."""
         if self.masses.shape != (2,):
             raise InputError("has no single curve", place="mass ellipsoid", hint="expected one ellipse of a plane")
-        turn = np.linspace(0.0, 2.0 * np.pi, count)
-        weights = np.stack([np.cos(turn), np.sin(turn)], axis=-1) * self.masses
+        angle = np.linspace(0.0, 2.0 * np.pi, count)
+        weights = np.stack([np.cos(angle), np.sin(angle)], axis=-1) * self.masses
         points: Array = weights @ self.axes.T
         return points
 
@@ -169,5 +169,5 @@ def even_sphere(count: int) -> Array:
     index = np.arange(count) + 0.5
     z = 1.0 - 2.0 * index / count
     # Equal steps of z are equal areas (Archimedes); a golden-angle azimuth keeps neighbours from lining up.
-    ring, turn = np.sqrt(1.0 - z * z), np.pi * (1.0 + np.sqrt(5.0)) * index
-    return np.stack([ring * np.cos(turn), ring * np.sin(turn), z], axis=-1)
+    ring, angle = np.sqrt(1.0 - z * z), np.pi * (1.0 + np.sqrt(5.0)) * index
+    return np.stack([ring * np.cos(angle), ring * np.sin(angle), z], axis=-1)

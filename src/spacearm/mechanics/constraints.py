@@ -147,8 +147,8 @@ def _closure(tree: Tree, q: SX, rates: SX, ancestor: int, joints: list[int], loo
     residual, jacobian = residual[kept], jacobian[kept, :]
     rate = jacobian @ v
     bias = ca.jtimes(rate, s, v)
-    turning = [k for k, i in enumerate(joints) if tree.joints[i].joint.kind == "revolute"]
-    decay = DECAY * ca.sqrt(1 + ca.sumsqr(v[turning])) if turning else ca.SX(DECAY)
+    rotating = [k for k, i in enumerate(joints) if tree.joints[i].joint.kind == "revolute"]
+    decay = DECAY * ca.sqrt(1 + ca.sumsqr(v[rotating])) if rotating else ca.SX(DECAY)
     maps, first = [], 0
     for own in rows:
         # Columns of rows that were left out are gone: nothing tells their forces.
@@ -230,11 +230,11 @@ def _rows(tree: Tree, places: dict[int, Placement], at: dict[int, SX], joints: l
         return _Rows(ca.vertcat(residual, tilt), (*kinds, 1, 1), wrench, ca.dot(constant(along), other))
     columns = [to_first(constant(unit), True) for unit in np.eye(3)]
     x, y, z = columns
-    turned = 0.5 * ca.vertcat(y[2] - z[1], z[0] - x[2], x[1] - y[0])
+    rotated = 0.5 * ca.vertcat(y[2] - z[1], z[0] - x[2], x[1] - y[0])
     # Half the skew part changes by (trace R - R^T) / 2 of a rotation: the identity where the loop is closed.
     moment = ca.vertcat(ca.SX.zeros(3, 3), constant(basis))
     wrench = ca.horzcat(force, moment)
-    return _Rows(ca.vertcat(residual, constant(basis.T) @ turned), (*kinds, 1, 1, 1), wrench, x[0] + y[1] + z[2])
+    return _Rows(ca.vertcat(residual, constant(basis.T) @ rotated), (*kinds, 1, 1, 1), wrench, x[0] + y[1] + z[2])
 
 
 def _basis(along: Array) -> Array:
@@ -253,10 +253,10 @@ def _plane_normal(
 
     Rows along it are zero in a planar loop, and left out; in any other, one direction is as good as another.
     """
-    turning = [i for i in (*paths[0], *paths[1]) if tree.joints[i].joint.kind == "revolute"]
-    if not turning:
+    rotating = [i for i in (*paths[0], *paths[1]) if tree.joints[i].joint.kind == "revolute"]
+    if not rotating:
         return np.array([0.0, 0.0, 1.0])
-    i = turning[0]
+    i = rotating[0]
     vector = constant(tree.joints[i].axis)
     way = paths[0] if i in paths[0] else paths[1]
     for k in reversed(way[: way.index(i) + 1]):

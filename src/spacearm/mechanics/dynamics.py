@@ -368,11 +368,11 @@ def free_problem(tree: Tree, velocity: SX, force: SX) -> FreeProblem:
         push = ca.vertcat(base.wrench_to_child(spatial(force[:6])).stack(), force[6:])
     # The velocity's components are in rotating axes: their time derivative is the acceleration of the point in space
     # less w x v.
-    turning = ca.cross(angular, linear + ca.cross(angular, origin))
+    rotating = ca.cross(angular, linear + ca.cross(angular, origin))
 
     def back(found: SX) -> SX:
         own = spatial(found[:6]) if base is None else base.twist_to_parent(spatial(found[:6]))
-        return ca.vertcat(own.linear - turning, own.angular, found[6:])
+        return ca.vertcat(own.linear - rotating, own.angular, found[6:])
 
     return FreeProblem(ca.vertcat(ca.SX.zeros(3), inner, velocity[6:]), push, back)
 

@@ -24,9 +24,9 @@ def hill_wrench(pose: SymbolicPose, velocity: SX, angular_velocity: SX, inertia:
     Wiltshire, J. Aerospace Sci. 27(9), 1960). It is linear in place and velocity, so that its integral over a rigid
     body takes the ten parameters alone: gravity gradient and gyroscopic moments are within it.
     """
-    tide, turning = _orbit(rate)
-    at_origin = tide @ pose.origin - 2 * turning @ velocity
-    return _linear_wrench(pose, inertia, at_origin, tide - 2 * turning @ ca.skew(angular_velocity))
+    tide, rotating = _orbit(rate)
+    at_origin = tide @ pose.origin - 2 * rotating @ velocity
+    return _linear_wrench(pose, inertia, at_origin, tide - 2 * rotating @ ca.skew(angular_velocity))
 
 
 def tidal_wrench(pose: SymbolicPose, inertia: SX, radial: SX) -> SX:
@@ -55,9 +55,9 @@ def _linear_wrench(pose: SymbolicPose, inertia: SX, at_origin: SX, gradient: SX)
 
 def hill_rotor_moment(axis: SX, inertia: SX, angular_velocity: SX, rate: SX) -> SX:
     """Moment (3) on the carrier of a rotor of this axial inertia, which no body has, turning at this velocity."""
-    tide, turning = _orbit(rate)
+    tide, rotating = _orbit(rate)
     second = inertia * (0.5 * ca.SX.eye(3) - axis @ axis.T)
-    return _moment((tide - 2 * turning @ ca.skew(angular_velocity)) @ second)
+    return _moment((tide - 2 * rotating @ ca.skew(angular_velocity)) @ second)
 
 
 def _orbit(rate: SX) -> tuple[SX, SX]:

@@ -151,9 +151,11 @@ class _Assembly:
     def _unit(self, kind: str, name: str) -> str:
         if kind == "thrusters":
             return "1"
-        turns = name.startswith("base_w") or (name in self.robot.joint_names and self.robot.joint(name).unit == "rad")
+        revolute = name.startswith("base_w") or (
+            name in self.robot.joint_names and self.robot.joint(name).unit == "rad"
+        )
         units = ("N", "N m") if kind == "forces" else ("m/s2", "rad/s2")
-        return units[turns]
+        return units[revolute]
 
     def quantise(self, resolution: Mapping[str, float]) -> None:
         for name, step in resolution.items():

@@ -45,7 +45,7 @@ class Reference(NamedTuple):
 class Plant:
     """A robot as a law sees it.
 
-    The numbers of the robot (inertias, springs) are those of a model that the law believes in, which need not be the
+    The numbers of the robot (inertias, springs) are those of the model that the law assumes, which need not be the
     robot that moves. They are symbols, ``model``, so that the law's program serves any. Nothing acts on the robot from
     outside in that model, unless a piece takes it as an argument.
 
@@ -140,7 +140,7 @@ class Plant:
     def with_estimated_state(self, frames: Sequence[str]) -> Plant:
         """The same in a state of its own, which sensors tell of, with wrenches measured at these frames."""
         own = self._copy()
-        own._make_state("believed")
+        own._make_state("assumed")
         own.wrenches = {frame: ca.SX.sym(f"wrench at {frame}", 6) for frame in frames}
         return own
 
@@ -197,8 +197,8 @@ class Plant:
             raise InputError(
                 f"the law has no force/torque sensor at {frame!r}", place="law", hint="sensors=[ForceTorque(frame=...)]"
             )
-        turn, own = self.pose(frame).rotation, self.wrenches[frame]
-        return ca.vertcat(turn @ own[:3], turn @ own[3:])
+        rotation, own = self.pose(frame).rotation, self.wrenches[frame]
+        return ca.vertcat(rotation @ own[:3], rotation @ own[3:])
 
     def values_by_name(self, values: SX, names: Sequence[str] | None = None) -> dict[str, SX]:
         """Entries by the names of degrees of freedom; all joints by default."""
@@ -249,9 +249,9 @@ class Plant:
         """
         # Chain rule along x': pose rates from the velocities, velocity rates as given.
         moved = ca.SX.zeros(6 + self.robot.n) if acceleration is None else acceleration
-        turn = quaternion_rate(self.quaternion, self.angular_velocity)
+        rotation = quaternion_rate(self.quaternion, self.angular_velocity)
         shift = self.base.rotation @ self.velocity[:3]
-        return ca.jtimes(value, self.state, ca.vertcat(shift, turn, self.rates, moved))
+        return ca.jtimes(value, self.state, ca.vertcat(shift, rotation, self.rates, moved))
 
     # -- dynamics ---------------------------------------------------------------------------------------------
 

@@ -126,8 +126,8 @@ def _frame_acceleration(tree: Tree, x: _Inputs, frame: str) -> dict[str, SX]:
     twist = _frame_velocity(tree, x, frame)["twist"]
     # d/dt of a function of (quaternion, joints, velocity) along the motion itself.
     point = ca.vertcat(x.quaternion, x.joints, x.velocity)
-    turn = quaternion_rate(x.quaternion, x.velocity[3:6])
-    along = ca.vertcat(turn, x.velocity[6:], x.acceleration)
+    rotation = quaternion_rate(x.quaternion, x.velocity[3:6])
+    along = ca.vertcat(rotation, x.velocity[6:], x.acceleration)
     return {"acceleration": ca.jtimes(twist, point, along)}
 
 

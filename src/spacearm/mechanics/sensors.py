@@ -119,7 +119,7 @@ class Sensor:
         return ca.SX(ca.DM(np.broadcast_to(given, (size,))))
 
     def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
-        """What the reading says into the state that the law believes in."""
+        """The reading in place of its part of the state that the law assumes."""
 
 
 def _joints(robot: Robot, names: Sequence[str] | None) -> list[int]:
@@ -350,9 +350,9 @@ class Accelerometer(MountedSensor):
         return dict.fromkeys(("x", "y", "z"), "m/s2")
 
     def quantity(self, plant: Plant) -> SX:
-        change, turning, arm = plant.recorded_motion("acceleration"), plant.angular_velocity, self.arm
-        linear = change[:3] + ca.cross(turning, plant.velocity[:3])
-        return linear + ca.cross(change[3:6], arm) + ca.cross(turning, ca.cross(turning, arm))
+        change, rotating, arm = plant.recorded_motion("acceleration"), plant.angular_velocity, self.arm
+        linear = change[:3] + ca.cross(rotating, plant.velocity[:3])
+        return linear + ca.cross(change[3:6], arm) + ca.cross(rotating, ca.cross(rotating, arm))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -373,9 +373,9 @@ class AttitudeSensor(Sensor):
 
     def measure(self, plant: Plant, error: SX) -> SX:
         # A small rotation as (1, e / 2), normalised afterwards: right to second order, and unit in any case.
-        turn, true = ca.vertcat(1.0, 0.5 * error), self.quantity(plant)
+        rotation, true = ca.vertcat(1.0, 0.5 * error), self.quantity(plant)
         w, v = true[0], true[1:]
-        both = ca.vertcat(w - ca.dot(v, turn[1:]), w * turn[1:] + v + ca.cross(v, turn[1:]))
+        both = ca.vertcat(w - ca.dot(v, rotation[1:]), w * rotation[1:] + v + ca.cross(v, rotation[1:]))
         return both / ca.sqrt(ca.sumsqr(both))
 
 
@@ -451,8 +451,8 @@ class ForceTorque(Sensor):
         for load, wrench in plant.measured_wrenches.items():
             if plant.robot.frame(load.frame).body == body:
                 there = plant.pose(load.frame)
-                turn = there.rotation if load.axes == "frame" else ca.SX.eye(3)
-                force, moment = turn @ wrench[:3], turn @ wrench[3:]
+                rotation = there.rotation if load.axes == "frame" else ca.SX.eye(3)
+                force, moment = rotation @ wrench[:3], rotation @ wrench[3:]
                 total += ca.vertcat(force, moment + ca.cross(there.origin - own.origin, force))
         return ca.vertcat(own.rotation.T @ total[:3], own.rotation.T @ total[3:])
 

@@ -185,18 +185,18 @@ class Rotation:
 
     def inertia_to_parent(self, inertia: SpatialInertia, arm: SX) -> SpatialInertia:
         """A child's inertia seen from the parent."""
-        turned = SpatialInertia(
+        rotated = SpatialInertia(
             self._symmetric(inertia.mass), self._general(inertia.coupling), self._symmetric(inertia.rotation)
         )
-        return turned.shift(arm)
+        return rotated.shift(arm)
 
     def _axis_rotation(self) -> SX:
         assert self.axis is not None
         i, j = (self.axis + 1) % 3, (self.axis + 2) % 3
-        turn = ca.SX(3, 3)
-        turn[self.axis, self.axis] = 1
-        turn[i, i], turn[i, j], turn[j, i], turn[j, j] = self.c, -self.s, self.s, self.c
-        return turn
+        rotation = ca.SX(3, 3)
+        rotation[self.axis, self.axis] = 1
+        rotation[i, i], rotation[i, j], rotation[j, i], rotation[j, j] = self.c, -self.s, self.s, self.c
+        return rotation
 
     def _general(self, matrix: SX) -> SX:
         if self.axis is not None:

@@ -146,13 +146,13 @@ class TreeJoint:
 
 def _screw_placement(screw: Screw, q: SX, revolute: bool) -> Placement:
     """A joint that turns about z or slides along it."""
-    links, arm, turned = [], np.zeros(3), np.eye(3)
+    links, arm, rotated = [], np.zeros(3), np.eye(3)
     for axis, c, s, part in screw.rotations:
         cosine, sine = ca.vertsplit(constant(np.array([c, s])))
         rotation = Rotation(ca.SX.eye(3), axis, cosine, sine, plain=True)
         links.append(Link(rotation, constant(part)))
-        arm = arm + turned @ part
-        turned = turned @ np.array(ca.DM(rotation.matrix()))
+        arm = arm + rotated @ part
+        rotated = rotated @ np.array(ca.DM(rotation.matrix()))
     at_zero = snap_entries(np.array([np.cos(screw.angle), np.sin(screw.angle)]))
     c, s = ca.vertsplit(constant(at_zero))
     if revolute:

@@ -57,7 +57,7 @@ class _Reversed(Orbit):
 
 
 class AssumedTargetTable(RigidBodyTable):
-    """What the laws take the target for until it has been weighed."""
+    """The model of the target that laws assume until it has been identified."""
 
 
 class MissionTargetTable(ShapedBodyTable):

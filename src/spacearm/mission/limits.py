@@ -335,7 +335,7 @@ def limit_events(
         bounds, k = robot.joint(name).limits, robot.joint_index(name)
         q, rate = view.state[at.joints][k], view.state[at.rates][k]
         if 0.0 < bounds.velocity < np.inf and name in actuators.arm:
-            # A drive that is cut off at its limit stays there: that is told by its law, and only what is beyond here.
+            # A drive that is cut off at its limit stays there: its law reports that; only what is beyond counts.
             shares[f"rate limit of {name}"] = ca.fabs(rate) / (bounds.velocity * (1.0 + 1e-6))
         if np.isfinite(bounds.upper - bounds.lower) and bounds.upper > bounds.lower:
             middle, half = 0.5 * (bounds.upper + bounds.lower), 0.5 * (bounds.upper - bounds.lower)

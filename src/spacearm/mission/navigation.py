@@ -1,6 +1,6 @@
 """What the servicer knows of the target before it has caught it: readings of its pose, a filter, and the motion ahead.
 
-Laws act on belief only. A camera gives the pose of the grasp frame with bias, noise, latency and gaps; an extended
+Laws act on estimates only. A camera gives the pose of the grasp frame with bias, noise, latency and gaps; an extended
 Kalman filter of a free rigid body with the assumed mass properties turns readings into position, velocity, attitude and
 angular velocity (multiplicative form: F. L. Markley, Attitude error representations for Kalman filtering, J. Guidance,
 Control, and Dynamics 26 (2), 2003). Its motion, followed ahead, is what the path of the hand is planned from; the path
@@ -305,7 +305,7 @@ class TargetNavigation:
         return self._taken
 
     def predict(self, now: float) -> Encounter:
-        """The target's motion as it is believed at this time, s."""
+        """The target's estimated motion at this time, s."""
         while self._taken < self._times.size and self._times[self._taken] + self.table.delay <= now + 1e-9:
             k = self._taken
             self.filter.take(float(self._times[k]), self._positions[k], self._rotations[k])
@@ -339,16 +339,16 @@ class TargetNavigation:
         return found
 
     def rows(self, now: float) -> dict[str, NotedValue]:
-        """What is believed now, against the truth."""
+        """The present estimate against the truth."""
         place, turn = self.errors(now)
         return {
-            "position": NotedValue(place, "error of where the grasp was believed to be", "m"),
+            "position": NotedValue(place, "error of the estimated place of the grasp", "m"),
             "angle": NotedValue(turn, "error of its attitude", "rad"),
             "readings": NotedValue(self.readings, "of its pose that were used"),
         }
 
     def errors(self, now: float) -> tuple[float, float]:
-        """Error of the believed grasp: of its place, m, and of its attitude, rad, now."""
+        """Error of the estimated grasp: of its place, m, and of its attitude, rad, now."""
         from scipy.interpolate import CubicSpline
         from scipy.spatial.transform import Rotation, RotationSpline
 

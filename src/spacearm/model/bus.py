@@ -102,4 +102,4 @@ def face_frames(body: str, size: Array) -> tuple[Frame, ...]:
         "minus_z": (math.pi, 0.0, 0.0),
     }
     places = {name: rotation_from_rpy(rpy) for name, rpy in outward.items()}
-    return tuple(Frame(name, body, Pose(turn, turn[:, 2] * size / 2)) for name, turn in places.items())
+    return tuple(Frame(name, body, Pose(rotation, rotation[:, 2] * size / 2)) for name, rotation in places.items())

@@ -72,8 +72,8 @@ def _is_craig(convention: Convention) -> bool:
 def dh_transform(row: DhRow, convention: Convention, q: float = 0.0) -> Pose:
     """Link frame i in link frame i - 1 at the joint coordinate ``q`` (rad or m)."""
     along_x = screw(_X, row.alpha, row.a)
-    turn, shift = (q, 0.0) if row.kind == "revolute" else (0.0, q)
-    along_z = screw(_Z, row.theta + turn, row.d + shift)
+    rotation, shift = (q, 0.0) if row.kind == "revolute" else (0.0, q)
+    along_z = screw(_Z, row.theta + rotation, row.d + shift)
     return along_x @ along_z if _is_craig(convention) else along_z @ along_x
 
 

@@ -1,7 +1,7 @@
 """Operations that make a new robot out of others; none changes what it is given.
 
 Body and joint frames stay where they were, so positions, frames and loads of the old robot keep their meaning in the
-new one. Configurations keep the joints that remain; a new joint stands at zero in them unless said otherwise.
+new one. Configurations keep the joints that remain; a new joint stands at zero in them unless stated otherwise.
 """
 
 from __future__ import annotations

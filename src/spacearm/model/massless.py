@@ -2,7 +2,7 @@
 
 A point mass on its own joint's axis, a thin rod that turns about itself, a base that is a point: the mass matrix is
 singular there, and such a degree of freedom can be driven but not left free. A robot may be built so; whoever leaves
-the degree of freedom free has to be told.
+the degree of freedom free has to be stated.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _generic_energy_root(robot: Robot) -> tuple[Array, Array]:
 
 
 def massless_message(names: Iterable[str]) -> str:
-    """What to tell about these degrees of freedom."""
+    """The report about these degrees of freedom."""
     shown = ", ".join(repr(name) for name in names)
     return f"nothing resists {shown}: there is no inertia about this axis, or these together move no mass"
 
@@ -99,24 +99,24 @@ def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Arra
     #: of each body: rotation to base axes, origin in base axes, and how its origin moves and it turns (base axes)
     rotations, origins, linear, angular = [np.eye(3)], [np.zeros(3)], [base[:3]], [base[3:]]
     for index, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
-        frame, turns = rotations[parent] @ joint.placement.rotation, joint.kind == "revolute"
+        frame, revolute = rotations[parent] @ joint.placement.rotation, joint.kind == "revolute"
         axis, position = frame @ joint.axis, float(joints[index])
-        arm = rotations[parent] @ joint.placement.translation + (0.0 if turns else position) * axis
-        turning = np.array(angular[parent])
-        moving = linear[parent] - skew(arm) @ turning
+        arm = rotations[parent] @ joint.placement.translation + (0.0 if revolute else position) * axis
+        rotating = np.array(angular[parent])
+        moving = linear[parent] - skew(arm) @ rotating
         if joint.rotor is not None:
             # A rotor turns with its carrier about the axis and with its joint times the gear ratio.
             angular_rate = axis @ angular[parent]
             angular_rate[6 + index] += joint.rotor.ratio
             rows.append(np.sqrt(joint.rotor.inertia) * angular_rate[None, :])
-        (turning if turns else moving)[:, 6 + index] += axis
-        rotations.append(frame @ rotation_about(joint.axis, position) if turns else frame)
+        (rotating if revolute else moving)[:, 6 + index] += axis
+        rotations.append(frame @ rotation_about(joint.axis, position) if revolute else frame)
         origins.append(origins[parent] + arm)
         linear.append(moving)
-        angular.append(turning)
-    for body, rotation, moving, turning in zip(robot.bodies, rotations, linear, angular, strict=True):
-        centre = moving - skew(rotation @ body.inertia.com) @ turning
-        rows += [np.sqrt(body.inertia.mass) * centre, _root(body.inertia) @ rotation.T @ turning]
+        angular.append(rotating)
+    for body, rotation, moving, rotating in zip(robot.bodies, rotations, linear, angular, strict=True):
+        centre = moving - skew(rotation @ body.inertia.com) @ rotating
+        rows += [np.sqrt(body.inertia.mass) * centre, _root(body.inertia) @ rotation.T @ rotating]
     centres = [o + r @ body.inertia.com for o, r, body in zip(origins, rotations, robot.bodies, strict=True)]
     reach = max(float(np.linalg.norm(centre)) for centre in [*centres, *origins])
     squares = np.concatenate([np.full(3, robot.mass), np.zeros(robot.dofs - 3)])
@@ -129,8 +129,8 @@ def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Arra
             if here == 0:
                 squares[3:6] += mass * lever**2 + moment
                 break
-            turns = robot.joints[here - 1].kind == "revolute"
-            squares[5 + here] += mass * lever**2 + moment if turns else mass
+            revolute = robot.joints[here - 1].kind == "revolute"
+            squares[5 + here] += mass * lever**2 + moment if revolute else mass
             here = robot.parents[here - 1]
     for index, joint in enumerate(robot.joints):
         if joint.rotor is not None:

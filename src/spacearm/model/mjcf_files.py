@@ -67,7 +67,10 @@ class Bundle:
 
 
 def bundle_file(path: Path, *, outside: bool = False, bounds: Bounds = BOUNDS) -> Bundle:
-    """The model of this file; what it includes, attaches or weighs must lie in its folder, unless ``outside``."""
+    """The model of this file.
+
+    What it includes, attaches or takes an inertia from must lie in its folder, unless ``outside``.
+    """
     gatherer = _FileCollector(Path("/") if outside else path.parent, bounds)
     return gatherer.bundle(gatherer.read(path), path)
 
@@ -205,7 +208,7 @@ class _FileCollector:
 
     def _meshes(self, root: Located, path: Path | None) -> None:
         folder = None if path is None else path.parent
-        weighed = set(_inertia_mesh_names(root))
+        inertial = set(_inertia_mesh_names(root))
         settings: dict[str, str] = {}
         for element in _elements(root):
             if element.tag == "compiler":
@@ -231,7 +234,7 @@ class _FileCollector:
                     nearer = mesh_file(_slashes(value), beside)
                     found = reference if nearer == _slashes(value) else nearer
                 self.out.meshes[element.get("name", "")] = found
-            if element.get("name") not in weighed:
+            if element.get("name") not in inertial:
                 self.out.files["tetrahedron.obj"] = _TETRAHEDRON
                 element.set("file", "tetrahedron.obj")
                 element.attrib.pop("content_type", None)
@@ -351,17 +354,17 @@ def _inertia_mesh_names(root: Located) -> Iterator[str]:
         _geom_classes(default, classes.get("main", {}), classes, "main")
     todo = [(each, False, "main") for each in root.findall("worldbody")]
     while todo:
-        parent, weighs, inherited = todo.pop()
+        parent, has_mass, inherited = todo.pop()
         for child in parent:
             if child.tag == "geom":
                 values = classes.get(child.get("class", inherited), {}) | child.attrib
-                if weighs and values.get("mesh") and _has_mass(values, groups):
+                if has_mass and values.get("mesh") and _has_mass(values, groups):
                     yield values["mesh"]
             elif child.tag == "body":
                 explicit = mode == "auto" and child.find("inertial") is not None
                 todo.append((child, not explicit, child.get("childclass", inherited)))
             elif child.tag in ("frame", "replicate"):
-                todo.append((child, weighs, child.get("childclass", inherited)))
+                todo.append((child, has_mass, child.get("childclass", inherited)))
 
 
 def _geom_classes(element: Element, inherited: dict[str, str], classes: dict[str, dict[str, str]], name: str) -> None:

@@ -83,7 +83,7 @@ class Shared:
 
 
 def share_rotors(robot: Robot, losses: Losses) -> Shared:
-    """Rotors as armatures and changes of the bodies' inertias; where that cannot be, as armatures alone, and told."""
+    """Rotors as armatures and changes of the bodies' inertias; where that cannot be, as armatures alone, reported."""
     rough = {
         joint.name: "its gear ratio is between 0 and 1"
         for joint in robot.joints
@@ -136,10 +136,10 @@ def _attempt(robot: Robot, rough: Mapping[str, str]) -> tuple[Shared, str | None
 
 def _share(joint: Joint, child: Mass, parent: Mass) -> None:
     assert joint.rotor is not None
-    turned = joint.placement.rotation @ joint.axis
+    rotated = joint.placement.rotation @ joint.axis
     moment = joint.rotor.inertia * joint.rotor.ratio
     child.add(axial_tensor(joint.axis, moment))
-    parent.add(axial_tensor(turned, joint.rotor.inertia - moment))
+    parent.add(axial_tensor(rotated, joint.rotor.inertia - moment))
     if child.mass == 0.0 and moment > 0.0:
         child.mass = BORROWED * parent.mass
         if child.mass > 0.0:
@@ -148,4 +148,4 @@ def _share(joint: Joint, child: Mass, parent: Mass) -> None:
         return
     across = 0.6 * moment  # a little thicker than a disc, so that rounding does no harm
     child.add(across * np.eye(3) - axial_tensor(joint.axis, across))
-    parent.add(axial_tensor(turned, across) - across * np.eye(3))
+    parent.add(axial_tensor(rotated, across) - across * np.eye(3))

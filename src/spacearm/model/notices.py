@@ -42,7 +42,7 @@ class Repair:
 
 
 class Losses:
-    """Collects what a conversion loses, and tells it at the end: places that lose the same in one warning.
+    """Collects what a conversion loses, and reports it at the end: places that lose the same in one warning.
 
     Args:
         target: the format's or the file's name, for the messages.

@@ -1,4 +1,4 @@
-"""Problems of a robot are collected and told together, each with its place: one look at a file finds them all."""
+"""Problems of a robot are collected and reported together, each with its place: one look at a file finds them all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Repairs of robots that cannot exist, and in which sense each is the least change.
 
 The functions here know no file format. :class:`~spacearm.model.robot_import.RobotImport` calls them for a reader where
-the caller has asked for repair, and tells every change.
+the caller has asked for repair, and reports every change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Between a reader of robot files and the :class:`~spacearm.model.Robot`: raw numbers in, a robot or all problems out.
 
 A reader hands its numbers to an :class:`RobotImport`. What cannot be is kept as a problem, and reading goes on with a
-stand-in, so that one error tells all problems of the file; where the caller wants it, it is repaired and told instead.
+stand-in, so that one error lists all problems of the file; where the caller wants it, it is repaired and reported
+instead.
 """
 
 from __future__ import annotations

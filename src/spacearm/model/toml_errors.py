@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a robot file, said in the file's own terms: the place, the fault, the remedy."""
+"""What pydantic found wrong with a robot file, in the file's own terms: the place, the fault, the remedy."""
 
 from __future__ import annotations
 

@@ -95,8 +95,6 @@ FILE_USES = {
 }
 #: A robot with more joints than this is a mistake too; the compiled engine is meant for some tens.
 MOST_JOINTS = 2000
-#: Tables with an ``origin`` on a body.
-PlacedTable = JointTable | DhTable | FrameTable | AppendageTable | BoomTable | TankTable
 
 
 def read_toml(path: str | Path, reading: Reading | None = None) -> Robot:
@@ -410,16 +408,16 @@ class _RobotBuilder:
 
     def add(self, keys: JointKeys, place: Place, name: str, parent: str, child: str, **where: Any) -> None:
         """One joint; with a transmission, its motor as well."""
-        turns = keys.kind == "revolute"
+        revolute = keys.kind == "revolute"
         spring, rotor, motor = None, None, keys.transmission
         if keys.spring is not None:
             with error_context(place.key("spring"), fallback=True):
-                spring = Spring(keys.spring.stiffness, rest_of(keys.spring, turns, place.key("spring")))
+                spring = Spring(keys.spring.stiffness, rest_of(keys.spring, revolute, place.key("spring")))
         if keys.rotor is not None:
             with error_context(place.key("rotor"), fallback=True):
                 rotor = Rotor(keys.rotor.inertia, keys.rotor.ratio)
         laws: dict[str, Any] = {"spring": spring, "damping": keys.damping, "rotor": None if motor else rotor}
-        laws["limits"] = limits_of(keys.limits, turns, place.key("limits"))
+        laws["limits"] = limits_of(keys.limits, revolute, place.key("limits"))
         laws["friction"] = friction_of(keys.friction, place.key("friction"))
         with error_context(place, fallback=True):
             self.joints.append(Joint(name, keys.kind, parent, child, **where, **laws))
@@ -433,13 +431,13 @@ class _RobotBuilder:
     def add_motor(self, motor: TransmissionTable, place: Place, rotor: Rotor | None, **where: Any) -> None:
         """The motor of the last joint, on the same parent, with a massless body of its own."""
         link = self.joints[-1]
-        name, turns = f"{link.name}.motor", link.kind == "revolute"
+        name, revolute = f"{link.name}.motor", link.kind == "revolute"
         if rotor is None:
             raise ModelError("a transmission needs a rotor", hint="give the joint a 'rotor' table")
         friction = friction_of(motor.motor_friction, place.key("motor_friction"))
         laws: dict[str, Any] = {"damping": motor.motor_damping, "friction": friction, "rotor": rotor}
         self.joints.append(Joint(name, link.kind, link.parent, name, **where, **laws))
-        rest = rest_of(motor, turns, place)
+        rest = rest_of(motor, revolute, place)
         coupling = Coupling(f"{link.name}.transmission", link.name, name, motor.stiffness, motor.damping, 1.0, rest)
         self.couplings.append(coupling)
         self.bodies.append(Body(name, Inertia.massless()))
@@ -483,9 +481,9 @@ class _RobotBuilder:
             motors = f", or {n} with the motors and wheels" if n > self.entries else ""
             expected = f"expected {self.entries} numbers, one for each joint{motors}"
             raise ModelError(f"list has length {len(values)}", hint=expected)
-        turns = np.array([joint.kind == "revolute" for joint in self.joints], dtype=bool)
+        revolute = np.array([joint.kind == "revolute" for joint in self.joints], dtype=bool)
         if degrees:
-            return np.where(turns, np.deg2rad(array), array)
-        if np.any(np.abs(array[turns]) > LARGEST_ANGLE):
-            warn_of_degrees(float(np.abs(array[turns]).max()), place, "configurations_deg")
+            return np.where(revolute, np.deg2rad(array), array)
+        if np.any(np.abs(array[revolute]) > LARGEST_ANGLE):
+            warn_of_degrees(float(np.abs(array[revolute]).max()), place, "configurations_deg")
         return array

@@ -64,7 +64,7 @@ def dh_row(row: DhRowTable, place: Place) -> DhRow:
 
 
 def base_of(table: BaseTable | None, place: Place | str) -> BaseConstraint:
-    """How the base may move; free where nothing is said."""
+    """How the base may move; free where nothing is stated."""
     if table is None:
         return BaseConstraint()
     with error_context(place, fallback=True):
@@ -72,8 +72,8 @@ def base_of(table: BaseTable | None, place: Place | str) -> BaseConstraint:
 
 
 def make_coupling(table: CouplingTable, joints: list[Joint], place: Place) -> Coupling:
-    turns = next((joint.kind == "revolute" for joint in joints if joint.name == table.first), True)
-    rest = rest_of(table, turns, place)
+    revolute = next((joint.kind == "revolute" for joint in joints if joint.name == table.first), True)
+    rest = rest_of(table, revolute, place)
     with error_context(place, fallback=True):
         return Coupling(table.name, table.first, table.second, table.stiffness, table.damping, table.ratio, rest)
 
@@ -144,19 +144,19 @@ def friction_of(table: FrictionTable | None, place: Place) -> Friction | None:
         return Friction(table.coulomb if table.static is None else table.static, table.coulomb)
 
 
-def limits_of(table: LimitsTable | None, turns: bool, place: Place) -> Limits:
+def limits_of(table: LimitsTable | None, revolute: bool, place: Place) -> Limits:
     if table is None:
         return Limits()
-    _refuse_degrees(table, turns, place)
-    doubts = {"lower": turns, "upper": turns, "velocity": False}
+    _refuse_degrees(table, revolute, place)
+    doubts = {"lower": revolute, "upper": revolute, "velocity": False}
     found = {key: _angle(table, key, place, doubt) for key, doubt in doubts.items()} | {"effort": table.effort}
     with error_context(place, fallback=True):
         return Limits(**{key: value for key, value in found.items() if value is not None})
 
 
-def rest_of(table: SpringTable, turns: bool, place: Place) -> float:
-    _refuse_degrees(table, turns, place)
-    return _angle(table, "rest", place, turns) or 0.0
+def rest_of(table: SpringTable, revolute: bool, place: Place) -> float:
+    _refuse_degrees(table, revolute, place)
+    return _angle(table, "rest", place, revolute) or 0.0
 
 
 def axes_of(table: WheelTable, place: Place) -> list[tuple[str, Array]]:
@@ -179,12 +179,17 @@ def axes_of(table: WheelTable, place: Place) -> list[tuple[str, Array]]:
 
 def wheels_of(table: WheelTable, place: Place, link_frame: Pose | None = None) -> list[tuple[Body, Joint]]:
     """Bodies and joints of the wheels of a table; ``link_frame`` is the frame that the file gives the axes in."""
-    turn = np.eye(3) if link_frame is None else link_frame.rotation
+    rotation = np.eye(3) if link_frame is None else link_frame.rotation
     axes = axes_of(table, place)
     with error_context(place, fallback=True):
         return [
             wheel(
-                name, table.body, axis if link_frame is None else turn @ axis, table.inertia, table.torque, table.speed
+                name,
+                table.body,
+                axis if link_frame is None else rotation @ axis,
+                table.inertia,
+                table.torque,
+                table.speed,
             )
             for name, axis in axes
         ]
@@ -208,8 +213,8 @@ def thrusters_of(table: ThrusterTable, place: Place, link_frame: Pose | None = N
         with error_context(place.key("direction"), fallback=True):
             given = [(table.name, centre, unit_vector(table.direction or (), "direction"))]
     if link_frame is not None:
-        turn, shift = link_frame.rotation, link_frame.translation
-        given = [(name, turn @ where + shift, turn @ direction) for name, where, direction in given]
+        rotation, shift = link_frame.rotation, link_frame.translation
+        given = [(name, rotation @ where + shift, rotation @ direction) for name, where, direction in given]
     last = (table.force, table.minimum_pulse, table.specific_impulse, table.tank)
     with error_context(place, fallback=True):
         return [Thruster(name, table.body, where, direction, *last) for name, where, direction in given]
@@ -220,8 +225,8 @@ def pose_of(origin: Origin, place: Place) -> Pose:
         return Pose(rotation_of(origin, place), np.array(origin.xyz))
 
 
-def rotation_of(turn: RotationTable, place: Place) -> Array:
-    given = {key: getattr(turn, key) for key in ("rpy", "rpy_deg", "quaternion", "rotation")}
+def rotation_of(rotation: RotationTable, place: Place) -> Array:
+    given = {key: getattr(rotation, key) for key in ("rpy", "rpy_deg", "quaternion", "rotation")}
     key = checks.check_exclusive(given, place=str(place), error=ModelError)
     if key is None:
         return np.eye(3)
@@ -257,9 +262,9 @@ def warn_of_degrees(value: float, place: Place, key: str) -> None:
     warnings.warn(UnitWarning(f"{place}: angle is {value:g} rad (for degrees use {key!r})"), stacklevel=2)
 
 
-def _refuse_degrees(table: LimitsTable | SpringTable, turns: bool, place: Place) -> None:
+def _refuse_degrees(table: LimitsTable | SpringTable, revolute: bool, place: Place) -> None:
     """A prismatic joint has no angles."""
-    if turns:
+    if revolute:
         return
     for key in type(table).model_fields:
         if key.endswith("_deg") and getattr(table, key) is not None:

@@ -15,7 +15,7 @@ import difflib
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
@@ -50,16 +50,6 @@ _OTHER_ROOTS = {"sdf": FOREIGN[".sdf"], "mujoco": "this is MJCF: give the file a
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Floating:
-    """A joint with six degrees of freedom: its child is the base, or a body that floats beside its parent."""
-
-    name: str
-    parent: str
-    child: str
-    placement: Pose
 
 
 def read_urdf(path: str | Path, reading: Reading | None = None) -> Robot:
@@ -237,7 +227,8 @@ class _UrdfReader:
         self.connections: list[Joint | Weld] = []
         self.mimics: list[Mimic] = []
         self._between: list[Body] = []
-        self._floating: list[_Floating] = []
+        #: Joints with six degrees of freedom: the child is the base, or a body that floats beside its parent.
+        self._floating: list[Weld] = []
         self._incomplete = False
 
     def read(self) -> None:
@@ -330,7 +321,7 @@ class _UrdfReader:
         if kind == "fixed":
             self.connections.append(Weld(name, parent, child, placement))
         elif kind == "floating":
-            self._floating.append(_Floating(name, parent, child, placement))
+            self._floating.append(Weld(name, parent, child, placement))
         elif kind in ("planar", "spherical"):
             self._row(element, name, kind, parent, child, placement)
         elif kind in _KINDS:
@@ -439,13 +430,13 @@ class _UrdfReader:
         if world is not None and base is None:
             self._drop_world(world)
 
-    def _find_world_joint(self, rooted: set[str]) -> _Floating | Weld | None:
+    def _find_world_joint(self, rooted: set[str]) -> Weld | None:
         """The fixed joint that holds the one link on a massless root called world, if there is such."""
         on_world = [part for part in self.connections if part.parent == "world"]
         fixed = "world" in rooted and len(on_world) == 1 and isinstance(on_world[0], Weld)
         return on_world[0] if fixed and isinstance(on_world[0], Weld) else None
 
-    def _drop_world(self, world: _Floating | Weld) -> None:
+    def _drop_world(self, world: Weld) -> None:
         for role in (world.parent, world.child):
             if all(link.name != role for link in self.links):
                 raise ModelError(f"there is no link {role!r}", place=f"joint {world.name!r}")

@@ -19,7 +19,7 @@ from scipy.stats import norm, t
 
 from spacearm.typing import Array
 
-#: Stretches that all data are cut into: long against the errors that are to be seen, and enough to tell a scatter.
+#: Intervals that all data are cut into: long against the errors that are to be seen, and enough to tell a scatter.
 INTERVALS = 12
 #: Numbers of longer ones, which see errors that last longer.
 LONGER = (6, 4)

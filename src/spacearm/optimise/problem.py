@@ -143,7 +143,7 @@ class Problem:
         if len({block.sigma is None for block in self._blocks}) > 1:
             raise InputError("some blocks have known noise and some have not", place=name)
         if self._priors and not self.noise_known:
-            raise InputError("a prior cannot be weighed against residuals of unknown noise", place=name)
+            raise InputError("a prior cannot be weighted against residuals of unknown noise", place=name)
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -70,7 +70,7 @@ def scene_of(
         what: a :class:`~spacearm.simulate.Run`, or what has one as ``run``; a :class:`~spacearm.Robot`; a robot with a
             state or with joint positions, ``(robot, state)``, or with a history of states from elsewhere, ``(robot,
             times, states)``; or a table of these by name, of which one is shown at a time.
-        title: said in the scene; the robot's name if omitted.
+        title: shown in the scene; the robot's name if omitted.
         hand: frame or frames whose path is drawn; by itself the one whose name says that it is a hand.
         frames: samples of each system at most.
         configuration: of a robot, by name.
@@ -335,10 +335,12 @@ def _load_forces(run: Run, track: Track, times: Array, states: Array) -> tuple[S
             found.append(SceneForce(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
             continue
         # Arrows are in world axes; a wrench in frame axes is rotated with its frame.
-        turn = np.eye(3)[None] if axes == "world" else frame_pose(robot, evaluate_bodies(robot, states), frame)[0]
+        rotation = np.eye(3)[None] if axes == "world" else frame_pose(robot, evaluate_bodies(robot, states), frame)[0]
         for kind, part in (("force", wrench[:, :3]), ("moment", wrench[:, 3:])):
             if np.any(part):
-                found.append(SceneForce(name, body, kind, at.placement.translation, (turn @ part[..., None])[..., 0]))
+                found.append(
+                    SceneForce(name, body, kind, at.placement.translation, (rotation @ part[..., None])[..., 0])
+                )
     found += _law_thrusters(run, track, times)
     fired = {push.name for push in found if push.kind == "thruster"}
     return *found, *(push for push in _thrusters(robot, len(times)) if push.name not in fired)
@@ -374,11 +376,11 @@ def _element_forces(track: Track, rows: npt.NDArray[np.int64]) -> Iterator[Scene
     """Forces of contacts and other force elements, and what laws and signals apply to the base."""
     robot, places, inputs = track.robot, track.model.kernel.inputs, track.inputs[rows]
     wrench = inputs[:, places["wrench"]].reshape(len(rows), -1, 6)
-    turn = rotation_matrices(track.states[rows][:, QUATERNION])
+    rotation = rotation_matrices(track.states[rows][:, QUATERNION])
     base = inputs[:, places["force"]][:, :6].reshape(len(rows), 2, 3)
     for kind, part in (("force", base[:, 0]), ("moment", base[:, 1])):
         if np.any(part):
-            yield SceneForce("on the base", 0, kind, np.zeros(3), np.einsum("tij,tj->ti", turn, part))
+            yield SceneForce("on the base", 0, kind, np.zeros(3), np.einsum("tij,tj->ti", rotation, part))
     for k, load in enumerate(track.model.loads):
         if load.element and load.axes == "world" and np.any(wrench[:, k, :3]):
             frame = robot.frame(load.frame)

@@ -54,7 +54,7 @@ def _visuals(shape: shapes.Shape) -> list[Visual]:
             long = 2.0 * radius * math.tan(math.pi / PLATES)
             quarter = rotation_about([1.0, 0.0, 0.0], math.pi / 2)  # z along the circle
             rod = Pose(quarter, np.array([radius, 0.0, 0.0]))
-            return [Visual("capsule", np.array([tube, long]), Pose(turn) @ rod) for turn in _plate_rotations()]
+            return [Visual("capsule", np.array([tube, long]), Pose(rotation) @ rod) for rotation in _plate_rotations()]
     return []
 
 
@@ -65,7 +65,7 @@ def _wall(below: float, above: float, low: float, high: float) -> list[Visual]:
     wide = 2.0 * max(above, below) * math.tan(math.pi / PLATES)
     middle = np.array([0.5 * (above + below) + thin / 2, 0.0, 0.5 * (low + high)])
     plate = Pose(rotation_about([0.0, 1.0, 0.0], slope), middle)
-    return [Visual("box", np.array([thin, wide, tall]), Pose(turn) @ plate) for turn in _plate_rotations()]
+    return [Visual("box", np.array([thin, wide, tall]), Pose(rotation) @ plate) for rotation in _plate_rotations()]
 
 
 def _plate_rotations() -> list[Array]:

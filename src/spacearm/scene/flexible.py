@@ -54,6 +54,6 @@ def _part_poses(shape: SceneShape, joints: dict[str, Array], poses: Array) -> Ar
         if mode.joint in joints:
             shift += np.outer(joints[mode.joint], mode.translation)
             angle += np.outer(joints[mode.joint], mode.rotation)
-    turn = Rotation.from_quat(poses[:, 3:])
-    place = poses[:, :3] + turn.apply(shape.visual.placement.translation + shift)
-    return np.concatenate([place, (turn * Rotation.from_rotvec(angle)).as_quat()], axis=1)
+    rotation = Rotation.from_quat(poses[:, 3:])
+    place = poses[:, :3] + rotation.apply(shape.visual.placement.translation + shift)
+    return np.concatenate([place, (rotation * Rotation.from_rotvec(angle)).as_quat()], axis=1)

@@ -226,9 +226,11 @@ class _Raster:
         z = way / np.linalg.norm(way)
         x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
         x /= np.linalg.norm(x)
-        turn = np.stack([x, np.cross(z, x), z], axis=1)
+        rotation = np.stack([x, np.cross(z, x), z], axis=1)
         corners, normals = shape
-        self.draw_triangles(corners @ turn.T * size + point, normals @ turn.T, np.tile(colour, (len(corners), 1)) * 1.0)
+        self.draw_triangles(
+            corners @ rotation.T * size + point, normals @ rotation.T, np.tile(colour, (len(corners), 1)) * 1.0
+        )
 
     def draw_line(self, points: Array, colour: tuple[int, ...], width: float, fading: Array | None = None) -> None:
         """A line through points, ``width`` pixels wide; it is gone where ``fading`` is one."""
@@ -307,8 +309,8 @@ def _rotate_vectors(quaternion: Array, vector: Array) -> Array:
     axis, real = quaternion[..., :3], quaternion[..., 3:]
     # v + 2 w (a x v) + 2 a x (a x v): two cross products, no matrix.
     twice = 2.0 * np.cross(axis, vector)
-    turned: Array = vector + real * twice + np.cross(axis, twice)
-    return turned
+    rotated: Array = vector + real * twice + np.cross(axis, twice)
+    return rotated
 
 
 def _transform_points(pose: Array, points: Array) -> Array:
@@ -324,9 +326,9 @@ def _poses_at(actor: SceneSystem, time: float) -> Array:
     share = (time - actor.times[k]) / gap if gap > 0.0 else 0.0
     a, b = actor.poses[k], actor.poses[last]
     sign = np.where(np.einsum("bi,bi->b", a[:, 3:], b[:, 3:]) < 0.0, -1.0, 1.0)[:, None]
-    turn = (1.0 - share) * a[:, 3:] + share * sign * b[:, 3:]
+    rotation = (1.0 - share) * a[:, 3:] + share * sign * b[:, 3:]
     place = (1.0 - share) * a[:, :3] + share * b[:, :3]
-    return np.concatenate([place, turn / np.linalg.norm(turn, axis=1, keepdims=True)], axis=1)
+    return np.concatenate([place, rotation / np.linalg.norm(rotation, axis=1, keepdims=True)], axis=1)
 
 
 def _mass_centre(actor: SceneSystem, poses: Array) -> Array:

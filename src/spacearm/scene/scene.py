@@ -33,8 +33,8 @@ def _numbers(pose: Pose) -> list[float]:
 
 
 def _pose(numbers: Sequence[float]) -> Pose:
-    turn = np.array([numbers[6], *numbers[3:6]])
-    return Pose(rotation_from_quaternion(turn / np.linalg.norm(turn)), np.array(numbers[:3]))
+    rotation = np.array([numbers[6], *numbers[3:6]])
+    return Pose(rotation_from_quaternion(rotation / np.linalg.norm(rotation)), np.array(numbers[:3]))
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Scene:
         return page.element(self.data(), height)
 
     def html(self, title: str = "") -> str:
-        """A page of its own, which needs nothing else and no network; ``title`` is said in place of the scene's."""
+        """A page of its own, which needs nothing else and no network; ``title`` is shown in place of the scene's."""
         views = self.views if not title else tuple(replace(view, title=title) for view in self.views)
         return page.scene_page(Scene(views).data(), title or self.title)
 

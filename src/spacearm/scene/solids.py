@@ -20,8 +20,8 @@ Row = tuple[float, float, float, float]
 def triangles(visual: Visual, mesh: Mesh | None = None) -> tuple[Array, Array]:
     """Corners and normals (F, 3, 3) in the body's frame."""
     corners, normals = _shape(visual, mesh)
-    turn = visual.placement.rotation
-    return corners @ turn.T + visual.placement.translation, normals @ turn.T
+    rotation = visual.placement.rotation
+    return corners @ rotation.T + visual.placement.translation, normals @ rotation.T
 
 
 def _shape(visual: Visual, mesh: Mesh | None) -> tuple[Array, Array]:

@@ -96,10 +96,10 @@ def _propagate_motion(
     """Propagate motion from body to body; the first entry of each array is given."""
     for t in range(q.shape[0]):
         for i in range(q.shape[1]):
-            p, b, turns = tree.parents[i], i + 1, tree.revolute[i]
-            angle = q[t, i] if turns else 0.0
-            slid = 0.0 if turns else q[t, i]
-            spun, sliding = (rates[t, i], 0.0) if turns else (0.0, rates[t, i])
+            p, b, revolute = tree.parents[i], i + 1, tree.revolute[i]
+            angle = q[t, i] if revolute else 0.0
+            slid = 0.0 if revolute else q[t, i]
+            spun, sliding = (rates[t, i], 0.0) if revolute else (0.0, rates[t, i])
             c, s = math.cos(angle), math.sin(angle)
             x, y, z = tree.axis[i, 0], tree.axis[i, 1], tree.axis[i, 2]
             for k in range(3):

@@ -83,18 +83,18 @@ class Bushing(ForceElement):
     def write(self, view: ElementView, world: World) -> ElementAction:
         keys = [world.frame(self.first), world.frame(self.second)]
         a, b = (view.frame(*key) for key in keys)
-        x, turn = view.numbers, a.pose.rotation
+        x, rotation = view.numbers, a.pose.rotation
         rest = ca.reshape(x[15:24], 3, 3).T
         arm = b.pose.origin - a.pose.origin
         # Rates as seen in the first frame, which rotates.
-        drift = turn.T @ (b.velocity - a.velocity - ca.cross(a.angular_velocity, arm))
-        angular_rate = turn.T @ (b.angular_velocity - a.angular_velocity)
+        drift = rotation.T @ (b.velocity - a.velocity - ca.cross(a.angular_velocity, arm))
+        angular_rate = rotation.T @ (b.angular_velocity - a.angular_velocity)
         # Deviation from the rest attitude, in the first frame's axes: zero rotation when the spring is relaxed.
-        relative = turn.T @ b.pose.rotation @ rest.T
-        interval = ca.vertcat(turn.T @ arm - x[12:15], rotation_vector(relative))
+        relative = rotation.T @ b.pose.rotation @ rest.T
+        interval = ca.vertcat(rotation.T @ arm - x[12:15], rotation_vector(relative))
         pull = -x[:6] * interval - x[6:12] * ca.vertcat(drift, angular_rate)
         # Opposite wrenches at the same point, the second frame's origin: their sum is zero.
-        force, moment = turn @ pull[:3], turn @ pull[3:]
+        force, moment = rotation @ pull[:3], rotation @ pull[3:]
         return ElementAction(
             {keys[0]: -ca.vertcat(force, moment + ca.cross(arm, force)), keys[1]: ca.vertcat(force, moment)}
         )

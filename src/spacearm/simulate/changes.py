@@ -370,8 +370,8 @@ class Separate(Change):
             return ChangeResult(after, new, text)
         # The rotor's spin against its parent goes to the parent.
         mass, left = terms.mass_matrix(rest, new[system]), new[system]
-        turn = terms.frame_pose(rest, left, cut.parent)[1] @ cut.placement.rotation
-        angular_rate = turn @ cut.axis * cut.rotor.inertia * cut.rotor.ratio * rate
+        rotation = terms.frame_pose(rest, left, cut.parent)[1] @ cut.placement.rotation
+        angular_rate = rotation @ cut.axis * cut.rotor.inertia * cut.rotor.ratio * rate
         # Angular momentum as a generalised momentum: through the parent's angular Jacobian.
         momentum = mass @ left.velocity + terms.jacobian(rest, left, cut.parent)[3:].T @ angular_rate
         held = find_held(after, system, ())

@@ -33,9 +33,9 @@ LARGEST_ANGLE = 1e9
 
 def check_angles(robot: Robot, joints: Array, place: str = "joint positions") -> None:
     """Raise an error if a revolute joint of (..., n) positions is at an angle too large to be accurate."""
-    turns = np.array([joint.kind == "revolute" for joint in robot.joints], dtype=bool)
+    revolute = np.array([joint.kind == "revolute" for joint in robot.joints], dtype=bool)
     # Numbers that are not finite are reported by the run, with its reason.
-    far = turns & np.isfinite(joints) & (np.abs(joints) > LARGEST_ANGLE)
+    far = revolute & np.isfinite(joints) & (np.abs(joints) > LARGEST_ANGLE)
     if far.any():
         where = tuple(int(i) for i in np.argwhere(far)[0])
         raise InputError(

@@ -106,7 +106,7 @@ class ShapeOnFrame:
 
     def motion(self, view: ElementView, world: World) -> FrameMotion:
         """Pose and motion of the shape."""
-        turn, shift = constant(self.placement.rotation), constant(self.placement.translation)
+        rotation, shift = constant(self.placement.rotation), constant(self.placement.translation)
         still = SymbolicPose(ca.SX.eye(3), ca.SX.zeros(3))
         if isinstance(self.frame, Pose):
             still = SymbolicPose(constant(self.frame.rotation), constant(self.frame.translation))
@@ -115,7 +115,7 @@ class ShapeOnFrame:
             seen = view.frame(*world.frame(self.frame))
         # Velocity of the shape's origin: that of the frame plus the rotation about it.
         arm = seen.pose.rotation @ shift
-        pose = SymbolicPose(seen.pose.rotation @ turn, seen.pose.origin + arm)
+        pose = SymbolicPose(seen.pose.rotation @ rotation, seen.pose.origin + arm)
         return FrameMotion(pose, seen.velocity + ca.cross(seen.angular_velocity, arm), seen.angular_velocity)
 
 
@@ -366,8 +366,8 @@ class Contact(ContactElement):
             push = acting.size * touch.normal + acting.tangential
             for i, sign in enumerate((-1, 1)):
                 # Both wrenches at the same point: action and reaction cancel to rounding (check third_law).
-                turn = ca.cross(touch.point - origins[i], push) + moment * touch.normal
-                wrenches[i] += sign * ca.vertcat(push, turn)
+                couple = ca.cross(touch.point - origins[i], push) + moment * touch.normal
+                wrenches[i] += sign * ca.vertcat(push, couple)
             rates.append(rate)
             watched += events
             observed |= self._observe_touch(name, touch, velocity, acting)

@@ -70,8 +70,8 @@ class Field(ForceElement):
                 axis = view.frame(name, child).pose.rotation @ ca.SX(ca.DM(joint.axis))
                 rate = joint.rotor.ratio * view.state[view.layouts[name].speed(6 + i)]
                 # The rotor turns faster than the joint by the gear ratio.
-                turning = view.frame(name, carrier).angular_velocity + rate * axis
-                moment = self.rotor(axis, view.numbers[at], turning, strength)
+                rotating = view.frame(name, carrier).angular_velocity + rate * axis
+                moment = self.rotor(axis, view.numbers[at], rotating, strength)
                 if moment is not None:
                     wrenches[name, carrier][3:] += moment
                     # The moment about the rotor's axis passes to the joint through the gear.

@@ -194,7 +194,7 @@ def run_document(
     session = Session(folder, cross_check, progress or (lambda share, what: None), robots or {})
     file, found = solve_document(document, session)
     # Figures are made last: campaigns skip them.
-    session.report_progress(0.95, "drawing")
+    session.report_progress(0.95, "figures")
     result = Result(
         _study(document),
         tuple(make_rows(found)),

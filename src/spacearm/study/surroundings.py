@@ -72,8 +72,8 @@ class PoseKeys(ScenarioTable):
     rpy_deg: Vector3 | None = None
 
     def pose(self) -> Pose:
-        turn = self.si_value("rpy")
-        return Pose(np.eye(3) if turn is None else rotation_from_rpy(turn), np.array(self.position))
+        rotation = self.si_value("rpy")
+        return Pose(np.eye(3) if rotation is None else rotation_from_rpy(rotation), np.array(self.position))
 
 
 class BodyFrameTable(PoseKeys):

@@ -132,14 +132,14 @@ class StateKeys(ConfigurationKeys, MotionKeys):
 
         Closed loops are closed: joints that are given by name stay, the others follow.
         """
-        turn = self.si_value("rpy")
+        rotation = self.si_value("rpy")
         quaternion: Any = self.quaternion or (1.0, 0.0, 0.0, 0.0)
         state = State.from_velocities(
             robot,
             self.positions(robot, default),
             self.rates_of(robot),
             position=position,
-            quaternion=quaternion if turn is None else quaternion_from_rotation(rotation_from_rpy(turn)),
+            quaternion=quaternion if rotation is None else quaternion_from_rotation(rotation_from_rpy(rotation)),
             base_velocity=self.velocity,
             base_angular_velocity=self.base_angular_velocity(),
         )

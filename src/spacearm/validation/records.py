@@ -108,7 +108,7 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
                 )
                 if shared and not held_out:
                     found[name] = fit_record(*linear[name], shared)
-        # One bad record of many is told, and the others are predicted.
+        # One bad record of many is reported, and the others are predicted.
         except SpacearmError as error:
             failed[name] = error
     groups = {entry.name: entry.group for entry in file.record}
@@ -160,18 +160,17 @@ def shared_prior(measured: MeasuredRun, values: Mapping[str, list[float]]) -> tu
     return mean, deviation
 
 
-@dataclass(frozen=True)
-class SystemErrors:
-    """Errors of the place and yaw of a system during the judged part: rms, m and rad, and at the end."""
+class SystemErrorFindings(Findings):
+    """Errors of the place and yaw of a system during the judged part, rms, and at the end; medians over the records."""
 
-    place: float
-    yaw: float
-    end_place: float
-    end_yaw: float
+    place: float = row("m", "median over the records of the rms of the distance, judged part")
+    yaw: float = row("rad", "the same of the yaw")
+    end_place: float = row("m", "median distance at the end", name="end.place")
+    end_yaw: float = row("rad", "median at the end", name="end.yaw")
 
 
-def system_errors(found: ValidationFindings) -> dict[str, SystemErrors]:
-    """Errors by system."""
+def system_errors(found: ValidationFindings) -> dict[str, SystemErrorFindings]:
+    """Errors of one record by system."""
     channels = found.comparison.channels
     errors = {}
     for name, own in channels.items():
@@ -181,22 +180,13 @@ def system_errors(found: ValidationFindings) -> dict[str, SystemErrors]:
         places = [channels.get(f"{system}{SEPARATOR if system else ''}{each}") for each in ("base_x", "base_y")]
         if None in places:
             continue
-        errors[system or next(iter(found.run.world.systems))] = SystemErrors(
-            float(np.sqrt(sum(each.rms**2 for each in places if each is not None))),
-            own.rms,
-            float(np.sqrt(sum(each.residual[-1] ** 2 for each in places if each is not None))),
-            abs(float(own.residual[-1])),
+        errors[system or next(iter(found.run.world.systems))] = SystemErrorFindings(
+            place=float(np.sqrt(sum(each.rms**2 for each in places if each is not None))),
+            yaw=own.rms,
+            end_place=float(np.sqrt(sum(each.residual[-1] ** 2 for each in places if each is not None))),
+            end_yaw=abs(float(own.residual[-1])),
         )
     return errors
-
-
-class SystemErrorFindings(Findings):
-    """Medians over the records."""
-
-    place: float = row("m", "median over the records of the rms of the distance, judged part")
-    yaw: float = row("rad", "the same of the yaw")
-    end_place: float = row("m", "median distance at the end", name="end.place")
-    end_yaw: float = row("rad", "median at the end", name="end.yaw")
 
 
 class RecordFindings(Findings):

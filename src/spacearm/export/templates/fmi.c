@@ -278,10 +278,10 @@ static void completed(model *m)
     if (!ready(m)) return;
     prepare(m, &w);
     if (m->run.phase >= PHASES || m->run.opened) return;
-    for (i = w.now->rubbing; i < w.now->watched; ++i) open = open || m->run.sign[i] == 0;
+    for (i = w.now->frictional; i < w.now->watched; ++i) open = open || m->run.sign[i] == 0;
     if (!open) return;
     NAME_functions(&w, m->run.since, m->run.state, w.g);
-    for (i = w.now->rubbing; i < w.now->watched; ++i) {
+    for (i = w.now->frictional; i < w.now->watched; ++i) {
         if (m->run.sign[i] == 0) m->run.sign[i] = NAME_side(w.g[i]);
     }
 #else

@@ -16,7 +16,7 @@ typedef struct {
     double dense[3][NY]; /* cubic of the last step */
     double nodes[9][WATCHED];
     double g[WATCHED];
-    int stopped[RUBBING + 1];
+    int stopped[FRICTIONAL + 1];
 #endif
 } NAME_work;
 
@@ -113,8 +113,8 @@ static void NAME_rates(NAME_work *w, double t, const double *y, double *dy)
     memset(in, 0, sizeof w->in);
     for (i = 0; i < NX; ++i) in[i] = y[i];
     for (i = 0; i < DOFS; ++i) in[MODE + i] = now->mode[i];
-#if RUBBING
-    for (i = 0; i < now->rubbing; ++i) {
+#if FRICTIONAL
+    for (i = 0; i < now->frictional; ++i) {
         const int j = now->rub[i], status = w->run->status[i];
         in[MODE + j] = status == 0;
         in[FRICTION + j] = -status * w->p->coulomb_friction[j];
@@ -192,13 +192,13 @@ static void NAME_take(NAME_work *w, double t, double h)
     }
 }
 
-#if RUBBING
+#if FRICTIONAL
 /* Dry friction: which of the joints at rest stay, and which way the others go; 0 where no answer was found. */
 static int NAME_settle(NAME_work *w, double t, const double *y)
 {
     const NAME_phase *now = w->now;
     int *status = w->run->status;
-    const int count = now->rubbing;
+    const int count = now->frictional;
     int attempt, rounds, i;
     for (attempt = 0; attempt < 2; ++attempt) {
         for (rounds = attempt ? 20 * count * count + 20 : 3 * count + 5; rounds > 0; --rounds) {
@@ -240,7 +240,7 @@ static int NAME_rest(NAME_work *w, double t)
 {
     const NAME_phase *now = w->now;
     int i;
-    for (i = 0; i < now->rubbing; ++i) {
+    for (i = 0; i < now->frictional; ++i) {
         const int at = NAME_speed[now->rub[i]], status = w->run->status[i];
         const double speed = status * w->run->state[at];
         if (status != 0 && (w->stopped[i] || (speed > 0 && speed <= -status * w->slope[at] * TOGETHER))) {
@@ -248,7 +248,7 @@ static int NAME_rest(NAME_work *w, double t)
             w->run->status[i] = 0;
         }
     }
-    return now->rubbing == 0 || NAME_settle(w, t, w->run->state);
+    return now->frictional == 0 || NAME_settle(w, t, w->run->state);
 }
 #endif
 
@@ -258,12 +258,12 @@ static void NAME_functions(NAME_work *w, double t, const double *y, double *g)
 {
     const NAME_phase *now = w->now;
     int i, evaluated = now->margins > 0;
-#if RUBBING
-    for (i = 0; i < now->rubbing; ++i) evaluated = evaluated || w->run->status[i] == 0;
+#if FRICTIONAL
+    for (i = 0; i < now->frictional; ++i) evaluated = evaluated || w->run->status[i] == 0;
 #endif
     if (evaluated) NAME_rates(w, t, y, w->rate);
-#if RUBBING
-    for (i = 0; i < now->rubbing; ++i) {
+#if FRICTIONAL
+    for (i = 0; i < now->frictional; ++i) {
         const int j = now->rub[i], status = w->run->status[i];
         if (status == 0) *g++ = w->p->static_friction[j] * (1.0 + SLACK) - fabs(w->out[REACTION + j]);
         else *g++ = status * y[NAME_speed[j]];
@@ -277,7 +277,7 @@ static void NAME_functions(NAME_work *w, double t, const double *y, double *g)
 
 static int NAME_direction(const NAME_work *w, int i)
 {
-    return i < w->now->rubbing ? -1 : w->now->direction[i - w->now->rubbing];
+    return i < w->now->frictional ? -1 : w->now->direction[i - w->now->frictional];
 }
 
 static int NAME_crossed(int before, double value, int direction)
@@ -309,14 +309,14 @@ static void NAME_sides(NAME_work *w)
             else if (beyond >= -slack) side = beyond > 0 && !(-inside * rate > 0) ? -inside : inside;
             else side = 0;
         }
-        w->run->sign[now->rubbing + i] = side;
+        w->run->sign[now->frictional + i] = side;
     }
 }
 
 /* Sides at the start of a smooth stretch; one that is known stays. */
 static void NAME_signs(NAME_work *w, double t, int opening)
 {
-    const int count = w->now->rubbing;
+    const int count = w->now->frictional;
     int i, *sign = w->run->sign;
     double *g = w->nodes[0];
     NAME_functions(w, t, w->run->state, g);
@@ -497,7 +497,7 @@ static int NAME_reach(const NAME_work *w, double h)
 {
     const NAME_phase *now = w->now;
     int i, stage;
-    if (now->rubbing > 0 || now->margins > 0) return 1;
+    if (now->frictional > 0 || now->margins > 0) return 1;
     for (i = 0; i < now->levels; ++i) {
         const int at = now->component[i], sign = w->run->sign[i];
         const double away = w->run->state[at] - now->level[i];
@@ -532,14 +532,14 @@ static int NAME_happen(NAME_work *w, double hit, int first, double end)
 {
     const NAME_phase *now = w->now;
     NAME_run *run = w->run;
-    const int count = now->rubbing;
+    const int count = now->frictional;
     int i, ended = 0;
     const double t = run->since + hit < end ? run->since + hit : end;
     run->since = t;
     memcpy(run->state, w->next, sizeof run->state);
     for (i = 0; i < now->watched; ++i) {
         const int spent = i == first || NAME_crossed(run->sign[i], w->g[i], NAME_direction(w, i));
-#if RUBBING
+#if FRICTIONAL
         if (i < count) {
             w->stopped[i] = spent && run->status[i] != 0;
             continue;
@@ -552,7 +552,7 @@ static int NAME_happen(NAME_work *w, double hit, int first, double end)
             run->sign[i] = NAME_side(w->g[i]);
         }
     }
-#if RUBBING
+#if FRICTIONAL
     if (!NAME_rest(w, t)) return -1;
 #endif
     for (i = 0; i < now->levels; ++i) {
@@ -580,7 +580,7 @@ static int NAME_met(NAME_work *w, double t)
     if (now->levels + now->margins == 0) return 0;
     NAME_functions(w, t, run->state, w->g);
     for (n = 0; n < now->levels + now->margins; ++n) {
-        const int i = now->rubbing + n, sign = run->sign[i];
+        const int i = now->frictional + n, sign = run->sign[i];
         const double left = w->g[i];
         double slack = 0, drift = 0;
         if (sign == 0 || sign * now->direction[n] > 0 || sign * left < 0) continue;
@@ -601,7 +601,7 @@ static int NAME_met(NAME_work *w, double t)
 /* Go on from the end of a step in which nothing happened. */
 static void NAME_accept(NAME_work *w, int watching)
 {
-    const int count = w->now->rubbing;
+    const int count = w->now->frictional;
     int i;
     w->run->stalled = 0;
     for (i = 0; i < w->now->watched; ++i) {
@@ -638,13 +638,13 @@ static double NAME_observe(NAME_work *w, double t, double h, int *first, int *wa
 }
 #endif
 
-/* A phase begins: what is locked rests, what rubs sticks or slips. */
+/* A phase begins: what is locked rests, what has friction sticks or slips. */
 static void NAME_open(NAME_work *w)
 {
     int i;
     for (i = 0; i < w->now->locked; ++i) w->run->state[w->now->still[i]] = 0;
-#if RUBBING
-    for (i = 0; i < w->now->rubbing; ++i) w->run->status[i] = NAME_side(w->run->state[NAME_speed[w->now->rub[i]]]);
+#if FRICTIONAL
+    for (i = 0; i < w->now->frictional; ++i) w->run->status[i] = NAME_side(w->run->state[NAME_speed[w->now->rub[i]]]);
 #endif
 #if WATCHED
     NAME_sides(w);
@@ -672,7 +672,7 @@ static int NAME_begin(NAME_work *w, double t)
     NAME_run *run = w->run;
     NAME_project(w, t, run->state);
     if (!NAME_finite(run->state)) return 0;
-#if RUBBING
+#if FRICTIONAL
     memset(w->stopped, 0, sizeof w->stopped);
     memset(w->slope, 0, sizeof w->slope);
     if (!NAME_rest(w, t)) return 0;

@@ -1,6 +1,6 @@
 typedef struct {
     int pieces, channels, powers, locked, law, actions, references, follow_powers, feels;
-    int rubbing, levels, margins, watched, bounded;
+    int frictional, levels, margins, watched, bounded;
     double period;         /* s between two ticks of the law; 0: continuous, or none */
     const double *breaks;  /* pieces + 1, s since the phase began */
     const double *mode;    /* 1: a degree of freedom whose motion is given */

@@ -1,4 +1,4 @@
-"""Inertia identification: weighing the bodies of a space robot in orbit, and saying what cannot be weighed.
+"""Inertia identification: the bodies' inertias of a space robot in orbit, and which of them no data determine.
 
 Start with :func:`base_parameters` (what any motion can tell). :func:`identify` takes records: of files
 (:func:`read_record`), or of runs (:func:`spacearm.measure.record_run`). The docs' page has an example.

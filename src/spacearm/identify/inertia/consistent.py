@@ -6,7 +6,7 @@ an upper triangle U whose diagonal is an exponential (log-Cholesky: C. Rucker, P
 numbers give a possible body, so the search is free.
 
 What the data say enters as their information about base parameters, a quadratic form: the search over bodies needs no
-readings. To it are added the prior, or without one a weak belief in the robot's own inertias along null directions, and
+readings. To it are added the prior, or without one a weak prior at the robot's own inertias along null directions, and
 a weak pull on the diagonal of U. Where noise asks for less than nothing (a thin rod's moment about itself), the most
 likely possible body lies on the border, at an infinite logarithm; the pull makes the search end before.
 """
@@ -130,7 +130,7 @@ def make_regular(robot: Robot) -> Array:
 class ConsistentEstimator:
     """Most likely inertias among the possible ones, from what data say about base parameters and a prior.
 
-    Without a prior, null directions are held at the robot's own inertias by a belief as weak as ``vague`` typical
+    Without a prior, null directions are held at the robot's own inertias by a prior as weak as ``vague`` typical
     sizes: it moves nothing that the data determine, and :func:`.standard_parameters` says
     which numbers those are. ``barrier`` is a weak pull (deviations per e-fold of the factor's diagonal) that keeps
     bodies from shrinking to a plate or a point where noise asks for less than nothing.

@@ -209,7 +209,7 @@ class InertiaFindings(Findings):
         estimate = self.found.estimate
         if masses:
             remarks = [f"{one.body} weighs {format_uncertain(one.value, one.std)} kg" for one in masses[:3]]
-            remark = ", ".join(remarks) + (f"; {len(masses) - 3} more bodies are weighed" if len(masses) > 3 else "")
+            remark = ", ".join(remarks) + (f"; {len(masses) - 3} more bodies are identified" if len(masses) > 3 else "")
         elif estimate.units[0] == "kg" and np.isfinite(estimate.std[0]):
             total = format_uncertain(estimate.values[0], estimate.std[0])
             remark = f"The whole robot weighs {total} kg; no single body's mass is determined by the data"

@@ -81,7 +81,7 @@ class TargetFilter:
         if record.batch:
             raise InputError("has repetitions", place=record.place, hint="expected one")
         if not any(sigma > 0 for sigma in record.sigma.values()):
-            raise InputError("states no noise", place=record.place, hint="the filter weighs samples by their noise")
+            raise InputError("states no noise", place=record.place, hint="the filter weights samples by their noise")
         self._record = record if self._record is None else self._record.append(record)
         self.samples += record.times.size
         self._state = TargetState(float(record.times[-1]), self._state.values, self._state.covariance)

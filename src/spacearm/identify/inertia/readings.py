@@ -316,7 +316,7 @@ class MotionRecord:
         """Impulse (..., T, 6) of the known wrench since the first sample: world axes, moments about the origin.
 
         The measured attitude and position carry the wrench into the world. Between jumps they are smooth, so a spline
-        of high order through the samples of each stretch is integrated.
+        of high order through the samples of each interval is integrated.
         """
         total = np.zeros((*self.batch, self.times.size, 6))
         if self.given_impulse is not None:
@@ -332,9 +332,9 @@ class MotionRecord:
         return total
 
     def quadrature(self) -> list[tuple[Array, npt.NDArray[np.intp], Array]]:
-        """For each stretch of constant wrench: the wrench (6,), the samples that show it, and weights (T, samples).
+        """For each interval of constant wrench: the wrench (6,), the samples that show it, and weights (T, samples).
 
-        ``weights @ values`` integrates values at those samples over the stretch, up to each sample of the record.
+        ``weights @ values`` integrates values at those samples over the interval, up to each sample of the record.
         """
         from scipy.interpolate import make_interp_spline
 
@@ -343,7 +343,7 @@ class MotionRecord:
             inside = np.flatnonzero((self.times >= low - 1e-9) & (self.times < high - 1e-9))
             if inside.size == 0 or not np.any(self.wrench[inside[0]]):
                 continue
-            # a sample at the very end belongs to the next stretch, but shows where this one ended
+            # a sample at the very end belongs to the next interval, but shows where this one ended
             last = inside[-1] + 1
             meets = last < self.times.size and abs(self.times[last] - high) < 1e-9
             span = np.append(inside, last) if meets else inside

@@ -139,7 +139,7 @@ def fit_total(
     """Estimate base parameters of every repetition; directions that the records do not show keep their start.
 
     Args:
-        start: base parameters (..., r) to weigh the first step with; the robot's own when not given.
+        start: base parameters (..., r) for the weights of the first step; the robot's own when not given.
         iterations: at most.
         tolerance: stop when no parameter changes by more than this share of its deviation.
         held: (r, k), orthonormal: directions in typical sizes that are left as they are; found from the records

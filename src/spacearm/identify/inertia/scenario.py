@@ -182,7 +182,7 @@ class MeasurementsTable(ExperimentTable):
 
 
 class InertiaFile(StudyFile):
-    """A robot weighed in orbit."""
+    """The inertias of a robot in orbit."""
 
     either: ClassVar = (("experiment", "measurements"),)
 

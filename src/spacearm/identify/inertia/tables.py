@@ -60,7 +60,7 @@ class EstimateTable(ScenarioTable):
     equations: tuple[Literal["momentum", "dynamics"], ...] = key(("momentum",), "of methods other than output-error")
     nuisances: dict[NuisanceName, bool | Literal["test"] | Number] = key(
         {},
-        'true: estimated; a number: believed to be zero within this, and estimated; "test", as all are, or false',
+        'true: estimated; a number: zero within this beforehand, and estimated; "test", as all are, or false',
     )
     prior: Number | None = key(None, "uncertainty of the nominal model, as a share of each number's typical size")
     known_bodies: list[Name] = key([], "whose inertias are known")
@@ -88,7 +88,7 @@ class EstimateTable(ScenarioTable):
         return Prior(parts[0].mean, sigma, "; ".join(part.source for part in parts))
 
     def estimated_nuisances(self) -> dict[str, float]:
-        """Nuisances that are looked for, with the deviation that they are believed to have."""
+        """Nuisances that are looked for, with the deviation that they are assumed to have."""
         given = {str(name): value for name, value in self.nuisances.items() if value is not False and value != "test"}
         with error_context("estimate.nuisances"):
             return {name: np.inf if value is True else positive(value, name) for name, value in given.items()}
@@ -131,7 +131,7 @@ class TargetFilterTable(ScenarioTable):
 
     body: Name
     every: Count = key(50, "samples between estimates")
-    relative: Number = key(1.0, "how far the first guess is believed, share of each number's typical size")
+    relative: Number = key(1.0, "standard deviation of the first guess, share of each number's typical size")
 
 
 class TargetLoadTable(ScenarioTable):

@@ -178,7 +178,7 @@ def indistinguishable_robot(robot: Robot, fraction: float = 0.5, seed: int = 0) 
     """
     whole = base_parameters(robot)
     if not whole.null.shape[1]:
-        raise InputError("a robot without joints has no null directions", place="null twin")
+        raise InputError("a robot without joints has no null directions", place="null directions")
     rng = np.random.default_rng(seed)
     inertia = robot.inertia_parameters.ravel().copy()
     for k in rng.permutation(whole.null.shape[1]):

@@ -144,7 +144,7 @@ class JointTest:
         order = list(self.measured)
         torques = {joint: self.measured[f"{joint}.torque"] for joint in motors}
         if self.noise is None:
-            raise InputError("a torque cannot be weighed against angles of unknown noise", place=f"test {self.name!r}",
+            raise InputError("a torque cannot be weighted against angles of unknown noise", place=f"test {self.name!r}",
                              hint="state the noise")  # fmt: skip
         sigma = max(float(np.sqrt(self.noise[:, k, k].max())) for k in (order.index(f"{j}.torque") for j in motors))
         test = self.select_channels(tuple(c for c in order if c not in {f"{joint}.torque" for joint in motors}))

@@ -2,8 +2,8 @@
 
 The paper varies one damping B for all joints in steps of 0.2 N m s/rad, compares the computed ejection velocity with
 the mean of the tests, and takes the best step: no uncertainty, no other measurement. The least squares here uses
-velocities and joint variations of every test on the full stick-slip run, each weighed by its noise, and tells how sure
-B is; Coulomb friction can be estimated with it.
+velocities and joint variations of every test on the full stick-slip run, each weighted by its noise, and states the
+uncertainty of B; Coulomb friction can be estimated with it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def fit_damping(
     checks.positive(start, "start", unit="N m s/rad", place="damping fit")
     if not (tests.velocity_noise > 0.0 and tests.angle_noise > 0.0):
         raise InputError(
-            "the tests have no noise to weigh them by", place="damping fit", hint="expected deviations above zero"
+            "the tests have no noise to weight them by", place="damping fit", hint="expected deviations above zero"
         )
     first = np.array([start, float(np.mean(frictions))]) if with_coulomb else np.array([start])
     names = ("damping", "coulomb") if with_coulomb else ("damping",)

@@ -109,7 +109,7 @@ def _fit(robot: Robot, test: JointTest, **options: Any) -> JointFit:
 
 
 def campaign(robot: Robot, rows: Sequence[dict[str, float]], seed: int = SEED) -> ReferenceTests:
-    """Twin tests with these joint values, one after the other, and one fit for each."""
+    """Simulated tests with these joint values, one after the other, and one fit for each."""
     chain = MeasurementChain(robot, FRAME, SENSORS)
     truths = [truth_of(robot, row, offset) for row, offset in zip(rows, OFFSETS, strict=True)]
     tests = [_observe(truth, chain, np.random.default_rng(seed + k), f"test{k + 1}") for k, truth in enumerate(truths)]

@@ -90,7 +90,7 @@ def _example_runs(robot: Robot) -> Iterator[tuple[str, Run]]:
 
 
 def _summary(study: Xu2017Study) -> dict[str, Any]:
-    """What the summary tells in numbers."""
+    """The numbers of the summary."""
     case, swarm, carlo = study.exact, study.swarms, study.noisy.monte_carlo
     return {
         "rank": case.identifiability.rank,

@@ -104,7 +104,7 @@ def start_configurations(found: StartConfigurations) -> Iterator[Finding]:
 
 
 def _validation(check: Validation) -> Iterator[Finding]:
-    masses = check.twin_inertia.reshape(-1, 10)[:, 0]
+    masses = check.indistinguishable_inertia.reshape(-1, 10)[:, 0]
     other = 100.0 * float(np.abs(masses / THEORETIC[:, 0] - 1.0).max())
     ours, tables, reference, wrong = (
         one.largest() for one in (check.identified, check.paper, check.reference, check.wrong)

@@ -30,7 +30,7 @@ NODE_ANGLES = np.deg2rad(PRINTED["node_angles"])
 MOUNT = np.array([0.1, -0.2, 0.3])  # m, base frame; not printed
 #: Every channel but drive torques, which the paper does not measure.
 MEASURED = tuple(name for name in CHANNELS if name != "torque")
-#: Drawing's inertias from which everything starts: 15 % wrong.
+#: The nominal inertias from which everything starts: 15 % wrong.
 WRONG = 1.15
 #: Tables 6 to 12 (7, 10): mass, mass centre and inertia of every body; ``SYMBOLS`` names the columns.
 THEORETIC: Array = np.array(PRINTED["theoretic"])

@@ -133,7 +133,7 @@ def _blind(check: Validation) -> go.Figure:
         ("identified, noise and prior", check.identified),
         ("the paper's tables", check.paper),
         ("identified without noise", check.exact),
-        ("null twin: other masses, same motion", check.reference),
+        ("indistinguishable robot: other masses, same motion", check.reference),
     ):
         add_curve(plot, run.times[1:], np.maximum(np.abs(run.joints).max(axis=1), FLOOR)[1:], name)
     return _logarithmic(plot, 3)

@@ -74,7 +74,7 @@ SWARM_SEEDS = 8
 
 @dataclass(frozen=True, eq=False)
 class NoiseFreeRuns:
-    """Noise-free identification from a drawing that is 15 % wrong."""
+    """Noise-free identification from a nominal model that is 15 % wrong."""
 
     robot: Robot
     wrong: Robot
@@ -260,7 +260,7 @@ class Validation:
     paper: ModelComparison  # the paper's Tables 6 to 12 in this engine
     reference: ModelComparison
     wrong: ModelComparison
-    twin_inertia: Array
+    indistinguishable_inertia: Array
     hold_out: tuple[HoldOutError, HoldOutError]
     starts: StartConfigurations
 

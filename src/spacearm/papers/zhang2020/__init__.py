@@ -70,7 +70,7 @@ def reproduce(*, cross_check: bool = False, progress: Progress | None = None) ->
     if cross_check:
         report(0.88, "cross-checking with MuJoCo")
         certificate |= cross_checks(arm)
-    report(0.95, "drawing")
+    report(0.95, "figures")
     return Result(
         NAME,
         agreement(NAME, findings(runs, found, designed)),
@@ -119,7 +119,7 @@ def _settings(designed: DesignRuns, six: dict[str, CaptureRun]) -> dict[str, Any
 
 
 def _summary(runs: Zhang2020Runs, designed: DesignRuns) -> dict[str, Any]:
-    """What the summary tells in numbers."""
+    """The numbers of the summary."""
     soft, stiff = (1e3 * abs(runs.axial["fz", n].base_velocity[:, 2]).max() for n in ("damping5", "rigid"))
     slow, quick = (runs.long[name].settling_time(CRITERION) for name in ("damping1", "damping5"))
     front = designed.front

@@ -125,12 +125,12 @@ def _tracks(a: Track, b: Track, inside: Array) -> Iterator[tuple[str, str, Array
     mine, theirs = pair("base_quaternion")
     # Linear interpolation leaves the unit sphere.
     theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
-    turns = np.einsum("tji,tjk->tik", rotation_matrices(mine), rotation_matrices(theirs))
+    relative = np.einsum("tji,tjk->tik", rotation_matrices(mine), rotation_matrices(theirs))
     # Angle by atan2 of sine and cosine: accurate near zero, where acos is not.
     skewed = 0.5 * np.linalg.norm(
-        np.stack([turns[:, i, j] - turns[:, j, i] for i, j in ((2, 1), (0, 2), (1, 0))], axis=1), axis=1
+        np.stack([relative[:, i, j] - relative[:, j, i] for i, j in ((2, 1), (0, 2), (1, 0))], axis=1), axis=1
     )
-    yield "base_attitude", "rad", np.arctan2(skewed, 0.5 * (np.einsum("tii->t", turns) - 1.0))
+    yield "base_attitude", "rad", np.arctan2(skewed, 0.5 * (np.einsum("tii->t", relative) - 1.0))
     for name, per in (("joint_position", ""), ("joint_velocity", "/s")):
         mine, theirs = pair(name) if a.robot.n else (np.zeros((len(times), 0)),) * 2
         for k, joint in enumerate(a.robot.joints):

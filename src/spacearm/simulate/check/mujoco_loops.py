@@ -35,16 +35,16 @@ def _rows(model: MujocoModel, robot: Robot, loop: Loop) -> Array:
     across = np.cross(one[3:].T, arm).T
     # Of the second frame as the first one sees it.
     sliding = first.rotation.T @ (two[:3] - one[:3] - across)
-    turning = first.rotation.T @ (two[3:] - one[3:])
+    rotating = first.rotation.T @ (two[3:] - one[3:])
     if loop.kind == "distance":
         return np.asarray(((arm / np.linalg.norm(arm)) @ first.rotation @ sliding)[None])
     if loop.kind == "point":
         return np.asarray(sliding)
     if loop.kind == "weld":
-        return np.concatenate([sliding, turning])
+        return np.concatenate([sliding, rotating])
     # The two directions across a hinge: the null space of its axis.
     across = np.linalg.svd(loop.hinge[None])[2][1:]
-    return np.concatenate([sliding, across @ turning])
+    return np.concatenate([sliding, across @ rotating])
 
 
 def loop_bias(model: MujocoModel, robot: Robot, state: State) -> Array:

@@ -50,14 +50,14 @@ class MotionObserver:
                 hint = "an observer depends on the state, the time and the robot's parameters only"
                 raise InputError(f"{symbol.name()!r} is not the plant's", place="observe", hint=hint)
 
-    def update(self, room: StepSymbols) -> Update:
+    def update(self, symbols: StepSymbols) -> Update:
         """The observer over the symbols of a step, with each sample's own parameters where they differ."""
         parameters = [
-            ca.vec(room.inputs[name]) if name in room.inputs else ca.SX(ca.DM(value))
+            ca.vec(symbols.inputs[name]) if name in symbols.inputs else ca.SX(ca.DM(value))
             for name, value in self.numbers.items()
         ]
         old = [self.plant.state, self.plant.time, self.plant.model]
-        new = [room.state, room.inputs["time"], ca.vertcat(*parameters)]
+        new = [symbols.state, symbols.inputs["time"], ca.vertcat(*parameters)]
         (seen,) = ca.substitute([ca.vertcat(*self.seen.values())], old, new)
         memory = {name: ca.SX.sym(name, self.size) for name in OBSERVED_INPUTS}
         return Update({"least": ca.fmin(memory["least"], seen), "most": ca.fmax(memory["most"], seen)}, memory)

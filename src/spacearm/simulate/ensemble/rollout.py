@@ -76,8 +76,8 @@ def _loop(
     free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
     uniform = [name for name in SHARED if name not in each]
     if law is None or law.period is None:
-        room = StepSymbols(free if law is None else _close_loop(free, law, robot, driven))
-        return FixedStep(room, uniform=uniform, observer=None if watch is None else watch.update(room))
+        symbols = StepSymbols(free if law is None else _close_loop(free, law, robot, driven))
+        return FixedStep(symbols, uniform=uniform, observer=None if watch is None else watch.update(symbols))
     # A sampled law's forces are an input beside the user's, held from tick to tick.
     command = ca.SX.sym("command", robot.dofs)
     inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
@@ -87,9 +87,9 @@ def _loop(
     if driven:
         mode = np.isin(robot.dof_names, driven).astype(float)
         rate = ca.substitute(rate, free.inputs["mode"], ca.DM(mode))
-    room = StepSymbols(replace(free, inputs=inputs, outputs={"rate": rate}))
-    observer = None if watch is None else watch.update(room)
-    return FixedStep(room, uniform=uniform, law=_update(law, robot, room), observer=observer)
+    symbols = StepSymbols(replace(free, inputs=inputs, outputs={"rate": rate}))
+    observer = None if watch is None else watch.update(symbols)
+    return FixedStep(symbols, uniform=uniform, law=_update(law, robot, symbols), observer=observer)
 
 
 def limit_rates(command: SX, state: SX, robot: Robot, joints: Collection[str]) -> SX:
@@ -153,13 +153,13 @@ def law_commands(
     return outputs, kept
 
 
-def _update(law: Law, robot: Robot, room: StepSymbols) -> Update:
+def _update(law: Law, robot: Robot, symbols: StepSymbols) -> Update:
     """The law over the symbols of a step: its forces become the input ``command``, other actions go to their inputs."""
     x = law.program(robot).program.inputs
     memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
     if "noise" in memory:
         memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the random numbers
-    outputs, kept = law_commands(law, robot, room.inputs, room.state, room.inputs["time"])
+    outputs, kept = law_commands(law, robot, symbols.inputs, symbols.state, symbols.inputs["time"])
     return Update(outputs | ({"memory": kept} if "memory" in memory else {}), memory)
 
 

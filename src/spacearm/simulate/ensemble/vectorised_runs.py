@@ -100,11 +100,11 @@ def simulate_lanes(
         VectorisedError: a run has something that vectorised runs do not support, or the runs differ in more than
             parameters.
     """
-    kinds: dict[tuple[object, ...], list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
     for number, run in enumerate(runs):
-        kinds.setdefault(run.structure_key, []).append(number)
-    if len(kinds) > max(MOST_GROUPS, len(runs) // 4):
-        first, second = (runs[numbers[0]].batch_phases for numbers in [*kinds.values()][:2])
+        groups.setdefault(run.structure_key, []).append(number)
+    if len(groups) > max(MOST_GROUPS, len(runs) // 4):
+        first, second = (runs[numbers[0]].batch_phases for numbers in [*groups.values()][:2])
         for one, other in zip(first, second, strict=False):
             differ = [
                 name
@@ -119,7 +119,7 @@ def simulate_lanes(
                 raise VectorisedError(text, place=one.place, hint=hint)
         raise VectorisedError("the number of phases varies from run to run", place="phase", hint=RUN_WITHOUT_DEVICE)
     ends: list[State | None] = [None] * len(runs)
-    for numbers in kinds.values():
+    for numbers in groups.values():
         found, sound = _run_group([runs[k] for k in numbers], device, threads)
         for k, state in zip(np.array(numbers)[sound], found[sound], strict=True):
             ends[k] = State.from_vector(state)

@@ -30,10 +30,10 @@ ERRORS = 100.0
 def figures(run: Run) -> Iterator[Figure]:
     """Figures in reading order: the base first."""
     data, robot = run.data, run.robot
-    turned, quaternion = DEGREE * data["base_attitude"].values, data["base_quaternion"].values
+    rotated, quaternion = DEGREE * data["base_attitude"].values, data["base_quaternion"].values
     names = ("roll", "pitch", "yaw")
     # The vector part first: its entries have the colours of the angles about the same axes.
-    parts = {"attitude [deg]": (names, turned, DEGREE), "quaternion": ("xyzw", np.roll(quaternion, -1, axis=1), 1.0)}
+    parts = {"attitude [deg]": (names, rotated, DEGREE), "quaternion": ("xyzw", np.roll(quaternion, -1, axis=1), 1.0)}
     plot = _panels(run.times, parts)
     yield Figure(
         "attitude",
@@ -50,7 +50,7 @@ def figures(run: Run) -> Iterator[Figure]:
     bodies = evaluate_bodies(robot, run.states)
     # Scale for rounding: a curve far below the fastest motion of any body is drawn as zero, not as noise.
     fastest = float(np.linalg.norm(bodies.velocity, axis=2).max(initial=0.0))
-    turning = float(np.linalg.norm(bodies.angular_velocity, axis=2).max(initial=0.0))
+    rotating = float(np.linalg.norm(bodies.angular_velocity, axis=2).max(initial=0.0))
     parts = {"position [mm]": ("xyz", place, 1e3), "velocity [mm/s]": ("xyz", speed, 1e3 * fastest)}
     plot = _phases(_panels(run.times, parts), run)
     yield Figure("base", plot, "Position and velocity of the base's origin, world axes.")
@@ -59,7 +59,7 @@ def figures(run: Run) -> Iterator[Figure]:
     # From the bodies evaluated already: kinematics of all samples are computed once.
     path = frame_pose(robot, bodies, name)[1]
     parts = {
-        "angular velocity of the base [deg/s]": ("xyz", rate, DEGREE * turning),
+        "angular velocity of the base [deg/s]": ("xyz", rate, DEGREE * rotating),
         f"path of {name} [m]": ("xyz", path, 1.0),
     }
     plot = _phases(_panels(run.times, parts), run)

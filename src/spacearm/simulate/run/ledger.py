@@ -216,8 +216,8 @@ class Balance:
         # Internal forces cancel in every balance, but only to rounding of their own size: the certificate allows for
         # that.
         sizes = np.abs(inputs[:, places["force"]][:, 6:]) + np.abs(inputs[:, places["friction"]][:, 6:])
-        turning = np.array([joint.kind == "revolute" for joint in self.model.robot.joints], dtype=bool)
-        self.within += [weight @ sizes[:, ~turning].sum(axis=1), weight @ sizes[:, turning].sum(axis=1)]
+        revolute = np.array([joint.kind == "revolute" for joint in self.model.robot.joints], dtype=bool)
+        self.within += [weight @ sizes[:, ~revolute].sum(axis=1), weight @ sizes[:, revolute].sum(axis=1)]
 
     def _update_extremes(
         self,

@@ -178,10 +178,10 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
         sizes = np.concatenate([sizes, couplings[:, [1, 0]].T], axis=1)
     every = np.concatenate(rows)
     damper, spring = (_fastest(inverse, names, every, size) for size in sizes)
-    turning = [i for i, joint in model.joints if joint.kind == "revolute"]
-    turning += [part.dofs.start + i for part in model.parts for i in (3, 4, 5)]
+    rotating = [i for i, joint in model.joints if joint.kind == "revolute"]
+    rotating += [part.dofs.start + i for part in model.parts for i in (3, 4, 5)]
     speeds = np.zeros(nv)
-    speeds[turning] = np.abs(state[model.code.speed[turning]])
+    speeds[rotating] = np.abs(state[model.code.speed[rotating]])
     quickest = int(np.argmax(speeds))
     return TimeScales(
         TimeScale("damper", *damper),

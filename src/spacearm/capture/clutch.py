@@ -136,9 +136,11 @@ def rest_event(
     numbers = {key: ca.SX(ca.DM(value)) for key, value in given.items()}
     state, time = ca.SX.sym("state", at.size), ca.SX.sym("time", 1)
     q, velocity = state[at.joints], state[at.velocity]
+    # The inertia that an axis moves when the base floats: eliminate the base's rows (Schur complement).
     matrix = mass_matrix(tree, ca.SX(ca.DM(configuration)), numbers["inertia"], numbers["rotor"])
     effective = ca.diag(matrix[6:, 6:] - matrix[6:, :6] @ solve_symmetric(matrix[:6, :6], matrix[:6, 6:]))
     pull = -numbers["stiffness"] * (q - numbers["rest"]) - numbers["damping"][6:] * velocity[6:]
+    # Joints that are held take part as driven ones, at zero acceleration.
     mode = ca.DM([0.0] * 6 + [float(joint in held) for joint in robot.joint_names])
     acceleration = hybrid_dynamics(
         tree, q, velocity, ca.vertcat(ca.SX.zeros(6), pull), ca.SX.zeros(robot.dofs), ca.SX(mode), numbers["inertia"],
@@ -173,7 +175,7 @@ def overload_event(world: World, axes: Sequence[str], level: SwitchAtOverload, l
         spring = numbers["stiffness"][i] * (numbers["rest"][i] - joints[i])
         load = known["reaction"][robot.dof_index(axis)] + spring
         largest = ca.fmax(largest, ca.fabs(load) / _limit_of_axis(robot, axis, level.force, level.moment))
-    program = Program("capture_felt", known, {"load": ca.densify(largest - 1)})
+    program = Program("capture_overload", known, {"load": ca.densify(largest - 1)})
     # It comes from below: a load that is present at the start triggers it at once.
     return EventFunction(Kernel(program), ("measured",), ("rising",), ("phase",), (-1,))
 

@@ -1,4 +1,12 @@
-"""A free-floating, tumbling target that the hand captures: plastically, or through a finite contact stiffness."""
+"""A free-floating, tumbling target that the hand captures: plastically, or through a finite contact stiffness.
+
+Plastic: at the touch hand and target become one body, by the impulses that momentum and the locked joints require; the
+kinetic energy that is lost is booked. Finite: six soft axes between hand and target, massless bodies in between, act
+as the contact's springs and dampers.
+
+The target is a body of the joined robot from then on. Velocities of the target are given at the grasped point, world
+axes, m/s and rad/s.
+"""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ def literal(value: float, real: str = "double") -> str:
         return "NAN"
     if math.isinf(value):
         return "INFINITY" if value > 0 else "(-INFINITY)"
+    # Hexadecimal: decimal digits would be rounded once more when they are read.
     text = value.hex() + ("f" if real == "float" else "")
     return f"({text})" if text.startswith("-") else text
 
@@ -92,6 +93,7 @@ class _Writer:
         op, args, constant = instruction
         if op == "const" or (op == "input" and int(constant) in self.keep):
             return []
+        # Sine and cosine of one angle come together, whichever is asked first.
         if op in ("sin", "cos"):
             if args[0] in self.angles:
                 return []
@@ -117,6 +119,7 @@ class _Writer:
         if op == "neg":
             return f"-{values[0]}"
         if op in ("fma", "fms", "fnma"):
+            # Only those that the trace has: contraction by the compiler would give other bits.
             a, b, c = values
             name = "fma" if self.real == "double" else "fmaf"
             return f"{name}({'-' if op == 'fnma' else ''}{a}, {b}, {'-' if op == 'fms' else ''}{c})"

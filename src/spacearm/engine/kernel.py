@@ -1,4 +1,13 @@
-"""A compiled program: NumPy arrays in and out, any leading batch shape, float64."""
+"""A compiled program: NumPy arrays in and out, any leading batch shape, float64.
+
+A program becomes a trace, LLVM IR and machine code when its address is first asked for, once for each number of lanes
+and each set of uniform inputs. Called from Python, a kernel checks and broadcasts its inputs, and runs samples in
+groups of lanes over threads (:mod:`spacearm.engine.batch`) or on a GPU (:mod:`spacearm.engine.cuda_batch`). Loops in
+time call it by its address instead, with flat arrays of their own.
+
+Inputs that describe the robot are uniform where they have no batch axis: what depends on them alone is computed once
+for a group. Inputs that follow from others (inertias in the program's own frames) are derived when they are missing.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +80,10 @@ class Kernel:
         return Kernel(self.program.derivation())
 
     def derive(self, arrays: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        """Those derived inputs of the program that are not given, where all inputs are that they follow from."""
+        """Values of the program's derived inputs, from the inputs that they follow from.
+
+        Those that ``arrays`` has are left out; nothing, where an input that they follow from is missing.
+        """
         if all(name in arrays for name in self.program.derived):
             return {}
         if any(name not in arrays for name in self._derivation_kernel.inputs):

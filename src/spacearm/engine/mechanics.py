@@ -1,4 +1,9 @@
-"""The mechanics of one robot as compiled functions."""
+"""The mechanics of one robot as compiled functions.
+
+Each method is a program of :mod:`spacearm.mechanics.programs`, compiled when it is first called and evaluated for any
+batch shape. Kernels are cached by structure, geometry and names: robots that differ only in their inertias share them,
+since inertias are inputs.
+"""
 
 from __future__ import annotations
 

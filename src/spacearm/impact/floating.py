@@ -1,4 +1,13 @@
-"""One of the two colliding systems: a robot or a body, its pose, its motion, and the modes of its joints."""
+"""One of the two colliding systems: a robot or a body, its pose, its motion, and the modes of its joints.
+
+An impulse p at the contact changes all velocities at once by M dv = J^T p: positions and ordinary forces do not matter
+during the blow (K. Yoshida et al. 1992 for free-floating robots). A joint is free, locked (its velocity
+keeps its value, its drive gives an impulse), or resists by a share of its constraint. A held base is the limit of
+a heavy one. :class:`FloatingSystem` has what the two systems of a blow need of each other: the response to an impulse,
+the twist at the contact, momentum and energy.
+
+World axes for twists and impulses at the contact; base axes for generalised velocities; m, kg, rad.
+"""
 
 from __future__ import annotations
 

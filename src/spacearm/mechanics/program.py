@@ -42,6 +42,7 @@ class Program:
         """The same without derived inputs: their expressions in their place."""
         if not self.derived:
             return self
+        # By expression and not by value: derivatives with respect to what they follow from stay exact.
         values = ca.substitute(
             list(self.outputs.values()), [self.inputs[name] for name in self.derived], list(self.derived.values())
         )
@@ -50,6 +51,7 @@ class Program:
 
     def derivation(self) -> Program:
         """The derived inputs as outputs, from the inputs that they follow from."""
+        # Only what they depend on: a loop then knows whether they are the same for all samples.
         every = ca.vertcat(*self.derived.values())
         inputs = {name: symbol for name, symbol in self.inputs.items() if ca.depends_on(every, symbol)}
         return Program(f"{self.name}_derived", inputs, {name: ca.densify(v) for name, v in self.derived.items()})
@@ -187,6 +189,7 @@ def concatenate_programs(programs: Sequence[Program]) -> Program:
     behind the other's."""
     first = programs[0]
 
+    # By name, so that an input stays one block: loops address inputs by name and size alone.
     def all_of(mappings: Sequence[Mapping[str, SX]]) -> dict[str, SX]:
         names = dict.fromkeys(name for mapping in mappings for name in mapping)
         return {name: ca.vertcat(*(mapping[name] for mapping in mappings if name in mapping)) for name in names}

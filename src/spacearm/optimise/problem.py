@@ -1,8 +1,14 @@
 """What every estimator takes: a problem.
 
 A problem has named parameters and blocks of residuals r(x), one for each record or test. Noise of standard deviation
-``sigma`` in each residual makes the cost ``sum((r / sigma)**2) / 2``; a parameter's prior is one residual more.
-Searches that need no derivatives may be given another cost, of many x at once.
+``sigma`` in each residual makes the cost ``sum((r / sigma)**2) / 2``, minus the logarithm of the likelihood of normal
+errors; a parameter's prior is one residual more (maximum a posteriori). Searches that need no derivatives may be given
+another cost, of many x at once.
+
+Fixed numbers that are themselves uncertain (*consider* parameters: B. D. Tapley, B. E. Schutz and G. H. Born,
+Statistical Orbit Determination, 2004, Ch. 6) correlate residuals of all blocks: :mod:`spacearm.optimise.consider` makes
+their joint covariance the identity again, so that estimators see independent residuals of unit noise in either case.
+Where the noise is unknown, residuals keep their size and the fit's scatter stands for it.
 """
 
 from __future__ import annotations
@@ -193,6 +199,7 @@ class Problem:
         """Rows of each block with the errors of fixed numbers, which all blocks share, made part of unit noise."""
         if self.consider is None:
             return rows
+        # One error of a fixed number moves all records together: whitened as one vector, then cut again.
         flat = self.consider.whiten(np.concatenate([part.ravel() for part in rows]))
         ends = np.cumsum([part.size for part in rows])[:-1]
         return [new.reshape(old.shape) for new, old in zip(np.split(flat, ends), rows, strict=True)]
@@ -214,6 +221,7 @@ class Problem:
 
     def residual_vector(self, x: Array) -> Array:
         """All residuals, flat, divided by their standard deviations; those of the priors last."""
+        # A prior is a measurement of its parameter: in the same units, standard deviations.
         parts = [part.ravel() for part in self.block_residuals(x)]
         return np.concatenate([*parts, [(x[i] - mean) / sigma for i, mean, sigma in self._priors]])
 
@@ -227,8 +235,8 @@ class Problem:
         """Costs (B,) of candidates (B, p)."""
         if self.cost is not None:
             return np.asarray(self.cost(xs), dtype=np.float64)
-        beliefs = [[(x[i] - mean) / sigma for i, mean, sigma in self._priors] for x in xs]
+        priors = [[(x[i] - mean) / sigma for i, mean, sigma in self._priors] for x in xs]
         rows = np.concatenate([np.zeros((len(xs), 0)), *(block.residual_batch(xs) for block in self.blocks)], axis=1)
-        weighted = np.concatenate([self.whiten_joined_rows(rows.T).T, np.reshape(beliefs, (len(xs), -1))], axis=1)
+        weighted = np.concatenate([self.whiten_joined_rows(rows.T).T, np.reshape(priors, (len(xs), -1))], axis=1)
         costs: Array = 0.5 * np.einsum("bm,bm->b", weighted, weighted)
         return costs

@@ -1,5 +1,10 @@
 """Momentum, energy and frames of a robot from plain body sums, for many states at once.
 
+Method: Newton's sums over rigid bodies. Poses and velocities go from the base to the tips by p_child = p + R r and
+v_child = v + w x r + a q', then each body adds m v, its moment of momentum and its kinetic energy. For a balance all
+is taken relative to the mass centre (:func:`centre_motion`): the common motion, however fast, would leave no digits
+for the rest.
+
 Written independently of :mod:`spacearm.mechanics`, with world-frame vectors and rotation matrices throughout, because
 the certificate of a run must not share a formula with what was integrated.
 """

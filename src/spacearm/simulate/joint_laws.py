@@ -135,6 +135,7 @@ class LuGre(JointElement):
         robot = world.robot(system)
         for k, part in enumerate(robot.couplings):
             if own in (part.first, part.second):
+                # The first that has the joint: a gear's load is that of its own transmission.
                 return k, robot.joint_index(part.first), robot.joint_index(part.second)
         raise InputError(
             f"joint {self.joint!r} has no coupling whose torque could load it",
@@ -171,7 +172,9 @@ class LuGre(JointElement):
             spring, _, ratio, rest = ca.vertsplit(view.numbers[7:11])
             first, second = (view.state[view.layouts[system].joint(i)] for i in found[1:])
             more = load * ca.fabs(spring * (first - ratio * second - rest))
+        # Stribeck's curve g(v): sliding never starts below the level at which it breaks loose.
         curve = coulomb + more + (static - coulomb) * ca.exp(-((rate / stribeck) ** 2))
+        # z' = v - s0 |v| z / g(v): bristles follow slow motions and saturate at g / s0 in fast ones.
         slip = rate - stiffness * ca.fabs(rate) * z / curve
         force = stiffness * z + damping * slip + viscous * rate
         return ElementAction(forces={(system, own): -force}, rate=ca.vertcat(slip))
@@ -232,6 +235,7 @@ class BoucWen(JointElement):
         z = view.memory[0]
         # |z|^n with the sign of z, finite with its derivative at zero.
         size = ca.fmax(ca.fabs(z), 1e-300) ** sharpness
+        # The first term loads, the second makes loading and unloading differ, the third bounds |z| by one.
         slope = (rate - shape * ca.fabs(rate) * size * ca.sign(z) - (1 - shape) * rate * size) / displacement
         force = elastic * stiffness * (position - rest) + (1 - elastic) * stiffness * displacement * z
         return ElementAction(forces={(system, own): -force}, rate=ca.vertcat(slope))
@@ -284,6 +288,7 @@ class Backlash(JointElement):
         deflection, rate = one - ratio * two, fast - ratio * slow
         upper, lower = deflection - 0.5 * gap, -deflection - 0.5 * gap
         none = ca.SX(0, 1)
+        # Flanks press and do not pull: a damper alone could hold a tooth that is leaving.
         push = ca.if_else(upper > 0, ca.fmax(stiffness * upper + damping * rate, 0), 0)
         pull = ca.if_else(lower > 0, ca.fmax(stiffness * lower - damping * rate, 0), 0)
         events = [

@@ -1,4 +1,15 @@
-"""Phases: intervals of a run in which the same degrees of freedom are free, driven or locked; and their events."""
+"""Phases: intervals of a run in which the same degrees of freedom are free, driven or locked; and their events.
+
+A phase states what acts, by name, and checks only what can be checked without a robot. Two modules say what it does:
+this one what may be stated, :mod:`spacearm.simulate.run.prepare` how each statement becomes a number of the solver
+(a mode, a channel of an input, an event). Everything else sees the prepared phase alone: the chain of a run
+(:mod:`spacearm.simulate.run.chain`), loops over many samples (:mod:`spacearm.simulate.ensemble.phase_batch`), C and
+FMUs (:mod:`spacearm.export`).
+
+A degree of freedom that is locked, driven or accelerated has mode 1: its acceleration is given, and the force that
+this takes is a result. All others have mode 0. Times count from the phase's start, s; angles rad, lengths m; forces
+and velocities of a base are in base axes.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +104,7 @@ _LISTS: Mapping[str, tuple[type, str]] = {
 
 def _as_tuple(given: Any, kind: type, place: str, hint: str) -> tuple[Any, ...]:
     """One or several parts of this kind as a tuple."""
+    # A text is a sequence too, and a single part need not be one.
     parts = (given,) if isinstance(given, kind) or not isinstance(given, Iterable) else tuple(given)
     for part in parts:
         if not isinstance(part, kind):

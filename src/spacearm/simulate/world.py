@@ -1,4 +1,10 @@
-"""A world: named systems, what is locked in them, what acts on them, and their states as one flat vector."""
+"""A world: named systems, what is locked in them, what acts on them, and their states as one flat vector.
+
+The flat state has the systems' states one behind the other, in the order of ``systems``, each laid out by
+:class:`~spacearm.model.layout.Layout`. A world is never changed: a change of a run (attach, separate, lock) makes a new
+one. Names are resolved here and nowhere else: ``frame``, ``joint`` and ``dof`` take ``system/part`` or ``part`` and
+give the system with the part's own name.
+"""
 
 from __future__ import annotations
 

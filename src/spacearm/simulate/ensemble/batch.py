@@ -1,4 +1,12 @@
-"""Many event-driven runs over threads: the same phases from many starts, with different parameters for each."""
+"""Many event-driven runs over threads: the same phases from many starts, with different parameters for each.
+
+Each sample is the chain that :func:`~spacearm.simulate.simulate` runs alone, with the same steps, events and bits, but
+without a certificate and outputs. Prepared phases, programs and machine code
+are shared by all samples (:class:`~spacearm.simulate.run.chain.ChainSettings`); a world of its own is made for a sample
+only where its parameters differ. Threads take chunks of samples; a sample does not depend on its chunk.
+
+Roll-outs (:mod:`spacearm.simulate.ensemble.rollout`) are faster by far where there are no events.
+"""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class _PhasePreparation:
                 most = next(joint.limits.velocity for at, joint in self.model.joints if at == index)
                 if np.isfinite(most):
                     at, label = int(self.model.code.speed[index]), self.model.dof_names[index]
-                    found += [(int(number), Level(at, way * most, way, False), label) for way in (-1, 1)]
+                    found += [(int(number), Level(at, sign * most, sign, False), label) for sign in (-1, 1)]
         return found
 
     def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[int]]:

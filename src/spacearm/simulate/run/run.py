@@ -1,4 +1,13 @@
-"""A run in time: phases in sequence, changes between them, with events, samples and a certificate."""
+"""A run in time: phases in sequence, changes between them, with events, samples and a certificate.
+
+:func:`simulate` checks what it is given, builds a :class:`~spacearm.simulate.run.chain.PhaseChain` and runs it to its
+end in a thread that Ctrl-C and time limits can stop. The chain's segments (intervals with the same world) become the
+tracks of a :class:`Run`, one for each system and segment; energies, events and the certificate are those of all
+systems together.
+
+World axes and SI units, except velocities of bases, which are in base axes as in the flat state. At a change there are
+two samples of the same time, before and after it.
+"""
 
 from __future__ import annotations
 

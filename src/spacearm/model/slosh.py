@@ -38,8 +38,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from scipy.linalg import eigh
-from scipy.optimize import brentq
 
 from spacearm.checks import check_fields, non_negative, one_of, positive
 from spacearm.errors import ModelError, error_context
@@ -101,6 +99,8 @@ class Tank(Part):
     @property
     def height(self) -> float:
         """Of the liquid, m."""
+        from scipy.optimize import brentq
+
         volume, r = self.mass / self.density, self.radius
         if self.shape == "cylinder":
             return volume / (math.pi * r**2)
@@ -176,6 +176,8 @@ class Tank(Part):
 @cache
 def sphere_mode(height: float) -> tuple[float, float]:
     """w^2 R / g and the slosh mass over d R^3 of a sphere's first lateral mode; the height is in units of R."""
+    from scipy.linalg import eigh
+
     middle = height - 1.0  # of the surface, from the sphere's centre
     radius = math.sqrt(max(1.0 - middle**2, 1e-12))
     points, weights = np.polynomial.legendre.leggauss(GAUSS)

@@ -20,9 +20,11 @@ from spacearm.errors import InputError
 from spacearm.export import export_fmu
 from spacearm.export.motion_code import motion_code
 from spacearm.model import Friction, Inertia, Robot, Thruster
-from spacearm.simulate import RK4, Event, Load, Phase, State, constant, simulate, table, thruster_load
+from spacearm.simulate import RK4, Event, Load, Phase, State, close_state, constant, simulate, table, thruster_load
+from spacearm.simulate.loops import loop_gap
 from spacearm.typing import Array
 from support.compilers import build, compiler
+from support.linkages import four_bar, solve_four_bar
 from support.random_robots import random_robot
 
 
@@ -94,6 +96,25 @@ def test_co_simulation_steps_as_simulate(file: Path, robot: Robot, start: State,
     phase = Phase(0.1, forces={first: 0.3}, friction=False, limits="ignore")
     expected = simulate(robot, start, phase, method=RK4(0.002), ledger=False).states[-1]
     np.testing.assert_allclose(unit.get(unit.states), expected, rtol=0, atol=1e-13)
+
+
+def test_closed_loops_stay_closed_in_an_fmu(tmp_path: Path) -> None:
+    """A linkage on an arm, pushed at its crank: the same steps as simulate, closed throughout."""
+    robot = four_bar("axis", 1)
+    coupler, rocker = (angle.real for angle in solve_four_bar(complex(0.7)))
+    start = close_state(robot, State.at_rest(robot, [0.3, 0.7, coupler - 0.7, rocker]))
+    compiler()
+    export_fmu(robot, tmp_path / "linkage.fmu", start=start)
+    unit = Unit(tmp_path / "linkage.fmu", tmp_path / "unit", "CoSimulation")
+    unit.set(**{"force.crank": 0.5, "step": 0.002})
+    for k in range(20):
+        unit.step(0.01 * k, 0.01)
+    phase = Phase(0.2, forces={"crank": 0.5}, friction=False, limits="ignore")
+    expected = simulate(robot, start, phase, method=RK4(0.002), ledger=False).states[-1]
+    found = unit.get(unit.states)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    assert abs(found[8] - 0.7) > 1e-3
+    assert loop_gap(robot, found[7 : 7 + robot.n]) < 1e-9
 
 
 def test_parameters_and_start_are_variables(file: Path, robot: Robot, start: State, tmp_path: Path) -> None:

@@ -29,12 +29,14 @@ from spacearm.impact import (
 from spacearm.impact.mass_map import map_cases
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.tree import rotor_inertias
-from spacearm.model import Robot, catalogue
+from spacearm.model import Robot, catalogue, load
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import Load, VectorSimulator, rollout, rollout_extremes, spline
+from spacearm.simulate import Load, State, VectorSimulator, close_state, rollout, rollout_extremes, spline
 from spacearm.typing import Array
+from support import ROOT
 from support.cuda_as_c import as_gpu
+from support.linkages import four_bar, solve_four_bar
 from support.random_robots import random_robot, random_state
 
 
@@ -73,6 +75,21 @@ def test_bits_are_those_of_the_processor(robot: Robot) -> None:
         given: dict[str, Any] = {"forces": forces, "every": 5, "ignore_friction": True}
         here, there = (rollout(robot, starts, 0.01, 25, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
         np.testing.assert_array_equal(there, here)
+
+
+def test_loops_and_flexible_parts_have_the_processor_s_bits() -> None:
+    """A linkage on an arm, and arrays with a sloshing tank: loops, modes and slosh are part of the same program."""
+    linkage = four_bar("axis", 1)
+    coupler, rocker = (angle.real for angle in solve_four_bar(complex(0.7)))
+    closed = close_state(linkage, State.at_rest(linkage, [0.3, 0.7, coupler - 0.7, rocker]))
+    satellite = load(ROOT / "examples" / "robots" / "satellite.toml")
+    for flexible, start in ((linkage, closed), (satellite, State.at_rest(satellite))):
+        forces = 0.1 * np.random.default_rng(3).normal(size=(20, 15, flexible.dofs))
+        starts = np.tile(start.vector, (20, 1))
+        given: dict[str, Any] = {"forces": forces, "every": 5, "ignore_friction": True}
+        here, there = (rollout(flexible, starts, 0.01, 15, device=device, **given) for device in ("cpu", "gpu"))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(there, here)
+        assert np.all(np.isfinite(np.asarray(here)))
 
 
 def test_parameters_of_each_sample(robot: Robot) -> None:

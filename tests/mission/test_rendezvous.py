@@ -156,6 +156,18 @@ def test_thrusters_can_rotate_it_too() -> None:
     assert rows(by_thrusters)["budget.rendezvous.momentum"] > 2.0
 
 
+def test_a_base_that_floats_is_left_behind_by_a_tumble() -> None:
+    """Without thrusters during the approach of the hand a slow target is caught, and a fast one no more."""
+    slow, fast = (
+        fly(rendezvous__keep=False, approach__duration=20.0, target__tumble_deg=tumble)
+        for tumble in ([0.0, 0.2, 0.1], [0.3, -1.0, 0.6])
+    )
+    assert outcome(slow) == "go"
+    assert fast.worst.stage == "approach"
+    assert not fast.is_successful
+    assert rows(slow)["budget.approach.propellant"] == rows(slow)["budget.rendezvous.propellant"]
+
+
 def test_laws_act_on_what_a_camera_tells() -> None:
     """A bias of the camera moves the base by as much, and the verdict is by the truth."""
     camera = {"position_bias": [0.0, 0.0, 0.3], "position_start": 0.3, "update": 5.0}
@@ -310,6 +322,7 @@ def test_wrong_tables_are_told_with_their_place() -> None:
         ({"rendezvous__hold": [{"position": [0, -4, 0], "frame": "orbit"}]}, "the last hold point is before the grasp"),
         ({"rendezvous__keep_out": [{"semi_axes": [1, 0, 1]}]}, r"keep_out\[0\]: semi_axes"),
         ({"rendezvous__corridor_deg": 90.0}, "rendezvous: corridor: is a right angle"),
+        ({"start__position": [0.0, 0.0, 0.0]}, r"rendezvous\.hold\[0\]: the arc begins or ends at the target's mass"),
         ({"target__closing_speed": 0.02}, "target: closing_speed: the servicer goes to the target"),
         ({"rendezvous": None, "retreat": {"escape_speed": 0.1}}, "retreat: escape_speed: no thruster acts"),
     ):  # fmt: skip

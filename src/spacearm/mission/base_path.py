@@ -27,6 +27,8 @@ from spacearm.typing import Array
 
 #: rad, of an arc about the target: near half a revolution its plane is open.
 LARGEST_ARC = np.radians(170.0)
+#: m, from the target's mass centre, of the ends of an arc at least.
+NEAREST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,12 @@ def _blend_line(first: Array, second: Array, share: Array, moving: npt.NDArray[n
 def _blend_arc(first: Array, second: Array, share: Array, moving: npt.NDArray[np.bool_]) -> Array:
     """Places on arcs about the mass centre: directions by angle, distances evenly by the share."""
     a, b = (np.linalg.norm(each, axis=1, keepdims=True) for each in (first, second))
-    u, v = first / a, second / b
+    if min(float(np.min(a[moving], initial=np.inf)), float(np.min(b[moving], initial=np.inf))) < NEAREST:
+        raise InputError(
+            "the arc begins or ends at the target's mass centre",
+            hint="expected a place of the servicer ('start.position') and a hold point away from the target",
+        )
+    u, v = first / np.maximum(a, NEAREST), second / np.maximum(b, NEAREST)
     angle = np.arccos(np.clip(np.sum(u * v, axis=1, keepdims=True), -1.0, 1.0))
     if float(np.max(angle[moving], initial=0.0)) > LARGEST_ARC:
         raise InputError(

@@ -121,6 +121,24 @@ def test_a_saturated_wheel_tells_the_speed_that_it_would_need(tmp_path: Path, sp
     assert limit.margin < 1.0 - brought / np.sqrt(3.0) / (0.04 * speed) * 0.8
 
 
+def test_thrusters_unload_the_wheels_of_a_base_at_rest(tmp_path: Path) -> None:
+    """A biased capture leaves the base at rest, with more in the wheels than may be left; with less tumble it is more."""
+    small = servicer(tmp_path, ("speed = 400.0", "speed = 120.0"))
+    slow = {
+        "strategy": "biased", "limits": {}, "clearance": None, "settle__duration": 200.0,
+        "target": {
+            "mass": 1171.0, "inertia": [663.6, 1659.0, 1659.0], "size": [4.0, 2.0, 2.0], "closing_speed": 0.02,
+            "grasp": {"position": [-2.0, 0.0, 0.0], "rpy_deg": [0.0, -90.0, 0.0]}, "tumble_deg": [0.0, 0.067, 0.0168],
+        },
+    }  # fmt: skip
+    mission = flown(**SHORT, **slow, robot=small)
+    assert mission.is_successful
+    found = rows(mission)
+    assert found["detumble.momentum"] > 4.8  # what a wheel of 0.04 kg m2 holds at 120 rad/s
+    assert found["detumble.margin.momentum_left"] > 0.4
+    assert found["detumble.propellant"] > 0.0
+
+
 def total(mission: MissionFindings) -> float:
     """Angular momentum of servicer and target about their mass centre at the end, N m s: bodies one by one."""
     track = [each for each in mission.run.tracks if each.name == "servicer"][-1]

@@ -5,7 +5,7 @@ A stage's ``fly`` is a generator of phases and changes; what it returns are its 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -263,6 +263,8 @@ class DetumbleTable(StageTable):
         before, end = flight.momentum(), self.end_rate(flight)
         phase = Phase(self.duration, laws=self.law(flight, end), name=self.called)
         yield from flight.phase(usage, phase, EndCondition("base", (end,)), known=self.pulse_limits(flight, end))
+        if self.actuator == "both" and any(limit.is_broken for limit in flight.momentum_limits()):
+            yield from self.unload_wheels(flight, usage, end, begin + self.duration)
         rate = float(np.linalg.norm(flight.state.base_angular_velocity))
         limits = _rest_limits(rate, end, flight.context.time - begin, self.duration)
         # What the bodies still have, without the wheels.
@@ -276,6 +278,20 @@ class DetumbleTable(StageTable):
             "base_rate": NotedValue(rate, "of the base, at the end", "rad/s"),
             "propellant": NotedValue(usage.propellant, "spent", "kg"),
         }
+
+    def unload_wheels(self, flight: MissionFlight, usage: LimitUsage, end: float, last: float) -> Iterator[Item]:
+        """Thrusters take what the wheels of a base at rest hold beyond their share, until this time (s) at most."""
+        torque = float(np.abs(axis_torques(flight.actuators.robot)).max(axis=0).min())
+        beyond = float(np.abs(flight.momentum()).max()) - laws.WHEEL_SHARE * flight.actuators.held_momentum
+        # Twice the time that the thrusters need: the wheels follow them.
+        left = last - flight.context.time
+        lasts = min(left, 2.0 * beyond / torque)
+        if lasts > 0.0:
+            law = self.law(flight, end)
+            yield from flight.phase(usage, Phase(lasts, laws=law, name="unload"))
+            if left > lasts:
+                phase = Phase(left - lasts, laws=self.law(flight, end), name=self.called)
+                yield from flight.phase(usage, phase, EndCondition("base", (end,)))
 
     def end_rate(self, flight: MissionFlight) -> float:
         """rad/s, at which the base is at rest: `rate`, or so slow that the wheels hold what the bodies still have.

@@ -122,7 +122,7 @@ def test_a_saturated_wheel_tells_the_speed_that_it_would_need(tmp_path: Path, sp
 
 
 def test_thrusters_unload_the_wheels_of_a_base_at_rest(tmp_path: Path) -> None:
-    """A biased capture leaves the base at rest, with more in the wheels than may be left; with less tumble it is more."""
+    """A biased capture leaves the base at rest, with more in the wheels than may be left."""
     small = servicer(tmp_path, ("speed = 400.0", "speed = 120.0"))
     slow = {
         "strategy": "biased", "limits": {}, "clearance": None, "settle__duration": 200.0,

@@ -19,7 +19,8 @@ from spacearm.identify.joint import (
     record_reference,
     sample_posterior,
 )
-from spacearm.identify.joint.forward import Accuracy, Forward, Setup, programs
+from spacearm.identify.joint.forward import Accuracy, Forward
+from spacearm.identify.joint.programs import Setup, programs
 from spacearm.model import catalogue
 from spacearm.papers.wojtunik2023 import runs
 from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, OFFSETS, SENSORS, TABLE2, paths, times

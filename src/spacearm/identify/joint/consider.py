@@ -19,8 +19,8 @@ import numpy as np
 from spacearm.checks import check_name, non_negative
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
 from spacearm.identify.joint.flexible_joints import change_gear
-from spacearm.identify.joint.forward import Setup
 from spacearm.identify.joint.problem import JointProblem
+from spacearm.identify.joint.programs import Setup
 from spacearm.identify.joint.sampling import delay_response
 from spacearm.identify.joint.suspects import fault_columns
 from spacearm.identify.nuisances import JOINT_NUISANCES

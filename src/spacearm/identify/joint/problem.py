@@ -27,11 +27,12 @@ import numpy as np
 from spacearm.checks import check_name, check_not_empty, number, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
 from spacearm.identify.joint.flexible_joints import flexible_joints
-from spacearm.identify.joint.forward import Accuracy, Drive, Forward, ForwardResponse, Setup
+from spacearm.identify.joint.forward import Accuracy, Forward, ForwardResponse
 from spacearm.identify.joint.input_errors import InputErrors, input_errors
 from spacearm.identify.joint.laws import REACH, SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, attitude
 from spacearm.identify.joint.paths import PathErrors, SmoothedPath, add_signals, path_errors, smooth_path
+from spacearm.identify.joint.programs import Drive, Setup
 from spacearm.identify.joint.sampling import Weighting, delay_response, weights
 from spacearm.identify.joint.start_values import check_start, start_values
 from spacearm.measure.clean import Mask

@@ -143,7 +143,8 @@ def phase_commands(robot: Robot, spans: Iterable[tuple[Phase, float]], system: s
                 full = thrust_wrench(robot, load.source)
                 # All entries have the same level: the largest is divided with the least rounding.
                 k = int(np.argmax(np.abs(full)))
-                level = load.wrench[k].shift(begin) * float(1.0 / full[k])
+                # A thruster without force shows no level.
+                level = load.wrench[k].shift(begin) * float(1.0 / full[k] if full[k] else 0.0)
                 now[load.source] = level if load.source not in now else now[load.source] + level
         for name in dict.fromkeys([*found, *now]):
             thruster = name not in robot.joint_names

@@ -258,6 +258,13 @@ def test_measured_files_give_the_same_as_arrays(tmp_path: Path) -> None:
     result = run_scenario(tmp_path / "s.toml")
     rows = {row.quantity: row.value for row in result.rows}
     assert rows["joint1.stiffness"] == pytest.approx(fit["stiffness"], rel=0.01)
+    # A ratio of 1 may be one that was left out: then the data show the inertia over the ratio, and nothing else of it.
+    assert not np.isfinite(rows["joint1.motor_inertia.sd"])
+    assert "state nominal.gear = 0" in result.summary
+    (tmp_path / "s.toml").write_text(HEAD + "nominal.gear = 0\n[[test]]\n" + FILE + 'missing = "drop"\n' + COLUMNS)
+    rows = {row.quantity: row.value for row in run_scenario(tmp_path / "s.toml").rows}
+    assert rows["joint1.motor_inertia.sd"] < 0.2
+    assert rows["joint1.motor_inertia"] == pytest.approx(3.3, abs=4.0 * rows["joint1.motor_inertia.sd"])
 
 
 def test_known_torques_come_from_columns(tmp_path: Path) -> None:

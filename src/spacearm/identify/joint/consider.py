@@ -67,6 +67,11 @@ def fit_with_fixed_numbers(
     return found, replace(estimate, values=x, cost=cost, information=information, covariance=covariance)
 
 
+def _gear_deviation(deviations: Mapping[str, float], gear: float) -> float:
+    """Standard deviation of the reciprocal of a joint's gear ratio, share."""
+    return max(deviations.get("gear", 0.0), deviations.get("gear_of_one", 0.0) if gear == 1.0 else 0.0)
+
+
 def _find_inertias_behind_gears(model: JointProblem, deviations: Mapping[str, float]) -> list[int]:
     """Places of motor inertias of which data show nothing but their ratio to a gear ratio that nobody knows.
 
@@ -74,9 +79,10 @@ def _find_inertias_behind_gears(model: JointProblem, deviations: Mapping[str, fl
     drives the motor, shows the inertia itself.
     """
     torque = any(channel.endswith(".torque") for test in model.tests for channel in test.measured)
-    if deviations.get("gear", 0.0) < UNKNOWN_GEAR or torque or model.setup.drive != "motor_angle":
+    if torque or model.setup.drive != "motor_angle":
         return []
-    return [k for k, name in enumerate(model.names) if name.endswith(".motor_inertia")]
+    unknown = [f.name for f in model.setup.flexible if _gear_deviation(deviations, f.gear) >= UNKNOWN_GEAR]
+    return [k for k, name in enumerate(model.names) if name in {f"{joint}.motor_inertia" for joint in unknown}]
 
 
 def _shorten(model: JointProblem, x: Array, step: Array, cost: float) -> Array:
@@ -93,13 +99,16 @@ def consider_parameters(model: JointProblem, x: Array, deviations: Mapping[str, 
     """Fixed numbers with these standard deviations, linearised at values ``x``; None where none has an effect.
 
     ``deviations``: ``nominal``, or the name of a body: of inertias, share of each number's typical size; ``gear``: of
-    the reciprocal of gear ratios, share; ``hysteresis``: of dry friction in springs, share of their largest torque; any
-    of :data:`.JOINT_NUISANCES` that the law does not have, SI.
+    the reciprocal of gear ratios, share (``gear_of_one``: of ratios of 1 alone); ``hysteresis``: of dry friction in
+    springs, share of their largest torque; any of :data:`.JOINT_NUISANCES` that the law does not have, SI.
     """
     robot, place = model.robot, "consider"
     for name, value in deviations.items():
         check_name(
-            name, ("nominal", "gear", "hysteresis", *robot.body_names, *JOINT_NUISANCES), "fixed number", place=place
+            name,
+            ("nominal", "gear", "gear_of_one", "hysteresis", *robot.body_names, *JOINT_NUISANCES),
+            "fixed number",
+            place=place,
         )
         non_negative(value, name, place=place)
     numbers: dict[str, FixedNumber] = {}
@@ -129,11 +138,13 @@ def _columns(
         changed[k] += STEP * sizes[k]
         numbers[number.name] = number
         found[number.name] = (_predict(model, x, test, rich, changed) - before) / (STEP * sizes[k])
-    for f in setup.flexible if deviations.get("gear", 0.0) > 0.0 else ():
+    for f in setup.flexible:
+        if not (share := _gear_deviation(deviations, f.gear)) > 0.0:
+            continue
         # A change of the reciprocal by the share STEP; the load-side inertia stays, which is what is identified.
         other = replace(setup, robot=change_gear(robot, f.gear / (1.0 - STEP), f.name))
         name = f"{f.name}.gear"
-        numbers[name] = FixedNumber(name, float(deviations["gear"]), "of the reciprocal ratio")
+        numbers[name] = FixedNumber(name, share, "of the reciprocal ratio")
         found[name] = (_predict(model, x, test, setup) - _predict(model, x, test, other)) / STEP
     words = {word for word in JOINT_NUISANCES if deviations.get(word, 0.0) > 0.0}
     share = deviations.get("hysteresis", 0.0)

@@ -81,17 +81,23 @@ class NominalJointTable(ScenarioTable):
 
     sd: Number = key(0.03, "of the bodies' inertias, share of each number's typical size")
     body: dict[Name, Number] = key({}, "body = the same for it alone")
-    gear: Number = key(0.0, "of the reciprocal of gear ratios, share")
+    gear: Number | None = key(
+        None, "of the reciprocal of gear ratios, share; if omitted, a ratio of 1 in measured tests counts as left out "
+        "(1), all others as exact",
+    )  # fmt: skip
     hysteresis: Number = key(0.005, "of dry friction beside a spring, share of its largest torque")
     torque_scale: Number = key(0.01, "of measured torques that drive a motor, share")
 
-    def deviations(self, robot: Robot) -> dict[str, float]:
-        """Standard deviations by name, as :func:`identify_joints` takes them."""
+    def deviations(self, robot: Robot, measured: bool) -> dict[str, float]:
+        """Standard deviations by name, as :func:`identify_joints` takes them; ``measured``: by angles
+        in files alone."""
         for name in self.body:
             with error_context("nominal.body"):
                 robot.body_index(name)
         found = {"nominal": self.sd, **{str(name): value for name, value in self.body.items()}}
-        found |= {"gear": self.gear, "hysteresis": self.hysteresis, "torque_scale": self.torque_scale}
+        found |= {"hysteresis": self.hysteresis, "torque_scale": self.torque_scale}
+        # A robot file without a gear has a ratio of 1; a motor that really turns as slowly as its joint is rare.
+        found |= {"gear": self.gear} if self.gear is not None else {"gear_of_one": 1.0 if measured else 0.0}
         with error_context("nominal"):
             return {name: non_negative(value, name) for name, value in found.items()}
 
@@ -261,7 +267,10 @@ class JointFile(StudyFile):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             how = {**self.options("law", "method", "cost"), "nuisances": self.nuisances.model_dump()}
-            how["consider"] = self.nominal.deviations(robot)
+            torque = any(name.endswith(".torque") for table in self.test for name in table.columns)
+            files = all(table.file is not None for table in self.test)
+            # Only where data show nothing of a motor but its inertia over the ratio.
+            how["consider"] = self.nominal.deviations(robot, files and not torque and self.drive == "motor_angle")
             fit = identify_joints(robot, used, weighting=weighting, **how, **options)
         for one in caught:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
@@ -396,7 +405,7 @@ class JointFindings(Findings):
         """Joints whose motor inertia hangs on a gear ratio of one: the data show the inertia over the ratio."""
         model, names = self.fit.model, self.fit.estimate.names
         torque = any(channel.endswith(".torque") for test in model.tests for channel in test.measured)
-        if torque or model.setup.drive != "motor_angle" or self.file.nominal.gear > 0.0:
+        if torque or model.setup.drive != "motor_angle" or self.file.nominal.gear is not None:
             return []
         return [f.name for f in model.setup.flexible if f.gear == 1.0 and f"{f.name}.motor_inertia" in names]
 
@@ -405,7 +414,8 @@ class JointFindings(Findings):
         if ungeared := self._find_ungeared_motors():
             remarks += (
                 f"\n\nThe gear ratio of {', '.join(ungeared)} is 1: behind a gear of ratio N the motor's inertia is N "
-                "times as large. If the ratio is not known, state nominal.gear = 1, or measure the motor's torque."
+                "times as large. If there is no gear, state nominal.gear = 0; if the ratio is not known, measure the "
+                "motor's torque."
             )
         if not self.fit.consider_shares:
             return f"{remarks}\n\nAll that is not estimated is taken as exact."

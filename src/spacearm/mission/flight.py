@@ -39,6 +39,7 @@ from spacearm.mission.failures import PartFailures
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events
 from spacearm.mission.loop_check import check_loop
+from spacearm.mission.motion import combined_angular_momentum, compute_frame_motion
 from spacearm.mission.navigation import TargetNavigation
 from spacearm.mission.outcomes import StageOutcome
 from spacearm.mission.review import BudgetEntry
@@ -48,7 +49,7 @@ from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.result import LIMIT_SLACK, Limit
-from spacearm.simulate import Lock, Phase, Release, RunContext, State, World, spline
+from spacearm.simulate import Lock, Phase, Release, RunContext, State, spline
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose, inertia_about
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.chain import Item
@@ -395,7 +396,9 @@ class MissionFlight:
         """The target in the hand, as a body of its own."""
         assert self.caught is not None
         # By sums over the bodies: programs of the joined robot would be compiled for each pose of the catch.
-        origin, turn, velocity, angular_rate = _frame_motion(self.context.world.own_robot(self.name), self.state, BODY)
+        origin, turn, velocity, angular_rate = compute_frame_motion(
+            self.context.world.own_robot(self.name), self.state, BODY
+        )
         return State(
             origin, quaternion_from_rotation(turn), np.zeros(0), np.concatenate([velocity @ turn, angular_rate @ turn])
         )
@@ -436,7 +439,7 @@ class MissionFlight:
         """Distance (m), angle of the axes (rad) and relative speed (m/s) of hand and grasp, now."""
         world, states = self.context.world, self.context.states
         (p, r, v, _), (q, s, w, _) = (
-            _frame_motion(world.robot(system), states[system], frame)
+            compute_frame_motion(world.robot(system), states[system], frame)
             for system, frame in ((self.name, self.actuators.hand), (TARGET, GRASP))
         )
         # Hand and grasp face each other: their z axes are opposed when aligned.
@@ -479,37 +482,3 @@ class MissionFlight:
         )
         turn = rotation[0].T
         return Pose(turn @ rotation_matrices(target.quaternion), turn @ (target.position - origin[0]))
-
-
-def _frame_motion(robot: Robot, state: State, frame: str) -> tuple[Array, Array, Array, Array]:
-    """Origin, rotation, velocity and angular velocity of a frame, world."""
-    bodies = evaluate_bodies(robot, state.vector[None])
-    rotation, origin = frame_pose(robot, bodies, frame)
-    k = robot.body_index(robot.frame(frame).body)
-    angular_rate = bodies.angular_velocity[0, k]
-    velocity = bodies.velocity[0, k] + np.cross(angular_rate, origin[0] - bodies.origin[0, k])
-    return origin[0], rotation[0], velocity, angular_rate
-
-
-def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
-    """Angular momentum (3,) of both about their common mass centre, world axes, N m s."""
-    seen = []
-    for each, own in ((robot, state), (guest, moving)):
-        numbers = robot_parameters(each)
-        seen.append(centre_motion(each, own.vector[None], numbers["inertia"], numbers["rotor"]))
-    a, b = seen
-    # Koenig: own angular momenta, plus that of the relative motion with the reduced mass.
-    reduced = a.mass * b.mass / (a.mass + b.mass)
-    way = moving.position + b.centre[0] - state.position - a.centre[0]
-    apart = np.cross(way, b.velocity[0] - a.velocity[0])
-    return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
-
-
-def worlds(actuators: Actuators, target: Robot) -> World:
-    """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked.
-
-    Modes of appendages and slosh move freely.
-    """
-    name, used = actuators.robot.name, (*actuators.arm, *actuators.wheels, *actuators.robot.mode_names)
-    still = tuple(f"{name}/{joint}" for joint in actuators.robot.joint_names if joint not in used)
-    return World({name: actuators.robot, TARGET: target}, still)

@@ -30,11 +30,12 @@ from spacearm.mission.encounter import (
 from spacearm.mission.failures import FailureTable
 from spacearm.mission.figures import figures
 from spacearm.mission.finish import DecideTable, EjectTable, RetreatTable, StowTable
-from spacearm.mission.flight import MissionFlight, worlds
+from spacearm.mission.flight import MissionFlight
 from spacearm.mission.identify_target import IdentifyLoadTable
 from spacearm.mission.laws import Actuators
 from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_limits
 from spacearm.mission.meeting import MissionApproachTable, TouchTable
+from spacearm.mission.motion import worlds
 from spacearm.mission.navigation import NavigationTable
 from spacearm.mission.outcomes import StageOutcome
 from spacearm.mission.rendezvous import RendezvousTable

@@ -15,7 +15,7 @@ from benchmarks.robots import arm, skew_chain, states
 from spacearm.capture import LoadCase
 from spacearm.capture.evaluate import Evaluator
 from spacearm.engine import mechanics_of
-from spacearm.engine.cuda import GpuRollout, RolloutSource, RolloutVariant, Tuning
+from spacearm.engine.cuda import GpuRollout, KernelTuning, RolloutSource, RolloutVariant
 from spacearm.engine.device import NVRTC, SINGLE, cupy
 from spacearm.engine.schedule import Schedule
 from spacearm.engine.sensitivity import TangentRollout
@@ -243,31 +243,31 @@ def designs(size: int = 10_000) -> list[Row]:
 EXACT = (*NVRTC, "--ftz=true")
 FUSED = (*(option for option in NVRTC if "fmad" not in option), "--fmad=true", *SINGLE)
 #: What is tried beside the defaults, in each precision: how the text is made, NVRTC's options (None: as usual).
-VARIANTS: dict[str, tuple[tuple[Tuning, tuple[str, ...] | None], ...]] = {
+VARIANTS: dict[str, tuple[tuple[KernelTuning, tuple[str, ...] | None], ...]] = {
     "float32": (
-        (Tuning(), None),
-        (Tuning(block=128), None),
-        (Tuning(block=128), EXACT),
-        (Tuning(block=128), FUSED),
-        (Tuning(block=128, blocks=3), None),
-        (Tuning(block=128, order="given"), None),
-        (Tuning(block=128, unroll=4), None),
-        (Tuning(block=128, shared=True), None),
+        (KernelTuning(), None),
+        (KernelTuning(block=128), None),
+        (KernelTuning(block=128), EXACT),
+        (KernelTuning(block=128), FUSED),
+        (KernelTuning(block=128, blocks=3), None),
+        (KernelTuning(block=128, order="given"), None),
+        (KernelTuning(block=128, unroll=4), None),
+        (KernelTuning(block=128, shared=True), None),
     ),
     "float64": (
-        (Tuning(), None),
-        (Tuning(block=64), None),
-        (Tuning(block=128), None),
-        (Tuning(order="given"), None),
-        (Tuning(block=64, order="given"), None),
-        (Tuning(unroll=2), None),
-        (Tuning(block=64, shared=True), None),
+        (KernelTuning(), None),
+        (KernelTuning(block=64), None),
+        (KernelTuning(block=128), None),
+        (KernelTuning(order="given"), None),
+        (KernelTuning(block=64, order="given"), None),
+        (KernelTuning(unroll=2), None),
+        (KernelTuning(block=64, shared=True), None),
     ),
 }
 
 
 def variant(
-    robot: Robot, precision: str, tuning: Tuning, options: tuple[str, ...] | None, size: int = SIZE
+    robot: Robot, precision: str, tuning: KernelTuning, options: tuple[str, ...] | None, size: int = SIZE
 ) -> list[Row]:
     """Registers, spills, rate and error of a kernel made otherwise than by default; the kernel alone."""
     cp = cupy()

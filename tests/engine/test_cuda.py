@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
-from spacearm.engine.cuda import RolloutSource, RolloutVariant, Tuning
+from spacearm.engine.cuda import KernelTuning, RolloutSource, RolloutVariant
 from spacearm.engine.cuda_text import SINGLE_SINE
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate import rollout
@@ -33,7 +33,7 @@ def test_what_is_the_same_for_all_is_computed_once() -> None:
 
 def test_tuning_is_in_the_text() -> None:
     loop = _loop(random_robot(1, 2), frozenset(), frozenset())
-    text = RolloutSource(loop, tuning=Tuning(block=128, blocks=3, shared=True, unroll=2)).text
+    text = RolloutSource(loop, tuning=KernelTuning(block=128, blocks=3, shared=True, unroll=2)).text
     assert "__launch_bounds__(128, 3)" in text
     assert "__shared__ double state_[" in text
     assert "#pragma unroll 2" in text

@@ -62,7 +62,7 @@ class RolloutVariant(NamedTuple):
     followed: bool = False
 
 
-class Tuning(NamedTuple):
+class KernelTuning(NamedTuple):
     """How a roll-out's text is made; results do not depend on it.
 
     Args:
@@ -91,7 +91,12 @@ def _list_reads_and_writes(loop: FixedStep) -> tuple[list[str], list[str]]:
 class RolloutSource:
     """The text of a roll-out, and what stands where."""
 
-    def __init__(self, loop: FixedStep, shape: RolloutVariant = RolloutVariant(), tuning: Tuning = Tuning()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        loop: FixedStep,
+        shape: RolloutVariant = RolloutVariant(),  # noqa: B008
+        tuning: KernelTuning = KernelTuning(),  # noqa: B008
+    ) -> None:
         self.loop, self.shape, self.tuning, self.real = loop, shape, tuning, shape.real
         self._shared = ("state", "total_state") if tuning.shared else ()
         used, written = _list_reads_and_writes(loop)
@@ -368,7 +373,7 @@ class GpuRollout:
 def compile_rollout(loop: FixedStep, shape: RolloutVariant) -> GpuRollout:
     """The roll-out of a step, compiled at the first call; in the better order of two, where registers are short."""
     # Kernels alone on an H200: blocks of 256 are up to 5 % faster than those of 128 in double, 7 % slower in single.
-    tuning = Tuning() if shape.real == "double" else Tuning(block=128)
+    tuning = KernelTuning() if shape.real == "double" else KernelTuning(block=128)
     found = GpuRollout(RolloutSource(loop, shape, tuning))
     if not found.spilled:
         return found

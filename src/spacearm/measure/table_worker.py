@@ -284,7 +284,7 @@ def _tensor_description(pickled: bytes) -> tuple[str, str, int, list[int], list[
     memo: dict[Any, Any] = {}
     mark = object()
 
-    def pop_marked() -> tuple[Any, ...]:
+    def pop_to_mark() -> tuple[Any, ...]:
         place = max(k for k, each in enumerate(stack) if each is mark)
         items = tuple(stack[place + 1 :])
         del stack[place:]
@@ -307,7 +307,7 @@ def _tensor_description(pickled: bytes) -> tuple[str, str, int, list[int], list[
             case "EMPTY_TUPLE":
                 stack.append(())
             case "TUPLE":
-                stack.append(pop_marked())
+                stack.append(pop_to_mark())
             case "TUPLE1" | "TUPLE2" | "TUPLE3":
                 count = int(operation.name[-1])
                 stack[-count:] = [tuple(stack[-count:])]

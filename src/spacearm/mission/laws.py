@@ -58,7 +58,7 @@ class Actuators:
         return self.robot.wheel_names
 
     @cached_property
-    def held(self) -> tuple[str, ...]:
+    def braked_joints(self) -> tuple[str, ...]:
         """Joints that brakes hold throughout, of a second arm, say; what is locked on a spring has no brake."""
         used = {*self.arm, *self.soft, *self.wheels}
         joints = (joint for joint in self.robot.joints if joint.name not in used)

@@ -160,7 +160,7 @@ class LimitUsage:
     def _torques(self, times: Array, drives: Array, logs: Sequence[CommandLog]) -> Iterable[Use]:
         """Torques that laws asked for, before they were cut; of joints on given paths and of brakes, what they give."""
         commanded = {name: (log, k) for log in logs for k, name in enumerate(log.limited)}
-        names = (*self.actuators.arm, *self.actuators.held)
+        names = (*self.actuators.arm, *self.actuators.braked_joints)
         for name, k in zip(names, self.actuators.index(names), strict=True):
             joint = self.actuators.robot.joint(name)
             unit, most = "N m" if joint.unit == "rad" else "N", joint.limits.effort

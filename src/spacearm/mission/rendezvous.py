@@ -20,7 +20,7 @@ from spacearm.mission.encounter import FACING, GRID
 from spacearm.mission.limits import LimitUsage, Positive
 from spacearm.mission.stages import Flown, StageTable
 from spacearm.mission.station import BaseControl, BaseReference, tabulate_levels
-from spacearm.mission.zones import KeepOutTable
+from spacearm.mission.zones import KeepOutZoneTable
 from spacearm.model import Pose
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_from_rpy, rotation_matrices
@@ -107,7 +107,7 @@ class RendezvousTable(StageTable):
     angle_error: Positive | None = key(None, "largest error of its attitude then, rad; 5 deg if omitted")
     angle_error_deg: Positive | None = None
     speed_error: Positive = key(0.05, "largest speed relative to the hold point then, m/s")
-    keep_out: list[KeepOutTable] = key([], "volumes that the servicer stays out of", max_length=100)
+    keep_out: list[KeepOutZoneTable] = key([], "volumes that the servicer stays out of", max_length=100)
     corridor: Positive | None = key(None, "half the angle of a cone about the grasp's z axis for the hand, rad")
     corridor_deg: Positive | None = None
 

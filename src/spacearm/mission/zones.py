@@ -40,7 +40,7 @@ SWEEPS, CONVERGED = 200, 1e-10
 Zone = Literal["", "keep-out", "corridor"]
 
 
-class KeepOutTable(ScenarioTable):
+class KeepOutZoneTable(ScenarioTable):
     """An ellipsoid that no part of the servicer may enter, but for hold points with `corridor`."""
 
     semi_axes: Vector3 = key(what="along its axes, m; three equal ones are a ball")
@@ -98,7 +98,7 @@ def _least(name: str, values: Array, limit: float, unit: str, what: str, times: 
 
 
 def _judge_volume(
-    flight: MissionFlight, volume: KeepOutTable, name: str, times: Array, bodies: Bodies, target: Array
+    flight: MissionFlight, volume: KeepOutZoneTable, name: str, times: Array, bodies: Bodies, target: Array
 ) -> Limit:
     com, turn = flight.table.reference_robot.bodies[0].inertia.com, rotation_matrices(target[:, QUATERNION])
     mass_centre = target[:, :3] + turn @ com

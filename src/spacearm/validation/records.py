@@ -212,7 +212,7 @@ class RecordsFindings(Findings):
                      of=lambda r: r.count_within(2.0))  # fmt: skip
     within_three = row("1", "the same within 3 sd", name="within.3sd", of=lambda r: r.count_within(3.0))
     widened = row("1", "the same within 2 sd, with bands as much wider as the ends of the other records ask for",
-                  name="within.2sd.widened", of=lambda r: r.count_within_widened(2.0))  # fmt: skip
+                  name="within.2sd.widened", of=lambda r: r.count_within_wider(2.0))  # fmt: skip
     widening = row("1", "that factor, median over the records", name="widening",
                    of=lambda r: float(np.median([*r.widenings().values()])))  # fmt: skip
     count = row("1", "records", name="records", of=lambda r: len(r.records))
@@ -252,7 +252,7 @@ class RecordsFindings(Findings):
             found[name] = max(1.0, float(np.sqrt(np.mean(others)))) if len(others) >= FEWEST else 1.0
         return found
 
-    def count_within_widened(self, most: float) -> int:
+    def count_within_wider(self, most: float) -> int:
         factors = self.widenings()
         return sum(bool(np.all(np.abs(self.end_z(own)) <= most * factors[name])) for name, own in self.records.items())
 

@@ -350,7 +350,7 @@ class TuningFindings(Findings):
         return {
             **checks,
             "carries_over": self._carries_over(),
-            "predicted": self._predicted(),
+            "predicted": self._check_predictions(),
             "bounds": self._bounds(),
         }
 
@@ -365,7 +365,7 @@ class TuningFindings(Findings):
         found = ttest_ind(losses[1], losses[0], equal_var=False)
         return Check(max(float(found.statistic), 0.0), float(student.ppf(1.0 - CHANCE, found.df)), "", note)
 
-    def _predicted(self) -> Check:
+    def _check_predictions(self) -> Check:
         return Check(
             float(len(self.failed)), 0.05 * (len(self.failed) + len(self.errors)), "", "records that were not predicted"
         )

@@ -108,11 +108,11 @@ class FlightFit:
         units = np.array([self.units[self.flights[i][0]] for i in flights])[:, None]
         turned = predict_rates(symmetric(own[:, :6] * units), axis, DRAG * own[:, 6:] * units, starts, wheel, step)
         # Sensitivities about one: scales on the diagonal, cross-axis beside it.
-        seen = turned + turned * device[:, None, 1:4] + self._crossed(turned, device[:, None, 4:7])
+        seen = turned + turned * device[:, None, 1:4] + self._cross_sensitivity(turned, device[:, None, 4:7])
         return [one[: self.flights[i][1].times.size] for i, one in zip(flights, seen, strict=True)]
 
     @staticmethod
-    def _crossed(rate: Array, cross: Array) -> Array:
+    def _cross_sensitivity(rate: Array, cross: Array) -> Array:
         x, y, z = np.moveaxis(rate, -1, 0)
         xy, xz, yz = np.moveaxis(np.broadcast_to(cross, rate.shape), -1, 0)
         return np.stack([xy * y + xz * z, xy * x + yz * z, xz * x + yz * y], axis=-1)
@@ -153,7 +153,7 @@ class FlightFit:
         rows = [-x[: len(DEVICE)] / self.doubt.deviations]
         for k, body in enumerate(self.bodies):
             if body.known is not None:
-                away = six_numbers(body.known) - self.attached(k, x)
+                away = six_numbers(body.known) - self.body_tensor(k, x)
                 size = np.trace(body.known) / 3.0 * body.known_sd
                 deviation = np.sqrt(size**2 + np.sum((self._by_arm(k) * self._arm_doubt(k)) ** 2, axis=1))
                 rows.append(away / deviation)
@@ -251,7 +251,7 @@ class FlightFit:
             moves = np.array([np.linalg.solve(normal, m.T @ (a - m @ arm)) for m, a in found])
             self.arms[k], self.arm_sd[k] = arm, np.sqrt(np.sum(moves**2, axis=0))
 
-    def attached(self, k: int, x: Array) -> Array:
+    def body_tensor(self, k: int, x: Array) -> Array:
         """Tensor (6,) of what is attached, about its own mass centre; of all where it cannot be parted."""
         whole = x[self.own(k)][:6] * self.units[k]
         arm = self._arm(k)
@@ -306,7 +306,7 @@ class FlightFit:
         bodies, widening = [], []
         for k, body in enumerate(self.bodies):
             index = [i for i, (j, _) in enumerate(self.flights) if j == k]
-            own = np.stack([self._slope_of_attached(k, unit) for unit in np.eye(self.count)], axis=1)
+            own = np.stack([self._slope_of_body(k, unit) for unit in np.eye(self.count)], axis=1)
             white = own @ inverse @ own.T
             robust = (own @ moves.T) @ (own @ moves.T).T + (own @ beliefs) @ (own @ beliefs).T
             trials = max(len(index), BLOCKS if len(index) < FEW else 0)
@@ -324,7 +324,7 @@ class FlightFit:
             deviation = np.sqrt(np.diag(white))
             bodies.append(
                 BodyEstimate(
-                    body, self.attached(k, self.x), covariance, deviation, numbers[:6], centre, doubt,
+                    body, self.body_tensor(k, self.x), covariance, deviation, numbers[:6], centre, doubt,
                     DRAG * numbers[6:], single, left, shown,
                 )
             )  # fmt: skip
@@ -342,9 +342,9 @@ class FlightFit:
         slopes, white = np.array_split(one.slopes, count), np.array_split(one.white, count)
         return [(one.places, a, b) for a, b in zip(slopes, white, strict=True)]
 
-    def _slope_of_attached(self, k: int, unit: Array) -> Array:
+    def _slope_of_body(self, k: int, unit: Array) -> Array:
         """Derivative (6,): the tensor is linear in the numbers."""
-        return self.attached(k, self.x + unit) - self.attached(k, self.x)
+        return self.body_tensor(k, self.x + unit) - self.body_tensor(k, self.x)
 
     def _centre(self, k: int) -> tuple[Array | None, Array | None]:
         """Mass centre of what is attached, from the sensor, and its deviation."""
@@ -389,7 +389,7 @@ class FlightFit:
             if k == self.alone:
                 found.append(own[i, :6] * self.units[k])
             else:
-                found.append(self.attached(k, trial))
+                found.append(self.body_tensor(k, trial))
         return found
 
 

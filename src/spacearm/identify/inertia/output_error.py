@@ -458,10 +458,10 @@ class OutputErrorProblem(Problem):
                   for k, name in enumerate(self.robot.body_names)}  # fmt: skip
         return {name: unit[:, place] * scale[place] for name, place in places.items() if place.size}
 
-    def hide_isolated(self) -> None:
+    def hide_isolated_readings(self) -> None:
         """Leave out readings that their neighbours contradict, until :meth:`reject_outliers` judges them: a search that
         starts with them may end so far off that good readings seem wrong."""
-        self._isolated = [data.find_isolated() for data in self.records]
+        self._isolated = [data.find_isolated_readings() for data in self.records]
         for data, isolated in zip(self.records, self._isolated, strict=True):
             data.present = data.present & ~isolated
 

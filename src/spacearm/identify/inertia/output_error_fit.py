@@ -184,7 +184,7 @@ def fit_output_error(
         consider: standard deviations of fixed numbers (:meth:`.OutputErrorProblem.consider_parameters`).
     """
     begin = time.perf_counter()
-    problem.hide_isolated()
+    problem.hide_isolated_readings()
     starts = [] if start is None else [start]
     starts = starts or [problem.start_unknowns(values) for values in (problem.zero, *_regressions(problem))]
     # A poor nominal model loses the motion, the regression is biased by noise: neither is always the better start.

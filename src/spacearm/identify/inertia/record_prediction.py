@@ -107,7 +107,7 @@ class RecordPrediction:
             if not self.present[:, ROWS[name]].any():
                 raise InputError(f"no sample has a {name}", place=record.place)
 
-    def find_isolated(self) -> Mask:
+    def find_isolated_readings(self) -> Mask:
         """Readings (T, rows) of the base that no smooth path through their neighbours explains."""
         found = np.zeros_like(self.present)
         for name, rows in ROWS.items():

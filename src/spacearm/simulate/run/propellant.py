@@ -91,7 +91,7 @@ class UsePropellant(Change):
                 point = state.position
             external += [*outside[:3], *outside[3:] + np.cross(state.position - point, outside[:3])]
             found[system] = replace_velocity(state, velocity)
-            after = _replace_drained(after, system, drained, used)
+            after = _drain_robot(after, system, drained, used)
             exhaust.append(jets)
             texts += [f"{1e3 * mass:.4g} g of propellant used by {name}" for name, mass in used.items()]
         gone = np.concatenate([np.zeros((0, 13)), *exhaust])
@@ -151,7 +151,7 @@ def _nozzle(robot: Robot, state: State, part: Thruster, terms: Terms) -> tuple[A
     return origin + arm, twist[:3] + np.cross(twist[3:], arm)
 
 
-def _replace_drained(world: World, system: str, drained: Robot, used: Mapping[str, float]) -> World:
+def _drain_robot(world: World, system: str, drained: Robot, used: Mapping[str, float]) -> World:
     """The world with the drained robot; what was joined into it comes apart as drained too."""
     known = {id(world.systems[system]): drained}
     taken: dict[str, float] = {}

@@ -85,8 +85,10 @@ def starts() -> list[tuple[str, dict[str, Any]]]:
     for file in sorted((HERE.parent / "src/spacearm/study/starters").glob("*.toml")):
         if file.stem != "mission":  # the example is a shorter one
             document = tomllib.loads(file.read_text())
-            if file.with_suffix(".csv").exists():  # the scenario is run from another folder
+            if "file" in document:  # the scenario is run from another folder
                 document["file"] = str(file.parent / document["file"])
+            if "files" in document:
+                document["files"] = [str(file.parent / each) for each in document["files"]]
             found.append((f"starter-{file.stem}", document))
     return found
 

@@ -372,6 +372,7 @@ def test_sensors_are_in_the_saved_run(tmp_path):
         (lambda: pid([ForceTorque(frame="claw")]), "claw"),
         (lambda: pid([Gyro(noise=-1.0)]), "sensor 'gyro': noise"),
         (lambda: pid([Gyro(noise=[1.0, 2.0])]), "expected one or 3"),
+        (lambda: pid([Gyro(spread=5e-324)]), "a number whose square can be computed"),
         (lambda: pid([Gyro(period=0.015)]), "no whole number of the law's periods"),
         (lambda: pid([Gyro(delay=0.003)]), "delay of 0.003 s is no whole number"),
         (lambda: pid([Gyro(), Gyro()]), "gyro"),

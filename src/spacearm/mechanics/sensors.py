@@ -81,6 +81,11 @@ class Sensor:
                 given, signed = checks.numbers(getattr(self, what), what), what in ("bias", "scale")
                 if given.ndim > 1 or not np.all(np.isfinite(given)) or (not signed and np.any(given < 0.0)):
                     raise InputError(f"{what} is {getattr(self, what)}", hint="expected numbers, none below zero")
+                # Variances and weights are squares of these.
+                if what in ("noise", "spread") and np.any((given > 0.0) & ((given < 1e-150) | (given > 1e150))):
+                    raise InputError(
+                        f"{what} is {getattr(self, what)}", hint="expected 0, or a number whose square can be computed"
+                    )
             checks.non_negative(self.resolution, "resolution")
             checks.non_negative(self.delay, "delay", unit="s")
             if self.period is not None:

@@ -2,9 +2,11 @@
 
 A phase states what acts, by name, and checks only what can be checked without a robot. Two modules say what it does:
 this one what may be stated, :mod:`spacearm.simulate.run.prepare` how each statement becomes a number of the solver
-(a mode, a channel of an input, an event). Everything else sees the prepared phase alone: the chain of a run
-(:mod:`spacearm.simulate.run.chain`), loops over many samples (:mod:`spacearm.simulate.ensemble.phase_batch`), C and
-FMUs (:mod:`spacearm.export`).
+(a mode, a channel of an input, an event). The chain of a run (:mod:`spacearm.simulate.run.chain`), loops over many
+samples (:mod:`spacearm.simulate.ensemble.phase_batch`), C and FMUs (:mod:`spacearm.export`) see the prepared phase
+alone. Two read a phase for themselves: closed loops in vector lanes, which have no events
+(:mod:`spacearm.simulate.ensemble.vectorised_phases`), and the cross-check, which should share nothing
+(:mod:`spacearm.simulate.check.drive`).
 
 A degree of freedom that is locked, driven or accelerated has mode 1: its acceleration is given, and the force that
 this takes is a result. All others have mode 0. Times count from the phase's start, s; angles rad, lengths m; forces

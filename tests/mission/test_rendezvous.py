@@ -315,15 +315,18 @@ def test_the_plume_is_a_cone() -> None:
 
 def test_wrong_tables_are_told_with_their_place() -> None:
     for changes, message in (
-        ({"strategy": "biased"}, r"rendezvous: the hand does not go with the grasp in strategy 'biased'"),
+        ({"strategy": "biased"}, r"rendezvous: the hand does not follow the grasp in strategy 'biased'"),
         ({"rendezvous__hold": []}, "rendezvous: hold: is empty"),
-        ({"rendezvous__hold": [{"transfer": 5.0}]}, r"rendezvous: hold\[0\]: has no place"),
+        ({"rendezvous__hold": [{"transfer": 5.0}]}, r"rendezvous: hold\[0\]: has no position"),
         ({"rendezvous__hold": [{"distance": 1.0, "transfer": 5.2}]}, r"hold\[0\]: transfer: is 5\.2 s"),
-        ({"rendezvous__hold": [{"position": [0, -4, 0], "frame": "orbit"}]}, "the last hold point is before the grasp"),
+        (
+            {"rendezvous__hold": [{"position": [0, -4, 0], "frame": "orbit"}]},
+            "the last hold point is not fixed to the target",
+        ),
         ({"rendezvous__keep_out": [{"semi_axes": [1, 0, 1]}]}, r"keep_out\[0\]: semi_axes"),
         ({"rendezvous__corridor_deg": 90.0}, "rendezvous: corridor: is a right angle"),
         ({"start__position": [0.0, 0.0, 0.0]}, r"rendezvous\.hold\[0\]: the arc begins or ends at the target's mass"),
-        ({"target__closing_speed": 0.02}, "target: closing_speed: the servicer goes to the target"),
+        ({"target__closing_speed": 0.02}, "target: closing_speed: does not apply in a rendezvous"),
         ({"rendezvous": None, "retreat": {"escape_speed": 0.1}}, "retreat: escape_speed: no thruster acts"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):

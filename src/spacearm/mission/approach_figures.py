@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def approach_figures(data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure]:
-    """The way to the grasp, and the propellant of the whole mission."""
+    """The path to the grasp, and the propellant of the whole mission."""
     rendezvous = flight.file.rendezvous
     if rendezvous is None:
         return
@@ -48,9 +48,7 @@ def approach_figures(data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure
     plot.update_xaxes(title_text="time [s]", row=1, col=1)
     plot.update_xaxes(title_text="along the grasp's axis [m]", row=1, col=2)
     plot.update_yaxes(title_text="beside it [m]", row=1, col=2)
-    caption = (
-        "Constant lines on the left: the bus moves in step with the target. On the right the hand comes from afar."
-    )
+    caption = "Left: where the lines are constant, the bus moves in step with the target. Right: path of the hand."
     yield Figure("rendezvous", plot, caption)
     edges, spent = _propellant(data, flight)
     plot = new_figure(x="time", x_unit="s", y="propellant", y_unit="kg", height=320)
@@ -59,7 +57,7 @@ def approach_figures(data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure
         limit_lines(plot, [(flight.file.limits.propellant,)], spent, [3])
     for outcome in flight.outcomes[1:]:
         plot.add_vline(x=outcome.begin, line={"dash": "dot", "width": 1, "color": COLOURS[7]})
-    yield Figure("propellant", plot, "By the pulses of all thrusters. Dotted lines: a stage begins.")
+    yield Figure("propellant", plot, "Propellant used by all thrusters. Dotted lines: a stage begins.")
 
 
 def _hand_places(data: xr.Dataset, flight: MissionFlight) -> Array:

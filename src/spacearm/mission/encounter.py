@@ -200,9 +200,7 @@ def find_free_state(table: MissionTargetTable) -> TouchState:
     turn, grasp = table.si_value("rpy"), table.grasp.pose()
     attitude = np.eye(3) if turn is None else rotation_from_rpy(turn)
     if table.closing_speed:
-        raise InputError(
-            "the servicer goes to the target", place="closing_speed", hint="expected 'drift' in place of it"
-        )
+        raise InputError("does not apply in a rendezvous", place="closing_speed", hint="expected 'drift'")
     place = -attitude @ table.reference_robot.bodies[0].inertia.com
     if table.contact_point is not None:
         place = np.array(table.contact_point) - attitude @ grasp.translation

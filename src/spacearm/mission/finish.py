@@ -156,9 +156,11 @@ class RetreatTable(GainKeys):
     escape_speed: Positive | None = key(
         None, "with `rendezvous`: speed at which the base leaves the target under thrusters, m/s; it floats if omitted"
     )
-    escape_direction: Vector3 | None = key(None, "of that, world axes; away from the target's mass centre if omitted")
-    escape_time: Duration = key(30.0, "s in which it takes up that speed, and stops to rotate")
-    coast: Duration | None = key(None, "s for which both are then watched without any thrust")
+    escape_direction: Vector3 | None = key(
+        None, "direction of that speed, world axes; away from the target's mass centre if omitted"
+    )
+    escape_time: Duration = key(30.0, "s in which the base reaches that speed and stops rotating")
+    coast: Duration | None = key(None, "s of free motion afterwards, in which the distance of both is checked")
     safe_distance: Positive = key(1.0, "least distance of target and servicer while they coast, m")
 
     def check(self, rendezvous: RendezvousTable | None) -> None:

@@ -47,24 +47,28 @@ class HoldTable(ScenarioTable):
     either: ClassVar = (("distance", "position"),)
 
     frame: Literal["target", "orbit"] = key(
-        "target", "what carries it: the target's body, or its mass centre with the world's axes"
+        "target", "what it is fixed to: the target's body, or the target's mass centre with world axes"
     )
-    distance: Positive | None = key(None, "of the hand from the grasp, m, which it faces, along the grasp's z axis")
+    distance: Positive | None = key(
+        None, "of the hand from the grasp along the grasp's z axis, m; the hand faces the grasp"
+    )
     position: Vector3 | None = key(None, "of the base's frame from the target's mass centre, m, axes of `frame`")
     rpy: Vector3 | None = key(
         None, "attitude of the base in `frame`; with `target` the hand faces the grasp if omitted, else as at the start"
     )
     rpy_deg: Vector3 | None = None
     path: Literal["straight", "arc"] = key(
-        "straight", "of the way there: a line or an arc about the target's mass centre, in axes that go over to `frame`"
+        "straight", "to it: a line, or an arc about the target's mass centre, in axes that change smoothly to `frame`"
     )
     transfer: Duration = key(60.0, "s to get there, a multiple of 0.5 s")
-    stay: Duration = key(10.0, "s that it stays there, a multiple of 0.5 s")
-    corridor: bool = key(False, "whether the hand goes there in the corridor, where no volume is kept out of")
+    stay: Duration = key(10.0, "s to stay there, a multiple of 0.5 s")
+    corridor: bool = key(
+        False, "whether the hand stays in the corridor on this path; keep-out volumes then do not apply"
+    )
 
     def check(self) -> None:
         if self.distance is None and self.position is None:
-            raise InputError("has no place", hint="expected 'distance' or 'position'")
+            raise InputError("has no position", hint="expected 'distance' or 'position'")
         if self.distance is not None and (self.frame != "target" or self.has_key("rpy") or self.has_key("rpy_deg")):
             raise InputError(
                 "'distance' is along the grasp's axis", place="distance", hint="expected frame = 'target' without 'rpy'"
@@ -95,19 +99,21 @@ class RendezvousTable(StageTable):
 
     called: ClassVar[str] = "rendezvous"
 
-    hold: list[HoldTable] = key(what="hold points, one after the other; the last one before the grasp")
+    hold: list[HoldTable] = key(what="hold points in their order; the last one lies before the grasp")
     stiffness: Positive = key(0.04, "of the position's error, 1/s2")
     damping: Positive = key(0.4, "of its rate, 1/s")
     attitude_stiffness: Positive = key(0.09, "of the attitude's error, 1/s2")
     attitude_damping: Positive = key(0.42, "of its rate, 1/s")
     rotation: Literal["wheels", "thrusters"] | None = key(None, "what rotates the base; wheels, if there are any")
-    keep: bool = key(True, "whether thrusters keep the last hold point until the latch closes; else the base floats")
+    keep: bool = key(
+        True, "whether thrusters hold the base at the last hold point until the latch closes; else it floats"
+    )
     period: Duration | None = key(None, "s between ticks of the law; chosen from the loop if omitted")
     position_error: Positive = key(0.1, "largest distance from a hold point while the base stays there, m")
     angle_error: Positive | None = key(None, "largest error of its attitude then, rad; 5 deg if omitted")
     angle_error_deg: Positive | None = None
     speed_error: Positive = key(0.05, "largest speed relative to the hold point then, m/s")
-    keep_out: list[KeepOutZoneTable] = key([], "volumes that the servicer stays out of", max_length=100)
+    keep_out: list[KeepOutZoneTable] = key([], "volumes that the servicer must not enter", max_length=100)
     corridor: Positive | None = key(None, "half the angle of a cone about the grasp's z axis for the hand, rad")
     corridor_deg: Positive | None = None
 
@@ -143,10 +149,12 @@ class RendezvousTable(StageTable):
             with error_context(f"keep_out[{number}]"):
                 volume.check()
         if self.hold[-1].frame != "target":
-            raise InputError("the last hold point is before the grasp", place="hold", hint="expected frame = 'target'")
+            raise InputError(
+                "the last hold point is not fixed to the target", place="hold", hint="expected frame = 'target'"
+            )
         if strategy not in STRATEGIES:
             raise InputError(
-                f"the hand does not go with the grasp in strategy {strategy!r}", hint=f"expected {STRATEGIES}"
+                f"the hand does not follow the grasp in strategy {strategy!r}", hint=f"expected {STRATEGIES}"
             )
         if self.corridor_angle is not None and not self.corridor_angle < WIDEST:
             raise InputError("is a right angle or more", place="corridor", hint="expected less than 90 deg")

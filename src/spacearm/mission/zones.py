@@ -41,13 +41,13 @@ Zone = Literal["", "keep-out", "corridor"]
 
 
 class KeepOutZoneTable(ScenarioTable):
-    """An ellipsoid that no part of the servicer may enter, but for hold points with `corridor`."""
+    """An ellipsoid that no part of the servicer may enter, except on the path to hold points with `corridor`."""
 
-    semi_axes: Vector3 = key(what="along its axes, m; three equal ones are a ball")
+    semi_axes: Vector3 = key(what="along its axes, m; three equal ones make a sphere")
     centre: Vector3 | None = key(None, "in its frame, m; the target's mass centre if omitted")
     frame: Literal["target", "orbit"] = key(
         "target",
-        "whose axes it has; `target`: of the target's body; `orbit`: of the world, `centre` from its mass centre",
+        "its axes: `target`: those of the target's body; `orbit`: world axes, `centre` from the target's mass centre",
     )
 
     def check(self) -> None:

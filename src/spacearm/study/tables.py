@@ -197,7 +197,7 @@ class ColumnTable(ScenarioTable):
     column: Name | list[Name] = key(what="name of the column; a list of names, in order, for several columns")
     unit: str = key("", "unit of the numbers in the file; if omitted, the unit that the file states, else SI")
     scale: Number | Numbers = key(
-        1.0, "factor of the numbers in the file, one or one for each column; below zero turns the axis"
+        1.0, "factor of the numbers in the file, one or one for each column; a negative factor reverses the axis"
     )
     unwrap: bool = key(False, "remove jumps of a full revolution")
     offset: Number = key(0.0, "added after conversion, SI")
@@ -232,7 +232,7 @@ class ClockTable(ColumnTable):
     """Column of the times of a measured file, or the constant rate of its rows."""
 
     column: Name | list[Name] | None = key(None, "name of the column")  # type: ignore[assignment]
-    rate: Positive | None = key(None, "rows a second, Hz, in place of a column; the first row is at time zero")
+    rate: Positive | None = key(None, "rows per second, Hz, in place of a column; the first row is at time zero")
 
     def clock(self) -> Column | SampleRate:
         """The column, or the rate."""

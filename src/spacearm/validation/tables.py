@@ -132,16 +132,18 @@ class TunedNumberTable(ScenarioTable):
 class TuneTable(ScenarioTable):
     """Numbers tuned on some records, and tried on the others, for motions that no linearisation describes: impacts."""
 
-    length: Deviation = key(what="errors of position count in this length, m, those of attitude in rad: a body's size")
+    length: Deviation = key(
+        what="m, by which errors of position are divided: a body's size. Errors of attitude count in rad"
+    )
     number: list[TunedNumberTable] = key(what="numbers that are tuned", min_length=1, max_length=12)
     average: Literal["median", "mean"] = key(
         "median",
-        "of the records' losses, which is made small; of the mean, a record that tips to the other side decides",
+        "of the records' losses, which is minimised; one record that tips to another side can decide the mean",
     )
-    scan: Count = key(64, "points of the bounds with which the search begins")
-    generations: Count = key(8, "of the search by covariance matrix adaptation that follows")
-    resamples: Count = key(1000, "of the bootstrap over records, which gives the intervals")
-    seed: Seed = key(1, "of search and bootstrap")
+    scan: Count = key(64, "points within the bounds with which the search begins")
+    generations: Count = key(8, "generations of the covariance matrix adaptation that follows")
+    resamples: Count = key(1000, "bootstrap samples of the records, for the intervals")
+    seed: Seed = key(1, "seed of the search and the bootstrap")
 
 
 class MeasuredCatchTable(ScenarioTable):
@@ -155,7 +157,7 @@ class MeasuredCatchTable(ScenarioTable):
     fit: bool = key(True, "all readings until shortly before it are fitted, whatever `fit` says")
     pin: PinTable | None = key(None, "lets the guest rotate about an axis: its joint is `<guest>.pin`")
     lock_after: Duration | None = key(
-        None, "so many seconds after the catch the pin locks: both are rigidly joined from then on"
+        None, "s after the catch at which the pin locks; from then on both are rigidly joined"
     )
     swing: Literal["free", "measured"] = key(
         "free", "`measured`: the pin follows the angle that the channels show, and only the motion of both is predicted"
@@ -173,11 +175,9 @@ class ValidationRecordTable(ScenarioTable):
     file: Name | None = key(
         None, "its file, relative to `data`; with `*`, `?` or `[...]` every file that matches is a record"
     )
-    skip: Annotated[int, key(ge=0)] = key(
-        0, "of the files that match, in the order of their numbers, so many are left out first"
-    )
-    count: Count | None = key(None, "of those that follow, at most so many are records")
-    tune: bool = key(False, "numbers are tuned on it; all other records are predicted with them")
+    skip: Annotated[int, key(ge=0)] = key(0, "how many of the matching files, in numerical order, are skipped first")
+    count: Count | None = key(None, "largest number of records from the remaining files")
+    tune: bool = key(False, "use this record for tuning; all other records are predicted with the tuned numbers")
     begin: Number | None = key(None, "time of the file at which the run starts, s")
     fit: Number | None = key(None, "length of the part that is fitted, s")
     duration: Duration | None = key(None, "of the run, s; the last phase is shortened or lengthened")

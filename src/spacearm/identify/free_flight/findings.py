@@ -30,7 +30,7 @@ def moment_error(tensor: Array, reference: Array) -> float:
 
 
 class BodyFindings(Findings):
-    """What the flights of one body tell."""
+    """Results for one body."""
 
     one: BodyEstimate
     reference: Array | None
@@ -107,7 +107,7 @@ class FreeFlightFindings(Findings):
     mean_error = row(of=lambda w: w.mean_errors())
     body = row(of=lambda w: w.bodies())
     device = row(of=lambda w: w.device_numbers())
-    without_flight = row("", "files in which the wheel never turns", of=lambda w: len(w.left_out))
+    without_flight = row("", "files in which the wheel never rotates", of=lambda w: len(w.left_out))
 
     def bodies(self) -> dict[str, BodyFindings]:
         return {
@@ -143,13 +143,13 @@ class FreeFlightFindings(Findings):
         text = f"{what}, moments to {100.0 * widest:.2g} % (one standard deviation)"
         if means is None:
             return f"{text}."
-        return f"{text}; they differ from their references by {means['bodies'].value:.2g} % in the mean."
+        return f"{text}; they differ from their references by {means['bodies'].value:.2g} % on average."
 
     def summary(self) -> str:
         wide = float(np.median(self.found.widening))
         text = (
             f"Output error of {sum(len(one.body.flights) for one in self.found.bodies)} flights together. Intervals "
-            f"are those of the scatter between flights and of the stated doubts; those of white noise, {wide:.2g} "
+            f"are those of the scatter between flights and of the stated deviations; those of white noise, {wide:.2g} "
             f"times (median) narrower, are not used."
         )
         if self.left_out:
@@ -164,7 +164,7 @@ class FreeFlightFindings(Findings):
             name, most = one.body.name, self.file.allowance
             checks[f"possible.{name}"] = Check.from_condition(one.possible, "a body can have this tensor")
             if most is not None:
-                note = "residuals, share of the rates' change in flight; the file allows so much"
+                note = "residuals as a share of the rates' change in flight; the bound is 'allowance'"
                 checks[f"left.{name}"] = Check(one.share, most, "", note)
                 continue
             least = LEVEL / (3 * len(one.residuals) * len(self.found.bodies))
@@ -193,5 +193,5 @@ class FreeFlightFindings(Findings):
             left = new_figure(x="time", x_unit="s", y="measured - predicted", y_unit="rad/s", height=420)
             for k, axis in enumerate("xyz"):
                 add_curve(left, times, one.residuals[worst][:, k], axis, colour=k)
-            made.append(Figure(f"residual-{name}", left, f"{name}: what the prediction leaves in {flight.name}."))
+            made.append(Figure(f"residual-{name}", left, f"{name}: residuals of {flight.name}."))
         return made

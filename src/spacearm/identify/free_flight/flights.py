@@ -63,13 +63,13 @@ def cut_flight(
     band: float = 40.0,
     sample: float = 200.0,
 ) -> Flight | None:
-    """The flight of a record with ``rate``, ``wheel`` and perhaps ``acceleration``; None where the wheel never turns.
+    """The flight of a record with ``rate``, ``wheel`` and perhaps ``acceleration``; None where the wheel never rotates.
 
     Args:
-        wheel: rad/s; the flight counts from where the wheel first turns faster.
+        wheel: rad/s; the flight begins where the wheel first exceeds this speed.
         skip, margin: s, left out after that and before the end.
         limit: m/s2; the flight ends where the accelerometer reads more, in a hand or on the floor.
-        rest: s at the record's start that show the gyro's bias, if nothing turns there.
+        rest: s at the record's start that show the gyro's bias, if nothing rotates then.
         band, sample: Hz, of the low-pass filter and of the samples.
     """
     times, turning = record.channel("rate").times, record["wheel"]

@@ -41,11 +41,13 @@ class FlightColumnsTable(ScenarioTable):
 class FlightTable(ScenarioTable):
     """How a flight is cut from its record."""
 
-    wheel: Positive = key(10.0, "rad/s; the flight counts from where the wheel first turns faster")
-    skip: Number = key(0.0, "s, left out after that")
-    margin: Number = key(0.03, "s, left out before the end, where the filter has no neighbours")
-    limit: Positive | None = key(None, "m/s2; the flight ends where the accelerometer reads more: a hand, the floor")
-    rest: Positive = key(0.1, "s at the record's start that show the gyro's bias, if nothing turns there")
+    wheel: Positive = key(10.0, "rad/s; the flight begins where the wheel first exceeds this speed")
+    skip: Number = key(0.0, "s, left out at the start of the flight")
+    margin: Number = key(0.03, "s, left out before the end, where the filter lacks later samples")
+    limit: Positive | None = key(
+        None, "m/s2; the flight ends where the accelerometer reads more: it is caught or lands"
+    )
+    rest: Positive = key(0.1, "s at the record's start that show the gyro's bias, if nothing rotates then")
     band: Positive = key(40.0, "Hz, of the low-pass filter that all channels pass without delay")
     sample: Positive = key(200.0, "Hz, of the samples that are used")
 
@@ -58,7 +60,7 @@ class DeviceDoubtTable(ScenarioTable):
     gyro_cross: Positive = key(0.01, "of its cross-axis sensitivities")
     wheel_tilt: Positive = key(0.02, "of the wheel's axis, rad about each axis across it")
     wheel_delay: Positive = key(0.005, "of the time by which the wheel's readings are late, s")
-    arm: Positive = key(3e-4, "of a mass centre by the accelerometer, along each axis, m")
+    arm: Positive = key(3e-4, "of a mass centre found by the accelerometer, along each axis, m")
 
     def make(self) -> DeviceDoubt:
         """The deviations."""
@@ -74,8 +76,10 @@ class FlownBodyTable(ScenarioTable):
     inertia: Numbers | None = key(
         None, "known: xx, yy, zz (, xy, xz, yz) about its own mass centre, axes of the device, kg m2",
     )  # fmt: skip
-    inertia_sd: Positive = key(0.004, "standard deviation of that, share of a third of its trace")
-    reference: Numbers | None = key(None, "what the result is compared with; likewise. It is not used")
+    inertia_sd: Positive = key(0.004, "standard deviation of `inertia`, as a share of a third of its trace")
+    reference: Numbers | None = key(
+        None, "what the result is compared with, in the form of `inertia`; not used in the fit"
+    )
 
     def tensor(self, name: str) -> Array | None:
         """A tensor (3, 3)."""
@@ -142,7 +146,7 @@ class FreeFlightFile(StudyFile):
                         flights.append(flight)
                 if not flights:
                     hint = f"expected a wheel faster than {self.flight.wheel:g} rad/s"
-                    raise InputError("has no flight: the wheel never turns", place="files", hint=hint)
+                    raise InputError("has no flight: the wheel never rotates", place="files", hint=hint)
                 bodies.append(FlownBody(table.name, flights, table.mass, known, table.inertia_sd))
         session.report_progress(0.6, "output error of all flights")
         doubt = self.device.make()

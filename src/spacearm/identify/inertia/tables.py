@@ -60,7 +60,8 @@ class EstimateTable(ScenarioTable):
     equations: tuple[Literal["momentum", "dynamics"], ...] = key(("momentum",), "of methods other than output-error")
     nuisances: dict[NuisanceName, bool | Literal["test"] | Number] = key(
         {},
-        'true: estimated; a number: zero within this beforehand, and estimated; "test", as all are, or false',
+        'true: estimated; a number: estimated, with this prior standard deviation about zero; "test": only tested, '
+        "the default; false: neither",
     )
     prior: Number | None = key(None, "uncertainty of the nominal model, as a share of each number's typical size")
     known_bodies: list[Name] = key([], "whose inertias are known")

@@ -1,6 +1,6 @@
 """What happens in time in a loop of fixed steps, the same on the processor and on a GPU.
 
-Time is cut into *pieces*, each of a whole number of equal steps. On a piece, inputs may be polynomials of the time
+Time is cut into *intervals*, each of a whole number of equal steps. On each, inputs may be polynomials of the time
 since its start, and a sampled law is asked at every ``hold``-th step. Random numbers of a law are functions of seed,
 sample, time and channel (:mod:`spacearm.engine.noise`); ``moments`` are the times that they are drawn by.
 """
@@ -22,13 +22,13 @@ class Schedule(NamedTuple):
     """What happens in time.
 
     Args:
-        counts: (pieces,) steps in each.
-        steps: (pieces,) s.
-        channels: inputs that are polynomials on each piece.
-        coefficient: (cases, powers, pieces, numbers) of the channels in this order, lowest power first.
+        counts: (intervals,) steps in each.
+        steps: (intervals,) s.
+        channels: inputs that are polynomials on each interval.
+        coefficient: (cases, powers, intervals, numbers) of the channels in this order, lowest power first.
         reference: the same of what a sampled law reads when it is asked.
         hold: steps between two ticks of a law.
-        ask: (pieces,) at which step of each the law is asked first; unless given, all steps are counted on.
+        ask: (intervals,) at which step of each the law is asked first; unless given, all steps are counted on.
         random_channels: (numbers, 2) channel of each random number, and whether it is drawn once.
         seed: of samples that have none of their own.
         draw: number of the first sample, by which it draws.
@@ -49,17 +49,17 @@ class Schedule(NamedTuple):
 
     @property
     def begins(self) -> Array:
-        """(pieces,) s since the schedule's start, when each begins."""
+        """(intervals,) s since the schedule's start, when each begins."""
         return np.concatenate([[0.0], np.cumsum(self.steps * self.counts)[:-1]])
 
     @property
     def first_steps(self) -> Any:
-        """(pieces,) steps before each."""
+        """(intervals,) steps before each."""
         return np.concatenate([[0], np.cumsum(self.counts)[:-1]]).astype(np.int64)
 
     @property
     def law_steps(self) -> Any:
-        """(pieces,) at which step of each a law is asked first; not at all where it is ``hold`` or more."""
+        """(intervals,) at which step of each a law is asked first; not at all where it is ``hold`` or more."""
         if self.ask is not None:
             return np.asarray(self.ask, dtype=np.int64)
         return -self.first_steps % self.hold if self.hold > 1 else np.zeros(len(self.counts), dtype=np.int64)
@@ -69,25 +69,25 @@ class Schedule(NamedTuple):
         """(ticks,) time of each tick of a law that draws random numbers."""
         if not len(self.random_channels):
             return np.zeros(0, dtype=np.int64)
-        piece = np.repeat(np.arange(len(self.counts)), self.counts)
-        number = np.arange(piece.size) - self.first_steps[piece]
-        asked = number % self.hold == self.law_steps[piece]
-        times = (self.start + self.begins)[piece[asked]] + number[asked] * self.steps[piece[asked]]
+        interval = np.repeat(np.arange(len(self.counts)), self.counts)
+        number = np.arange(interval.size) - self.first_steps[interval]
+        asked = number % self.hold == self.law_steps[interval]
+        times = (self.start + self.begins)[interval[asked]] + number[asked] * self.steps[interval[asked]]
         return np.floor(times * MOMENTS + AFTER).astype(np.int64)
 
     def hold_inputs(self, name: str, values: Array) -> Schedule:
         """With one more channel: an input that is constant, or on each of equally many steps.
 
         Args:
-            values: (cases, 1 or count, size); with ``count``, no piece may have steps of two of them.
+            values: (cases, 1 or count, size); with ``count``, no interval may have steps of two of them.
         """
-        pieces = self.first_steps // (int(np.sum(self.counts)) // values.shape[1])
-        table = values[:, None, pieces]
+        intervals = self.first_steps // (int(np.sum(self.counts)) // values.shape[1])
+        table = values[:, None, intervals]
         if self.channels:
-            # Constant on a piece: higher powers are zero.
+            # Constant on an interval: higher powers are zero.
             powers, old = self.coefficient.shape[1], self.coefficient.shape[3]
             cases = max(len(values), len(self.coefficient))
-            joined = np.zeros((cases, powers, len(pieces), values.shape[2] + old))
+            joined = np.zeros((cases, powers, len(intervals), values.shape[2] + old))
             joined[:, :1, :, : values.shape[2]] = table
             joined[..., values.shape[2] :] = self.coefficient
             table = joined

@@ -358,7 +358,7 @@ def _blackbox(table: GuardedTable, file: str, names: list[str]) -> dict[str, Val
         from orangebox.reader import Reader
     except ImportError:
         raise InputError("the orangebox package is not installed", hint="pip install 'spacearm[blackbox]'") from None
-    logging.disable()  # unknown events are told for each frame
+    logging.disable()  # unknown events are reported for each frame
     with open(file, "rb") as content:
         if content.read(10) != b"H Product:":
             raise InputError("has no header of a Blackbox log", hint="expected one of Betaflight, INAV or Indiflight")

@@ -68,7 +68,7 @@ MOST_SAMPLES = 1_000_000
 
 
 class _Setup(NamedTuple):
-    """What all experiments share: the robot as drawn and as simulated, sensors; duration (s) and commands of each."""
+    """What all experiments share: the nominal and the simulated robot, sensors; duration (s) and commands of each."""
 
     session: Session
     nominal: Robot

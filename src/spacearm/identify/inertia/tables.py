@@ -67,7 +67,7 @@ class EstimateTable(ScenarioTable):
     known_bodies: list[Name] = key([], "whose inertias are known")
     unknown_bodies: list[Name] = key([], "those of all others are known")
     known_mass_centre: list[Name] = key([], "bodies whose mass and mass centre are known")
-    segment: Duration | None = key(None, "cut records into pieces of about this length, each with its own start, s")
+    segment: Duration | None = key(None, "cut records into intervals of about this length, s, each with its own start")
     write: Annotated[Name, AfterValidator(check_plain_name)] | None = key(None, "robot file with what was found")
 
     def prior_of(self, nominal: Robot, name: str) -> Prior | None:

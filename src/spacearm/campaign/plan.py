@@ -39,7 +39,7 @@ MOST_RUNS = 10_000_000
 
 
 class VaryTable(ScenarioTable):
-    """A number that is dispersed: drawn anew in each run of a cell, and the same way in all cells."""
+    """A number that is dispersed: drawn for each run of a cell, with the same draws in all cells."""
 
     uses: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "uniform": ("key", "low", "high", "relative"),

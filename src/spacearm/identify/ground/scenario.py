@@ -144,7 +144,7 @@ class GroundEstimateTable(ScenarioTable):
         ["coulomb", "viscous"], "terms of all joints, or by joint"
     )
     position: list[Literal["spring", "sine", "cosine"]] = key([], "torques by a joint's angle alone: cables, sensors")
-    rotors: bool = key(True, "rotor inertias, where they can be told apart; else those of the robot count")
+    rotors: bool = key(True, "rotor inertias, where they can be distinguished; else those of the robot are used")
     offset: bool = key(True, "an offset of each torque sensor")
     gain: Number = key(0.0, "standard deviation of each torque sensor's factor about one; 0: exact")
     link_side: bool = key(False, "torque sensors behind the gears: friction terms may have either sign")

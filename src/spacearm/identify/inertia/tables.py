@@ -100,7 +100,7 @@ class EstimateTable(ScenarioTable):
 
 
 class NominalInertiaTable(ScenarioTable):
-    """How well numbers are known that are not estimated: standard deviations. What the data do not tell about them
+    """How well numbers are known that are not estimated: standard deviations. What the data do not determine of them
     widens every interval; 0 takes a number as exact."""
 
     sd: Number = key(0.03, "of the inertias of known bodies, share of each number's typical size")

@@ -75,7 +75,7 @@ class NuisanceTable(ScenarioTable):
 
 
 class NominalJointTable(ScenarioTable):
-    """How well numbers are known that are not estimated: standard deviations. What the data do not tell about them
+    """How well numbers are known that are not estimated: standard deviations. What the data do not determine of them
     widens every interval; 0 takes a number as exact. Counted with the method levenberg_marquardt or multi_start, the
     likelihood as cost, and no weighting."""
 

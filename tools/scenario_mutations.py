@@ -87,8 +87,8 @@ def starts() -> list[tuple[str, dict[str, Any]]]:
             document = tomllib.loads(file.read_text())
             if "file" in document:  # the scenario is run from another folder
                 document["file"] = str(file.parent / document["file"])
-            if "files" in document:
-                document["files"] = [str(file.parent / each) for each in document["files"]]
+            for body in document.get("body", ()):
+                body["files"] = [str(file.parent / each) for each in body["files"]]
             found.append((f"starter-{file.stem}", document))
     return found
 

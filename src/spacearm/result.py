@@ -7,6 +7,7 @@ A study returns a :class:`Result`; :func:`spacearm.report.write_result` makes a 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -429,6 +430,11 @@ class PrintedFigure:
     def __post_init__(self) -> None:
         if not (self.here or self.why):
             raise InputError("neither our figure nor a reason is given", place=self.label, hint="give 'here' or 'why'")
+
+
+def figure_name(text: str) -> str:
+    """A name of a figure from any text."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", text)
 
 
 #: Names in a folder of results that no further file may have.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +177,11 @@ def test_a_robot_file_names_the_matrices(tmp_path: Path) -> None:
         ("DMIG,MAAX,1,1,,1,1,2.0\n", "before its header"),
         ("DMIG,MAAX,0,2,2,0\n", "form 2"),
         ("DMIG,MAAX,0,6,2,0\nDMIG,MAAX,1,1,,1,1,2.0\nDMIG,KAAX,0,6,2,0\nDMIG,KAAX,1,1,,1,1,2.0\n", "node 1 has no pos"),
+        ("GRID,99999999999999999999,,0.,0.,0.\n", "is no integer"),
+        (
+            "GRID,1,,nan,0.,0.\nDMIG,MAAX,0,6,2,0\nDMIG,MAAX,1,1,,1,1,2.0\nDMIG,KAAX,0,6,2,0\nDMIG,KAAX,1,1,,1,1,2.0\n",
+            "is nan",
+        ),
         ("DMIG,MAAX,0,6,2,0\nDMIG,MAAX,a,1,,1,1,2.0\n", "'a' is no integer"),
     ],
 )
@@ -193,7 +200,7 @@ def test_matrices_that_are_none_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="has no 'stiffness'"):
         read_finite_elements(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", mass=np.array([None]))
-    with pytest.raises(ModelError, match="no archive of arrays"):
+    with pytest.raises(ModelError, match="mass: holds object"):
         read_finite_elements(tmp_path / "c.npz")
     with pytest.raises(ModelError, match=r"has no mass\.csv"):
         read_finite_elements(tmp_path)
@@ -220,3 +227,55 @@ def test_a_scene_draws_the_mode_on_its_panel() -> None:
     assert moved[-1] / moved[0] > 50.0
     boxes = [actor.bodies[k].shapes[0].visual.size for k in strips]
     np.testing.assert_allclose(boxes[0], [0.25, 1.2, 0.02])
+
+
+def header(shape: str) -> bytes:
+    """The start of a .npy file that declares so many numbers."""
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    ("mass", "message"),
+    [
+        (header("(1000000, 1000000)"), "declares 1000000 x 1000000 values"),
+        (header(f"({10**30}, 4)"), "declares"),
+        (b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 20, "no archive of arrays"),
+    ],
+)
+def test_arrays_that_declare_more_than_they_hold_are_errors(tmp_path: Path, mass: bytes, message: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("mass.npy", mass)
+    with pytest.raises(ModelError, match=message):
+        read_finite_elements(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("dof", np.float64(3.0), "dof has shape"),
+        ("dof", np.array([[1e300, 1.0]]), "a number in dof"),
+        ("mass", np.eye(1) * 1j, "expected real numbers"),
+        ("mass", np.array([["1.0"]]), "expected real numbers"),
+    ],
+)
+def test_arrays_of_other_numbers_are_errors(tmp_path: Path, name: str, value: Array, message: str) -> None:
+    arrays = {"mass": np.eye(1), "stiffness": np.eye(1), "nodes": np.eye(1, 4), "dof": np.ones((1, 2))}
+    np.savez(tmp_path / "a.npz", **arrays | {name: value})
+    with pytest.raises(ModelError, match=message):
+        read_finite_elements(tmp_path / "a.npz")
+
+
+def test_an_archive_that_cannot_be_unpacked_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, mass=np.eye(50), stiffness=np.eye(50))
+    raw = path.read_bytes()
+    path.write_bytes(raw[:60] + bytes(each ^ 0x5A for each in raw[60:110]) + raw[110:])
+    with pytest.raises(ModelError, match="no archive of arrays: Error -3"):
+        read_finite_elements(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.npz")
+    with pytest.raises(ModelError, match="not a plain file"):
+        read_finite_elements(tmp_path / "a.npz")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SimulationError
 from spacearm.model.document import validate_tables
 from spacearm.model.toml_read import parse_toml
 from spacearm.result import Result
+from spacearm.simulate import Run
 from spacearm.study import run_scenario
 from spacearm.study.scenario import Session
 from spacearm.typing import Array
 from spacearm.validation.scenario import ValidationFile
 from spacearm.validation.tables import TuneTable
-from spacearm.validation.tuning import bootstrap_interval, prepare_records
+from spacearm.validation.tuning import RecordErrors, TunedRecord, bootstrap_interval, prepare_records
 from support import ROOT
 
 TOSSES = Path(__file__).with_name("data") / "cube"
@@ -179,6 +181,8 @@ def test_measured_tosses_start_as_their_own_velocities_say(tmp_path: Path) -> No
         ("count = 3\ntune = true", "count = 3", "no record has `tune"),
         ("skip = 3", "skip = 3\ntune = true", "no record has no"),
         ("skip = 3", "skip = 30", "too few files"),
+        ('file = "ball*.csv"\nskip', 'file = "/etc/*"\nskip', "is no pattern"),
+        ('file = "ball*.csv"\nskip', 'file = "**b*"\nskip', "is no pattern"),
         ('file = "ball*.csv"\nskip', 'file = "cube*.csv"\nskip', "too few files"),
         ("contact[0].restitution", "contact[1].restitution", "there is no"),
         ("measured_start = 0.2", "measured_start = 0.03", "too few readings"),
@@ -189,6 +193,19 @@ def test_what_cannot_be_tuned_is_refused(tmp_path: Path, was: str, instead: str,
     assert was in SCENARIO
     with pytest.raises(InputError, match=message):
         run_scenario(write_balls(tmp_path, [RESTITUTION] * 5, SCENARIO.replace(was, instead)))
+
+
+def test_an_error_says_why_no_other_record_is_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TunedRecord.predict
+
+    def predict(record: TunedRecord, values: Mapping[str, float]) -> tuple[RecordErrors, Run]:
+        if not record.name.startswith("tuned"):
+            raise SimulationError("has diverged", place="run")
+        return whole(record, values)
+
+    monkeypatch.setattr(TunedRecord, "predict", predict)
+    with pytest.raises(InputError, match=r"no other record can be predicted.*has diverged"):
+        run_scenario(write_balls(tmp_path, [RESTITUTION] * 5, SCENARIO))
 
 
 def test_quaternions_in_another_order_are_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ All in SI units. Nothing is unpickled, and sizes are looked at before memory is 
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as header
 
 from spacearm.checks import array
 from spacearm.errors import ModelError, did_you_mean, error_context, quote_text, similar_files
@@ -32,10 +34,14 @@ from spacearm.typing import Array
 MOST_FREEDOM = 3000
 #: Bytes of a file at most.
 LARGEST_FILE = 2**28
+#: Number of a node at most.
+LARGEST_NUMBER = 10**9
+ARRAYS = ("mass", "stiffness", "damping", "nodes", "dof")
 NASTRAN = (".pch", ".bdf", ".dat", ".nas")
 #: Names of Nastran's matrices, by what they are.
 _MATRICES = {"mass": ("MAAX", "MGG"), "stiffness": ("KAAX", "KGG"), "damping": ("BAAX", "BGG")}
 _COMMENT = re.compile(r"\$.*")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 #: Nastran leaves the letter of an exponent out: 1.0-3.
 _BARE_EXPONENT = re.compile(r"(?<=[0-9.])([+-])(?=[0-9])")
 
@@ -61,7 +67,11 @@ class FiniteElements:
         dof = np.asarray(self.dof)
         if dof.ndim != 2 or dof.shape[1:] != (2,) or not len(dof) or not np.all(dof == np.round(dof)):
             raise ModelError(f"dof has the shape {dof.shape}", hint="expected node and component of each (N, 2)")
+        if np.abs(dof).max() > LARGEST_NUMBER:
+            raise ModelError(f"a number in dof is {np.abs(dof).max():g}", hint=f"expected {LARGEST_NUMBER:g} at most")
         object.__setattr__(self, "dof", dof.astype(np.int64))
+        places = {each: array(own, f"node {each}", (3,), error=ModelError) for each, own in self.nodes.items()}
+        object.__setattr__(self, "nodes", places)
         for name in ("mass", "stiffness", "damping"):
             matrix = getattr(self, name)
             if matrix is not None:
@@ -102,10 +112,13 @@ def read_finite_elements(path: str | Path) -> FiniteElements:
     """The matrices in a file or a folder; see the module for the forms."""
     path = Path(path)
     with error_context(file=path):
-        if not path.exists():
-            raise ModelError("there is no such file", hint=similar_files(path))
         if path.is_dir():
             return _from_arrays({name: _read_csv(path / f"{name}.csv") for name in _names_in(path)})
+        # A pipe or a device would be waited for without end.
+        if not path.is_file():
+            if path.exists():
+                raise ModelError("is not a plain file")
+            raise ModelError("there is no such file", hint=similar_files(path))
         if path.stat().st_size > LARGEST_FILE:
             raise ModelError(f"is larger than {LARGEST_FILE // 2**20} MB", hint="reduce the structure first")
         if path.suffix.lower() == ".npz":
@@ -128,6 +141,8 @@ def _read_csv(path: Path) -> Array:
     with error_context(file=path):
         if path.stat().st_size > LARGEST_FILE:
             raise ModelError(f"is larger than {LARGEST_FILE // 2**20} MB")
+        if not path.stat().st_size:
+            raise ModelError("is empty")
         try:
             return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, comments="#", encoding="utf-8")
         except (ValueError, OSError) as error:
@@ -137,12 +152,30 @@ def _read_csv(path: Path) -> Array:
 def _read_npz(path: Path) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(each.file_size for each in archive.infolist()) > LARGEST_FILE:
-                raise ModelError(f"holds more than {LARGEST_FILE // 2**20} MB")
-        with np.load(path, allow_pickle=False) as data:
-            return {name: np.asarray(data[name], dtype=np.float64) for name in data.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError, TypeError) as error:
+            entries = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+            return {name: _read_array(archive, entries[name], name) for name in ARRAYS if name in entries}
+    except ModelError:
+        raise
+    # Any exception of the libraries, of which there are many kinds, means a damaged file.
+    except Exception as error:
         raise ModelError(f"is no archive of arrays: {error}", hint="expected what numpy.savez writes") from None
+
+
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Array:
+    """An array whose declared size is that of its entry: a damaged header cannot ask for memory."""
+    with archive.open(entry) as content:
+        version = header.read_magic(content)
+        read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
+        shape, _, kind = read(content)
+        if kind.kind not in "biuf":
+            raise ModelError(f"holds {kind}", place=name, hint="expected real numbers")
+        if entry.file_size > LARGEST_FILE or math.prod(shape) * kind.itemsize > entry.file_size:
+            raise ModelError(
+                f"declares {' x '.join(map(str, shape))} values in {entry.file_size} bytes", place=name,
+                hint=f"expected at most {LARGEST_FILE // 2**20} MB; otherwise the file is damaged",
+            )  # fmt: skip
+    with archive.open(entry) as content:
+        return np.asarray(header.read_array(content, allow_pickle=False), dtype=np.float64)
 
 
 def _from_arrays(data: dict[str, Array]) -> FiniteElements:
@@ -153,9 +186,9 @@ def _from_arrays(data: dict[str, Array]) -> FiniteElements:
     numbers = nodes[:, 0]
     if not np.all(numbers == np.round(numbers)) or len(np.unique(numbers)) < len(numbers):
         raise ModelError("the numbers of the nodes are not different integers", place="nodes")
-    _check_size(len(data["dof"]))
     places = {int(row[0]): row[1:] for row in nodes}
     dof = array(data["dof"], "dof", ("dof", 2), error=ModelError)
+    _check_size(len(dof))
     return FiniteElements(data["mass"], data["stiffness"], places, dof, data.get("damping"))
 
 
@@ -277,14 +310,16 @@ def _field(fields: list[str], index: int) -> str:
 
 
 def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ModelError(f"{quote_text(text)} is no integer") from None
+    # Few digits only, and none of Python's own 1_000.
+    if not _INTEGER.fullmatch(text):
+        raise ModelError(f"{quote_text(text)} is no integer", hint="expected at most nine digits")
+    return int(text)
 
 
 def _number(text: str) -> float:
     try:
-        return float(_BARE_EXPONENT.sub(r"e\1", text.upper().replace("D", "E")) if text else 0.0)
+        if "_" not in text:
+            return float(_BARE_EXPONENT.sub(r"e\1", text.upper().replace("D", "E")) if text else 0.0)
     except ValueError:
-        raise ModelError(f"{quote_text(text)} is no number") from None
+        pass
+    raise ModelError(f"{quote_text(text)} is no number")

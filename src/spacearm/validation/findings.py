@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from spacearm.figures import add_curve, new_figure
 from spacearm.measure import Record
 from spacearm.model import Robot
-from spacearm.result import Check, Checks, Figure
+from spacearm.result import Check, Checks, Figure, figure_name
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Run
 from spacearm.study import Findings, row
@@ -218,7 +217,7 @@ class ValidationFindings(Findings):
         coordinates: dict[str, Any] = {}
         for name, own in self.comparison.channels.items():
             # Each quantity has its own times: readings may be missing.
-            clock, label = f"time_{_slug(name)}", _slug(name)
+            clock, label = f"time_{figure_name(name)}", figure_name(name)
             coordinates[clock] = (clock, own.readings.times, "s", "since the start of the run")
             columns[f"{label}_measured"] = (clock, own.readings.values, own.readings.unit, name)
             columns[f"{label}_predicted"] = (clock, own.predicted, own.readings.unit, name)
@@ -242,7 +241,7 @@ class ValidationFindings(Findings):
             add_curve(figure, times, own.readings.values, "measured", colour=1, mode="markers", size=4)
             fitted = f" Readings up to {self.fit:g} s were fitted." if self.fit else ""
             text = f"Measured and predicted {name}; the band holds 95 % of the readings if all is as stated.{fitted}"
-            found.append(Figure(_slug(name), figure, text))
+            found.append(Figure(figure_name(name), figure, text))
         return [*found, *self._balance_figures()]
 
     def _balance_figures(self) -> list[Figure]:
@@ -281,7 +280,3 @@ def make_findings(measured: MeasuredRun, found: Comparison) -> ValidationFinding
         measured_balance=measure_balance(measured, file),
         measured_states=measured.motion.histories(),
     )
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)

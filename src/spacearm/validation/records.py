@@ -54,7 +54,10 @@ def expand_records(file: ValidationFile, folder: Path) -> ValidationFile:
             found.append(entry)
             continue
         with error_context(f"record[{k}]"):
-            paths = sorted((folder / file.data).glob(entry.file), key=_natural_order)[entry.skip :][: entry.count]
+            try:
+                paths = sorted((folder / file.data).glob(entry.file), key=_natural_order)[entry.skip :][: entry.count]
+            except (ValueError, NotImplementedError, OSError) as error:
+                raise InputError(f"{entry.file!r} is no pattern: {error}", place="file") from None
             if not paths:
                 raise InputError(
                     f"too few files in {file.data!r} match {entry.file!r}", place="file",

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from spacearm.errors import InputError, SimulationError, SpacearmError, error_context
 from spacearm.figures import add_curve, new_figure
 from spacearm.optimise.evolution import evolve
-from spacearm.result import Check, Checks, Figure
+from spacearm.result import Check, Checks, Figure, figure_name
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Run
 from spacearm.simulate.world import SEPARATOR
@@ -249,6 +249,9 @@ def tune_records(file: ValidationFile, session: Session) -> TuningFindings:
         except SpacearmError as error:
             failed[record.name] = str(error)
         progress(k + 1, len(tuned) + len(others))
+    if not any(record.name in errors for record in others):
+        first = next(failed[record.name] for record in others if record.name in failed)
+        raise InputError(f"no other record can be predicted: {first}", place="record", hint="expected one at least")
     return TuningFindings(
         table=table, tuning=tuning, errors=errors, runs=runs, failed=failed, tuned=[record.name for record in tuned]
     )
@@ -452,8 +455,11 @@ class TuningFindings(Findings):
             figure = new_figure(x="time", x_unit="s", y=channel, y_unit=own.unit)
             add_curve(figure, own.times, predicted[channel], "predicted", colour=0)
             add_curve(figure, own.times, own.values, "measured", colour=1, mode="markers", size=4)
-            slug = channel.replace(SEPARATOR, "_").replace(".", "_")
             found.append(
-                Figure(f"median_{slug}", figure, f"{channel} of {name}, the held-out record with the median loss.")
+                Figure(
+                    f"median_{figure_name(channel)}",
+                    figure,
+                    f"{channel} of {name}, the held-out record with the median loss.",
+                )
             )
         return found

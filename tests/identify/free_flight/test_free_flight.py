@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, SpacearmError
 from spacearm.identify.free_flight import (
     DeviceDoubt,
     FlownBody,
@@ -20,6 +20,7 @@ from spacearm.identify.free_flight import (
 from spacearm.measure import Record
 from spacearm.study import run_scenario
 from spacearm.typing import Array
+from support import ROOT
 from support.blackbox import write_blackbox
 
 WHEEL = 1.7e-6  # kg m2, axial
@@ -249,3 +250,37 @@ def test_slips_are_errors(old: str, new: str, message: str, tmp_path: Path) -> N
     (tmp_path / "throws.toml").write_text(SCENARIO.replace(old, new))
     with pytest.raises(InputError, match=message):
         run_scenario(tmp_path / "throws.toml")
+
+
+STARTER = ROOT / "src/spacearm/study/starters/free-flight-identification.toml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sample = 2.0", "sample = 1e12", "flight has .* samples"),
+        ("sample = 2.0", "sample = 2.0\nskip = -1e9", "flight.skip"),
+        ("sample = 2.0", "sample = 2.0\nmargin = -1e7", "flight.margin"),
+        ("band = 1.0", "band = 1e-300", "cannot pass a filter"),
+        ("wheel_inertia = 0.01", "wheel_inertia = 1e-300", "device.wheel_inertia"),
+        ('name = "servicer"\n', 'name = "servicer"\nmass = -5.0\n', "mass"),
+        ('name = "servicer"\n', 'name = "servicer"\nreference = [0, 0, 0]\n', "principal moment"),
+        ('unit = "rad/s" }', 'unit = "rad/s", scale = [1e14, 1.0, 1.0] }', "cannot be solved"),
+    ],
+)
+def test_numbers_far_from_any_flight_are_errors(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = STARTER.read_text()
+    assert old in text
+    (tmp_path / STARTER.with_suffix(".csv").name).write_bytes(STARTER.with_suffix(".csv").read_bytes())
+    (tmp_path / "case.toml").write_text(text.replace(old, new))
+    with pytest.raises(SpacearmError, match=message):
+        run_scenario(tmp_path / "case.toml")
+
+
+def test_a_body_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / STARTER.with_suffix(".csv").name).write_bytes(STARTER.with_suffix(".csv").read_bytes())
+    (tmp_path / "case.toml").write_text(STARTER.read_text().replace('name = "servicer"', 'name = "cube, 3 x"'))
+    assert [figure.name for figure in run_scenario(tmp_path / "case.toml").figures] == [
+        "flight-cube__3_x",
+        "residual-cube__3_x",
+    ]

@@ -11,7 +11,7 @@ from spacearm.figures import add_curve, new_figure
 from spacearm.identify.free_flight.flown_bodies import DEVICE, BodyEstimate, FreeFlightIdentification
 from spacearm.identify.free_flight.tumbling import symmetric
 from spacearm.optimise.diagnose import LEVEL, whiteness
-from spacearm.result import Check, Checks, Figure
+from spacearm.result import Check, Checks, Figure, figure_name
 from spacearm.study import Findings, row
 from spacearm.study.findings import NotedValue, xyz
 from spacearm.typing import Array
@@ -189,9 +189,11 @@ class FreeFlightFindings(Findings):
                 dots: dict[str, Any] = {"mode": "markers", "marker": {"size": 3}}
                 add_curve(both, times, flight.rate[:, k], f"{axis}, measured", colour=k, **dots)
                 add_curve(both, times, one.predicted[worst][:, k], f"{axis}, predicted", colour=k)
-            made.append(Figure(f"flight-{name}", both, f"{name}: the flight that fits worst, {flight.name}."))
+            made.append(
+                Figure(f"flight-{figure_name(name)}", both, f"{name}: the flight that fits worst, {flight.name}.")
+            )
             left = new_figure(x="time", x_unit="s", y="measured - predicted", y_unit="rad/s", height=420)
             for k, axis in enumerate("xyz"):
                 add_curve(left, times, one.residuals[worst][:, k], axis, colour=k)
-            made.append(Figure(f"residual-{name}", left, f"{name}: residuals of {flight.name}."))
+            made.append(Figure(f"residual-{figure_name(name)}", left, f"{name}: residuals of {flight.name}."))
         return made

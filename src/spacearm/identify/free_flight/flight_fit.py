@@ -94,6 +94,9 @@ class FlightFit:
 
     def predict(self, flights: Sequence[int], device: Array, own: Array, starts: Array) -> list[Array]:
         """Gyro readings (T, 3) of lanes: a flight each, with its numbers (B, ...)."""
+        # Values that are none would be sought forever: LAPACK's singular values do not end with them.
+        if not all(np.isfinite(each).all() for each in (device, own, starts)):
+            raise np.linalg.LinAlgError("numbers are not finite")
         longest = max(self.flights[i][1].times.size for i in flights)
         step = self.flights[flights[0]][1].step
         inertia = self.nominal * np.exp(device[:, 0])
@@ -380,6 +383,8 @@ class FlightFit:
                 rows = np.stack([(s[i] - base[i]).ravel() / SHORT for s in slopes], axis=1)
                 weights = 1.0 / np.tile(self.sigma[k], flight.times.size)
                 left = (flight.rate - base[i]).ravel() * weights
+                if not (np.isfinite(rows).all() and np.isfinite(left).all()):
+                    raise np.linalg.LinAlgError("the prediction is not finite")
                 change = np.linalg.lstsq(rows * weights[:, None], left, rcond=None)[0]
                 own[i, :6] += np.clip(change[:6], -0.2, 0.2)
                 starts[i] += change[6:]

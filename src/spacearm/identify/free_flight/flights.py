@@ -20,6 +20,8 @@ from spacearm.typing import Array
 SUBSTEPS = 2
 #: Samples of a flight at least: a start and a few numbers follow from each.
 FEWEST = 20
+#: And at most: a wrong unit must not ask for all memory.
+MOST = 200_000
 #: Order of the filter; forwards and backwards twice as many.
 ORDER = 4
 
@@ -89,6 +91,9 @@ def cut_flight(
         length = f"{max(end - start, 0.0):.3g} s"
         hint = f"expected {FEWEST} samples, {FEWEST / sample:g} s"
         raise InputError(f"its flight lasts {length}", file=record.source or None, place="flight", hint=hint)
+    if count > MOST:
+        message, hint = f"its flight has {count} samples", f"expected at most {MOST}: a lower rate of samples"
+        raise InputError(message, file=record.source or None, place="flight", hint=hint)
     grid = start + np.arange(count) / sample
     still = record["rate"][times <= times[0] + rest]
     bias = still.mean(axis=0) if np.abs(still).max(initial=np.inf) < 0.3 else np.zeros(3)
@@ -106,7 +111,11 @@ def _filter(values: Array, times: Array, band: float) -> Array:
     rate = 1.0 / float(np.median(np.diff(times)))
     if band >= 0.45 * rate:  # nothing to take away
         return values
-    return np.asarray(filtfilt(*butter(ORDER, band, fs=rate), values, axis=0))
+    try:
+        return np.asarray(filtfilt(*butter(ORDER, band, fs=rate), values, axis=0))
+    except (ValueError, np.linalg.LinAlgError):
+        message = f"{len(values)} readings at {rate:.3g} Hz cannot pass a filter of {band:g} Hz"
+        raise InputError(message, place="flight.band", hint="expected more readings, or a higher frequency") from None
 
 
 def _resample(values: Array, times: Array, grid: Array, band: float) -> Array:

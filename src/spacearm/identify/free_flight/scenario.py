@@ -23,6 +23,9 @@ from spacearm.study.tables import ColumnTable, Numbers
 from spacearm.typing import Array
 
 Positive = Annotated[float, positive_number()]
+NonNegative = Annotated[Number, key(ge=0.0)]
+#: Their squares divide.
+Deviation = Annotated[float, positive_number(1e-12)]
 #: Files of a body at most.
 MOST_FILES = 500
 
@@ -42,8 +45,8 @@ class FlightTable(ScenarioTable):
     """How a flight is cut from its record."""
 
     wheel: Positive = key(10.0, "rad/s; the flight begins where the wheel first exceeds this speed")
-    skip: Number = key(0.0, "s, left out at the start of the flight")
-    margin: Number = key(0.03, "s, left out before the end, where the filter lacks later samples")
+    skip: NonNegative = key(0.0, "s, left out at the start of the flight")
+    margin: NonNegative = key(0.03, "s, left out before the end, where the filter lacks later samples")
     limit: Positive | None = key(
         None, "m/s2; the flight ends where the accelerometer reads more: it is caught or lands"
     )
@@ -55,12 +58,14 @@ class FlightTable(ScenarioTable):
 class DeviceDoubtTable(ScenarioTable):
     """How well the device is known: standard deviations. What the flights show better is estimated."""
 
-    wheel_inertia: Positive = key(0.03, "of the wheel's axial inertia, share; 1: a body of known inertia calibrates it")
-    gyro_scale: Positive = key(0.005, "of the gyro's scale factors")
-    gyro_cross: Positive = key(0.01, "of its cross-axis sensitivities")
-    wheel_tilt: Positive = key(0.02, "of the wheel's axis, rad about each axis across it")
-    wheel_delay: Positive = key(0.005, "of the time by which the wheel's readings are late, s")
-    arm: Positive = key(3e-4, "of a mass centre found by the accelerometer, along each axis, m")
+    wheel_inertia: Deviation = key(
+        0.03, "of the wheel's axial inertia, share; 1: a body of known inertia calibrates it"
+    )
+    gyro_scale: Deviation = key(0.005, "of the gyro's scale factors")
+    gyro_cross: Deviation = key(0.01, "of its cross-axis sensitivities")
+    wheel_tilt: Deviation = key(0.02, "of the wheel's axis, rad about each axis across it")
+    wheel_delay: Deviation = key(0.005, "of the time by which the wheel's readings are late, s")
+    arm: Deviation = key(3e-4, "of a mass centre found by the accelerometer, along each axis, m")
 
     def make(self) -> DeviceDoubt:
         """The deviations."""
@@ -72,11 +77,11 @@ class FlownBodyTable(ScenarioTable):
 
     name: Name
     files: list[Name] = key(what="relative to `data`; `*` stands for any characters", min_length=1)
-    mass: Number = key(0.0, "of what is attached, kg; 0: the device alone")
+    mass: NonNegative = key(0.0, "of what is attached, kg; 0: the device alone")
     inertia: Numbers | None = key(
         None, "known: xx, yy, zz (, xy, xz, yz) about its own mass centre, axes of the device, kg m2",
     )  # fmt: skip
-    inertia_sd: Positive = key(0.004, "standard deviation of `inertia`, as a share of a third of its trace")
+    inertia_sd: Deviation = key(0.004, "standard deviation of `inertia`, as a share of a third of its trace")
     reference: Numbers | None = key(
         None, "what the result is compared with, in the form of `inertia`; not used in the fit"
     )
@@ -88,7 +93,10 @@ class FlownBodyTable(ScenarioTable):
             return None
         if len(given) not in (3, 6):
             raise InputError(f"has {len(given)} numbers", place=name, hint="expected 3 moments, or 6: xx to yz")
-        return symmetric(np.concatenate([given, np.zeros(6 - len(given))]))
+        found = symmetric(np.concatenate([given, np.zeros(6 - len(given))]))
+        if not np.linalg.eigvalsh(found)[0] > 0.0:
+            raise InputError("has a principal moment that is not above zero", place=name, hint="expected a body's")
+        return found
 
     def paths(self, folder: Path) -> list[Path]:
         """Its files, by name."""

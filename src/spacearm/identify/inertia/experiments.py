@@ -132,8 +132,7 @@ def run_experiment(
     times = np.arange(0.0, duration * (1 + 1e-12), period)
     if times.size < 2:
         raise InputError(
-            f"lasts {duration:g} s, samples are {period:g} s apart",
-            place="experiment",
+            f"the experiment lasts {duration:g} s, samples are {period:g} s apart",
             hint="expected two samples or more",
         )
     for end in ends[:-1]:
@@ -144,7 +143,6 @@ def run_experiment(
     if run.end_time < times[-1] - SAME:
         raise SimulationError(
             f"the experiment ended at {run.end_time:.6g} s of {duration:g} s: {run.why}",
-            place="experiment",
             hint="a slower motion, or weaker forces",
         )
     return run

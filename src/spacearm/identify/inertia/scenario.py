@@ -313,7 +313,7 @@ class InertiaFile(StudyFile):
                 drawn.append(table.read(commands, setup, self))
                 continue
             robot = setup.reference
-            with error_context(self.place(k)):
+            with error_context(self.place(k)), error_context(f"experiment {table.name!r}"):
                 start, phases = table.start(robot), command_phases(robot, commands, duration)
                 run = run_experiment(robot, start, phases, shared_period(setup.sensors))
                 broken += not run.sound

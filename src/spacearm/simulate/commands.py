@@ -90,7 +90,7 @@ class CommandLog:
         readings = columns("reading", [name for name, _ in sensed])
         values, margins = columns("command", own["names"]), np.ascontiguousarray(data["raw_margin"].values)
         fixed: dict[str, Any] = {name: about[name] for name in ("name", "phase", "end", "begin")} | {"system": system}
-        fixed |= {"before": np.array(about["before"]), "cuts": np.array(about["cuts"]).reshape(len(about["cuts"]), 3)}
+        fixed |= {"before": np.array(about["before"]), "cuts": np.array(about["cuts"]).reshape(-1, 3)}
         times = data["time"].values
         return cls(None, **fixed, **own, times=times, values=values, margins=margins, sensed=sensed, readings=readings)
 

@@ -13,7 +13,7 @@ from tests.support.control import craft
 from spacearm import control, rollout
 from spacearm.model import Limits
 from spacearm.model.base import BASE_DOFS
-from spacearm.simulate import RK4, Phase, State, World, load_run, simulate
+from spacearm.simulate import RK4, Phase, State, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, simulate_lanes
 
@@ -92,113 +92,6 @@ def test_wheels_keep_their_momentum_limit_whatever_turns_the_bus():
     assert found.sound
     assert np.abs(found.states[:, 16:19]).max() <= speed * (1 + 1e-9)
     assert found.saturation_shares["wz"] > 0.1
-
-
-def sawtooth(times: np.ndarray, outside: float) -> tuple[np.ndarray, float]:
-    """Rates of a joint that a torque from outside speeds up, and the work of its drive: from 1.01 of the limit the
-    drive brakes with its effort until the limit.
-    """
-    up, down, band = outside / INERTIA, (TORQUE - outside) / INERTIA, 0.01 * RATE
-    meets, rises = RATE * INERTIA / (TORQUE + outside), band / up
-    since = np.maximum(times - meets, 0.0)
-    within = since % (rises + band / down)
-    beyond = np.where(within < rises, up * within, band - down * (within - rises))
-    rates = np.where(times < meets, times * RATE / meets, RATE + beyond)
-    cycles, rest = divmod(times[-1] - meets, rises + band / down)
-    path = 0.5 * RATE * meets - cycles * (RATE + 0.5 * band) * band / down
-    braked = max(rest - rises, 0.0)
-    return rates, TORQUE * (path - braked * (RATE + band) + 0.5 * down * braked**2)
-
-
-def shoved(outside: float, law: control.Law, duration: float = 2.0, phases: int = 1, **settings: object):
-    robot = joint()
-    phase = Phase(duration / phases, laws=law, forces={"j0": outside}, **FIXED)
-    return simulate(robot, State.at_rest(robot), [phase] * phases, sample=0.002, **settings)
-
-
-@pytest.mark.parametrize("period", [1.0, 0.7, 3.0])
-@pytest.mark.parametrize("method", [None, RK4(0.01)])
-def test_a_drive_brakes_what_others_push_beyond_its_rate_limit(period, method):
-    found = shoved(0.04, push(period), method=method)
-    assert found.sound
-    assert len(found.events_of("rate limit")) == 1
-    rates = found.states[:, 14]
-    assert rates.max() <= 1.01 * RATE * (1 + 1e-9)
-    # A tick ends the braking early: what follows is a cycle of another phase.
-    first = found.times < period
-    expected, work = sawtooth(found.times[first], 0.04)
-    np.testing.assert_allclose(rates[first], expected, atol=1e-9)
-    assert rates[found.times > 0.6].min() >= RATE * (1 - 1e-9)
-    if first.all():
-        # The torque from outside is in the same entry of the ledger.
-        entry = float(found.data["energy_drive"].values[-1].sum())
-        np.testing.assert_allclose(entry - 0.04 * found.states[-1, 7], work, rtol=1e-7)
-    if method is None:
-        assert cross_check(found).largest < 1e-8
-        assert cross_check(found, closed_loop=True).largest < 1e-8
-
-
-def test_an_effort_that_does_not_suffice_brakes_all_the_same():
-    """Closed form: beyond the limit what is left of the torque from outside speeds the joint up."""
-    found, outside = shoved(0.15, push(0.3), duration=1.0), 0.15
-    assert found.sound
-    meets = RATE * INERTIA / (TORQUE + outside)
-    brakes = meets + 0.01 * RATE * INERTIA / outside
-    after = found.times > brakes
-    slope = (outside - TORQUE) / INERTIA
-    np.testing.assert_allclose(found.states[after, 14], 1.01 * RATE + slope * (found.times[after] - brakes), rtol=1e-9)
-    np.testing.assert_allclose(found.saturation_shares["j0"], 1.0 - meets, rtol=1e-6)
-    assert cross_check(found, closed_loop=True).largest < 1e-8
-
-
-def test_braking_goes_on_over_a_seam():
-    law = push(3.0)
-    whole, parts = shoved(0.04, law), shoved(0.04, law, phases=50)
-    assert parts.sound
-    np.testing.assert_allclose(parts.states[-1], whole.states[-1], atol=1e-9)
-    assert len(whole.events_of("rate limit")) == 1
-
-
-def test_a_slow_law_beside_a_fast_one_brakes_too():
-    """Its command is held in the memory of both, and the fast law's ticks do not end the braking."""
-    world = World({"a": arm(1), "b": joint()})
-    states = {"a": State.at_rest(arm(1)), "b": State.at_rest(joint(), position=[9.0, 0.0, 0.0])}
-    laws = [push(0.05, 1e-4, system="a", name="fast"), push(3.0, system="b", name="slow")]
-    held = [f"{name}/{dof}" for name in world.systems for dof in BASE_DOFS]
-    phase = Phase(2.0, laws=laws, forces={"b/j0": 0.04}, locked=held, limits="ignore")
-    found = simulate(world, states, phase, sample=0.002)
-    assert found.sound
-    track = found.last_track("b")
-    np.testing.assert_allclose(track.states[:, 14], sawtooth(track.times, 0.04)[0], atol=1e-9)
-    assert cross_check(found).largest < 1e-8
-
-
-@pytest.mark.parametrize("direction", [1.0, -1.0])
-def test_a_start_beyond_the_rate_limit_is_braked_from_the_first_tick_on(direction):
-    robot = joint()
-    law = push(3.0, 0.01 * direction)
-    start = State.from_velocities(robot, [0.0], [2.0 * RATE * direction])
-    found = simulate(robot, start, Phase(1.0, laws=law, **FIXED), sample=0.01)
-    assert found.sound
-    rates = np.maximum(2.0 * RATE - TORQUE / INERTIA * found.times, RATE)
-    np.testing.assert_allclose(found.states[:, 14], direction * rates, atol=1e-9)
-    times, values = found.commands[0].command_steps("j0")
-    np.testing.assert_allclose(times, [0.0, RATE * INERTIA / TORQUE], rtol=1e-9)
-    np.testing.assert_allclose(values, [-direction * TORQUE, 0.0], atol=1e-15)
-    assert cross_check(found).largest < 1e-8
-    assert cross_check(found, closed_loop=True).largest < 1e-8
-
-
-def test_coupled_joints_whose_references_jump_stay_at_their_limits():
-    """Drives at their limits are pushed on by those of the others: to 1.45 times the limit if they are merely cut."""
-    robot = arm(7)
-    limits = Limits(effort=40.0, velocity=RATE)
-    robot = replace(robot, joints=tuple(replace(each, limits=limits) for each in robot.joints))
-    law = control.computed_torque([3.0] + 6 * [0.5], stiffness=4.0, damping=4.0, period=0.05)
-    found = simulate(robot, State.at_rest(robot), Phase(1.0, laws=law, limits="ignore"), sample=0.0005)
-    assert found.sound
-    assert RATE < np.abs(found.states[:, 20:]).max() < 1.02 * RATE
-    assert cross_check(found).largest < 1e-10
 
 
 def test_a_saved_run_keeps_what_was_cut(tmp_path):

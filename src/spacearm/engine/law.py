@@ -28,8 +28,6 @@ SAMPLED = -(2**62)
 SAME_TICK = 1e-14
 #: In place of a tick.
 NEVER = -(2**62)
-#: At a rate limit: push no further; beyond it: brake with the effort; back at it: brake no more.
-CUT, BRAKE, RELEASE = 0, 1, 2
 
 
 class SolverLaw(NamedTuple):
@@ -58,10 +56,7 @@ class SolverLaw(NamedTuple):
     start: Array  # memory at the first tick
     memory_start: int  # where the memory of a continuous law stands in y; far below zero: sampled
     bounds: Any  # (levels,) int64: the action whose rate limit each watched level is, or -1
-    responses: Any  # (levels,) int64: what a drive does there, of CUT, BRAKE, RELEASE
-    efforts: Array  # (levels,): the action that brakes
-    braking: Any  # (actions,) int64: 1 while the drive brakes at its rate limit, whatever the law's answer was
-    cuts: Array  # (rows, 3): when an action was changed at its rate limit, which, and to what
+    cuts: Array  # (rows, 2): when an action was cut off between ticks, and which
     last: Any  # (actions,) int64: first tick of the period of the last cut of each
     # (actions, 4) int64: ticks in a period of its own law; where the memory has the number of the next of them, the
     # action and what is recorded of it (where each tick is one of its own, none of these)
@@ -74,7 +69,7 @@ def no_law() -> SolverLaw:
     drawn, log = np.zeros((0, 2), dtype=np.int64), np.zeros((0, 1))
     return SolverLaw(
         0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, np.zeros(2), drawn, count, count, none,
-        empty, SAMPLED, none, none, empty, none, np.zeros((0, 3)), none, np.zeros((0, 4), dtype=np.int64),
+        empty, SAMPLED, none, np.zeros((0, 2)), none, np.zeros((0, 4), dtype=np.int64),
     )  # fmt: skip
 
 
@@ -109,7 +104,6 @@ def reset_law(law: SolverLaw, sample: int) -> None:
     law.stream[0] = sample
     for i in range(law.last.size):
         law.last[i] = NEVER
-        law.braking[i] = 0
     for i in range(law.memory[1]):
         law.inp[law.memory[0] + i] = law.start[i]
     for i in range(law.out.size):
@@ -147,52 +141,26 @@ def store_answer(law: SolverLaw, t: float) -> None:
 
 @compile_inner
 def cut_action(law: SolverLaw, level: int, t: float, direction: int) -> bool:
-    """What a drive does at its rate limit, until the next tick of its own law; whether that is a new event.
+    """Set an action to zero whose rate limit was met, until the next tick of its own law; whether that is a new event.
 
-    At the limit it pushes no further. What else acts on the joint may still speed it up: a little beyond, the drive
-    brakes with its effort until the rate is back at the limit. The band between the two keeps events apart. It is no
-    new event where the same happened in the period before: a drive that stays at its limit is one event.
+    It is not where the same happened in the period before: a drive that stays at its limit is one event.
     """
-    action, response = law.bounds[level], law.responses[level]
-    # An action that brakes already, as the law wants or with all that the drive has, stays as it is.
-    if response == RELEASE:
-        if law.braking[action] == 0:
-            return False
-    elif not (law.out[action] - law.efforts[level]) * direction > 0.0:
+    action = law.bounds[level]
+    # An action that brakes, away from the limit, is not cut.
+    if not law.out[action] * direction > 0.0:
         return False
-    law.braking[action] = 1 if response == BRAKE else 0
-    value = law.efforts[level]
-    law.out[action] = law.out[law.target.size + law.memory[1] + action] = value  # and what is recorded of it
+    law.out[action] = law.out[law.target.size + law.memory[1] + action] = 0.0  # and what is recorded of it
     if law.counts[2] < law.cuts.shape[0]:
         law.cuts[law.counts[2], 0] = t
         law.cuts[law.counts[2], 1] = action
-        law.cuts[law.counts[2], 2] = value
-    # Counted without room too: the solver ends a run whose changes of commands cannot be recorded.
-    law.counts[2] += 1
-    # A law with a longer period than the common tick holds its action in memory: set it there too, and count by its own
+        law.counts[2] += 1
+    # A law with a longer period than the common tick holds its action in memory: cut it there too, and count by its own
     # periods.
     every, first = law.slow[action, 0], law.counts[0]
     if every > 1:
         memory = law.inp[law.memory[0] :]
-        memory[law.slow[action, 2]] = memory[law.slow[action, 3]] = value
+        memory[law.slow[action, 2]] = memory[law.slow[action, 3]] = 0.0
         first -= (int(memory[law.slow[action, 1]]) + every - 1) % every
-    if response == RELEASE:
-        return False
     before = law.last[action]
     law.last[action] = first
     return bool(before < first - every)
-
-
-@compile_inner
-def brake_at_tick(law: SolverLaw, events: Any, t: float, y: Array) -> None:
-    """Let drives brake whose joints are beyond their rate limits at a tick, after the law's answer."""
-    for action in range(law.braking.size):
-        every = law.slow[action, 0]
-        # The answer of a slower law is a new one at its own ticks only.
-        if every <= 1 or int(law.inp[law.memory[0] + law.slow[action, 1]]) == 1:
-            law.braking[action] = 0
-    for level in range(law.bounds.size):
-        if law.bounds[level] >= 0 and law.responses[level] == BRAKE:
-            direction = events.direction[level]
-            if (y[events.component[level]] - events.value[level]) * direction >= 0.0:
-                cut_action(law, level, t, direction)

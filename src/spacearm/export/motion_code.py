@@ -258,7 +258,6 @@ int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double tim
             found.append("double ticks; /* of the law since the phase began */")
             found.append("double tick; /* s, the first of them since the phase began */")
             found.append(f"double action[{actions}]; /* what the law commands */")
-            found.append(f"int braking[{actions}]; /* 1: the drive brakes at its rate limit */")
             found.append(f"double memory[{self.memory().size}]; /* what sampled laws remember */")
         if "FRICTIONAL" in sizes:
             found.append(

@@ -516,14 +516,9 @@ static int NAME_log(NAME_work *w, int number)
 {
 #if LAWS
     if (number < w->now->bounded && w->now->bounds[number] >= 0) {
-        const int which = w->now->bounds[number], response = w->now->responses[number];
-        const double effort = w->now->efforts[number];
-        if (response == 2) {
-            if (!w->run->braking[which]) return 0;
-        } else if (!((w->run->action[which] - effort) * w->now->direction[number] > 0)) return 0;
-        w->run->braking[which] = response == 1;
-        w->run->action[which] = effort;
-        if (response == 2) return 0;
+        double *action = w->run->action + w->now->bounds[number];
+        if (!(*action * w->now->direction[number] > 0)) return 0;
+        *action = 0;
     }
 #endif
     w->run->event = number;
@@ -664,22 +659,8 @@ static int NAME_due(const NAME_work *w, double t)
 
 static void NAME_tick(NAME_work *w, double t)
 {
-#if WATCHED
-    int i;
-#endif
     if (w->now->feels > 0) NAME_rates(w, t, w->run->state, w->rate);
     NAME_ask(w, t, w->run->state);
-    memset(w->run->braking, 0, sizeof w->run->braking);
-#if WATCHED
-    /* Drives brake whose joints are beyond their rate limits. */
-    for (i = 0; i < w->now->bounded; ++i) {
-        const double beyond = w->run->state[w->now->component[i]] - w->now->level[i];
-        if (w->now->bounds[i] < 0 || w->now->responses[i] != 1 || beyond * w->now->direction[i] < 0) continue;
-        if (!((w->run->action[w->now->bounds[i]] - w->now->efforts[i]) * w->now->direction[i] > 0)) continue;
-        w->run->action[w->now->bounds[i]] = w->now->efforts[i];
-        w->run->braking[w->now->bounds[i]] = 1;
-    }
-#endif
     ++w->run->ticks;
     w->run->fresh = 1;
 }
@@ -728,7 +709,6 @@ static void NAME_leave(NAME_work *w, int ended)
     } else {
         run->tick = 0;
         memset(run->action, 0, sizeof run->action);
-        memset(run->braking, 0, sizeof run->braking);
         if (next && next->law) {
             const NAME_law *law = &NAME_laws[next->law - 1];
             int i;

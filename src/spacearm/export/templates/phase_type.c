@@ -19,7 +19,5 @@ typedef struct {
     const int *inside;     /* side of a limit on which the joint may be */
     const int *ends;       /* 1: the phase, 2: the run */
     const int *bounds;     /* command of the law whose rate limit a level is, or -1 */
-    const int *responses;  /* 0: the command is cut there, 1: it brakes, 2: it brakes no more */
-    const double *efforts; /* the command that brakes */
     const int *from;       /* where the phase before has the side, or -1 */
 } NAME_phase;

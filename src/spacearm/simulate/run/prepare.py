@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from spacearm.engine.events import ROUNDING
 from spacearm.engine.friction import begin
-from spacearm.engine.law import BRAKE, CUT, RELEASE
 from spacearm.engine.loops import interpret
 from spacearm.engine.phase import Functions, Level, make_events
 from spacearm.engine.signals import Signals, merge
@@ -40,18 +39,6 @@ from spacearm.typing import Array
 
 #: A rate (rad/s, m/s) or position below this counts as equal when a joint is locked or starts on a path.
 PATH_TOLERANCE = 1e-9
-#: A drive brakes from this share of its joint's rate limit on.
-BRAKE_FROM = 1.01
-
-
-class RateBound(NamedTuple):
-    """A level of a joint's rate at which its drive's command changes."""
-
-    action: int
-    level: Level
-    name: str  # of the joint
-    response: int
-    effort: float  # the command from there on
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +169,8 @@ class _PhasePreparation:
             self.channel(target, signal, "a load")
         return outside or bool(sums)
 
-    def bounds(self, law: PreparedLaw) -> list[RateBound]:
-        """Rate limits of a sampled law's commands."""
+    def bounds(self, law: PreparedLaw) -> list[tuple[int, Level, str]]:
+        """Rate limits of a sampled law's commands: index of its action, level, name."""
         found = []
         for part in law.laws_by_system:
             numbers = part.places("action") if part.law.limited and part.law.period is not None else ()
@@ -192,24 +179,13 @@ class _PhasePreparation:
                 if kind == "wrench" or name in BASE_DOFS:
                     continue
                 index = int(target) - self.inputs[kind].start
-                limits = next(joint.limits for at, joint in self.model.joints if at == index)
-                most = limits.velocity
+                most = next(joint.limits.velocity for at, joint in self.model.joints if at == index)
                 if np.isfinite(most):
                     at, label = int(self.model.code.speed[index]), self.model.dof_names[index]
-                    for sign in (-1, 1):
-                        levels = [(most, sign, CUT, 0.0)]
-                        # An acceleration that is commanded is exact, and how hard an unlimited drive brakes is unknown.
-                        if kind == "force" and np.isfinite(limits.effort):
-                            brake = (BRAKE_FROM * most, sign, BRAKE, -sign * limits.effort)
-                            # Before the cut: of levels at one value, the next phase goes on with the last one's side.
-                            levels = [(most, -sign, RELEASE, 0.0), *levels, brake]
-                        found += [
-                            RateBound(int(number), Level(at, sign * rate, direction, False), label, response, effort)
-                            for rate, direction, response, effort in levels
-                        ]
+                    found += [(int(number), Level(at, sign * most, sign, False), label) for sign in (-1, 1)]
         return found
 
-    def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[RateBound]]:
+    def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[int]]:
         """Monitored levels, labels of these and of the event functions, and the rate limits that levels represent."""
         phase, model = self.phase, self.model
         levels: list[Level] = []
@@ -229,9 +205,11 @@ class _PhasePreparation:
                         # The last number is the side on which the joint is inside its limits.
                         levels.append(Level(model.positions[index], bound, direction, stops, -direction))
                         labels.append(("limit", model.dof_names[index], "run" if stops else "nothing"))
-        bounds = [] if law is None else self.bounds(law)
-        levels += [bound.level for bound in bounds]
-        labels += [("rate limit", bound.name, "nothing") for bound in bounds]
+        bounds = [-1] * len(levels)
+        for number, level, name in [] if law is None else self.bounds(law):
+            levels.append(level)
+            labels.append(("rate limit", name, "nothing"))
+            bounds.append(number)
         function = phase.event_function
         if function is not None:
             # Event functions may use accelerations and reactions as well, which cost an evaluation of the motion.
@@ -264,15 +242,8 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
         signals = signals + law.channels
     merged = merge(signals, float(phase.duration))
     if law is not None:
-        # For every level, of which these are the last.
-        others = len(levels) - len(bounds) if bounds else 0
-        law = replace(
-            law,
-            reference=_columns(merged, slice(own, None)),
-            bounds=np.array([-1] * others + [bound.action for bound in bounds], dtype=np.int64),
-            responses=np.array([CUT] * others + [bound.response for bound in bounds], dtype=np.int64),
-            efforts=np.array([0.0] * others + [bound.effort for bound in bounds], dtype=float),
-        )
+        limits = np.array(bounds if max(bounds, default=-1) >= 0 else [], dtype=np.int64)
+        law = replace(law, reference=_columns(merged, slice(own, None)), bounds=limits)
     return PreparedPhase(
         phase,
         number,

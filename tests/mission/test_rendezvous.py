@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 from scipy.spatial.transform import Rotation
-from tests.support.missions import EXAMPLES, rows
+from tests.support.missions import EXAMPLES, fly_document, rows
 
 from spacearm.errors import InputError
 from spacearm.mission.base_path import HoldPoint, TargetMotion, plan_base_path
@@ -19,8 +19,6 @@ from spacearm.mission.station import tabulate_levels
 from spacearm.mission.zones import ellipsoid_distance, plume_angle, point_distance
 from spacearm.model import CollisionShape, Pose, catalogue
 from spacearm.simulate import State
-from spacearm.study import Session
-from spacearm.study.scenario import solve_document
 from spacearm.typing import Array
 
 RATE = 0.0011  # rad/s, of a low orbit
@@ -39,15 +37,7 @@ def fly(cross_check: bool = False, **changes: Any) -> MissionFindings:
     document["limits"]["base_rate_deg"] = 8.0
     document["rendezvous"] |= {"hold": HOLDS, "keep_out": [{"semi_axes": [1.5, 1.5, 1.5]}]}
     document["approach"]["duration"], document["catch"]["duration"] = 10.0, 2.0
-    for name, value in changes.items():
-        *path, last = name.split("__")
-        table = document
-        for part in path:
-            table = table.setdefault(part, {})
-        table[last] = value
-    found = solve_document(document, Session(EXAMPLES, cross_check=cross_check))[1]
-    assert isinstance(found, MissionFindings)
-    return found
+    return fly_document(document, changes, cross_check=cross_check)
 
 
 @lru_cache(maxsize=1)

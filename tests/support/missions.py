@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from tests.support import ROOT
@@ -20,6 +21,11 @@ SHORT = {"identify": None, "decide": None, "stow": None, "eject": None}
 def flown(*, cross_check: bool = False, **changes: Any) -> MissionFindings:
     """The example with other keys: ``target__mass = 3.0``."""
     document = tomllib.loads((EXAMPLES / "mission.toml").read_text())
+    return fly_document(document, changes, cross_check=cross_check)
+
+
+def fly_document(document: dict[str, Any], changes: Mapping[str, Any], *, cross_check: bool = False) -> MissionFindings:
+    """A mission's file with these keys changed, their tables joined by two underscores."""
     for name, value in changes.items():
         *path, last = name.split("__")
         table = document

@@ -99,7 +99,7 @@ class RendezvousTable(StageTable):
 
     called: ClassVar[str] = "rendezvous"
 
-    hold: list[HoldTable] = key(what="hold points in their order; the last one lies before the grasp")
+    hold: list[HoldTable] = key(what="hold points in their order; the last one lies before the grasp", max_length=100)
     stiffness: Positive = key(0.04, "of the position's error, 1/s2")
     damping: Positive = key(0.4, "of its rate, 1/s")
     attitude_stiffness: Positive = key(0.09, "of the attitude's error, 1/s2")

@@ -29,10 +29,9 @@ from spacearm.impact import (
 from spacearm.impact.mass_map import map_cases
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.tree import rotor_inertias
-from spacearm.model import Robot, catalogue, load
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
-from spacearm.simulate import Load, State, VectorSimulator, close_state, rollout, rollout_extremes, spline
+from spacearm.simulate import Load, Servo, State, VectorSimulator, close_state, rollout, rollout_extremes, spline
 from spacearm.typing import Array
 from support import ROOT
 from support.cuda_as_c import as_gpu
@@ -67,6 +66,17 @@ def test_steps_of_many_samples_have_the_processor_s_bits(robot: Robot) -> None:
         if k == 1:
             there.reset(mask, overrides={"inertia": own[:5] * 1.1})
             here.reset(mask, overrides={"inertia": own[:5] * 1.1})
+
+
+def test_a_servo_in_the_kernel_has_the_processor_s_bits(robot: Robot) -> None:
+    def build(plant: Plant, wanted: Any) -> Any:
+        return plant.mass_matrix[6:, 6:] @ (wanted - plant.rates)
+
+    starts, rng = batch(robot, 20), np.random.default_rng(2)
+    given: dict[str, Any] = {"period": 0.02, "steps": 4, "ignore_friction": True, "servo": Servo(build, robot.n, 2)}
+    here, there = (VectorSimulator(robot, starts, device=device, **given) for device in ("cpu", "gpu"))
+    for command in rng.normal(size=(3, 20, robot.n)):
+        np.testing.assert_array_equal(np.array(there.step(command).tolist()), here.step(command))
 
 
 def test_bits_are_those_of_the_processor(robot: Robot) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 import pytest
 
 from spacearm.errors import InputError
+from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import Encoder, Gyro
 from spacearm.model import Limits, catalogue
-from spacearm.simulate import RK4, Simulator, State, VectorSimulator, rollout
+from spacearm.simulate import RK4, Servo, Simulator, State, VectorSimulator, rollout
 
 ROBOT = catalogue.load("yoshida1992")
 N, COUNT = ROBOT.n, 11
@@ -101,6 +103,30 @@ def test_commands_keep_to_efforts_and_locked_joints_do_not_move() -> None:
     held = VectorSimulator(ROBOT, STARTS, period=PERIOD, locked=[first])
     assert held.forces == tuple(others)
     np.testing.assert_array_equal(held.step(COMMANDS[0][:, 1:])[:, 7], STARTS[:, 7])
+
+
+def test_a_servo_acts_within_the_period_on_the_state_of_its_ticks() -> None:
+    """Damping towards commanded rates: as by a simulator of short periods whose forces are computed in between."""
+    hold, gain = 2, 0.7
+
+    def build(plant: Plant, wanted: ca.SX) -> ca.SX:
+        return gain * (wanted - plant.rates)
+
+    servo = Servo(build, N, hold)
+    simulator = VectorSimulator(ROBOT, STARTS, period=3 * PERIOD, steps=3 * STEPS, servo=servo)
+    few = VectorSimulator(ROBOT, STARTS[3:5], period=3 * PERIOD, steps=3 * STEPS, servo=servo)
+    short = VectorSimulator(ROBOT, STARTS, period=PERIOD, steps=hold)
+    for commands in COMMANDS[:2]:
+        found = simulator.step(commands)
+        for _ in range(3):
+            expected = short.step(gain * (commands - short.states[:, -N:]))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(few.step(commands[3:5]), found[3:5])
+    assert np.abs(found - STARTS).max() > 1e-3
+    with pytest.raises(InputError, match="expected a divisor of 4"):
+        VectorSimulator(ROBOT, STARTS, steps=4, servo=Servo(build, N, 3))
+    with pytest.raises(InputError, match="the servo gives 1 forces"):
+        VectorSimulator(ROBOT, STARTS, servo=Servo(lambda plant, wanted: wanted[0], N))
 
 
 def test_what_does_not_fit_is_told() -> None:

@@ -21,7 +21,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from spacearm import checks
-from spacearm.connect.tasks import TASKS, Task
+from spacearm.connect.tasks import BONUS, PENALTY, TASKS, TIME, Draws, Task
 from spacearm.engine.device import Device, cupy, is_device_array, to_cupy, to_host
 from spacearm.typing import Array
 
@@ -39,15 +39,15 @@ class _Samples:
         self._starting, self._noise = ([np.random.default_rng() for _ in range(count)] for _ in range(2))
         self._device_noise = self.xp.random.default_rng() if device == "gpu" else None
         self.most = round(task.duration / task.period)
-        state, extra = task.draw(np.random.default_rng(0))
-        inertia = task.draw_inertia(np.random.default_rng(0))
-        self._robots = task.simulate(np.tile(state, (count, 1)), np.tile(inertia, (count, 1)), device)
-        self._extra = self.xp.asarray(np.tile(extra, (count, 1)))
-        self._others = task.simulate_extra(np.tile(extra, (count, 1)), device)
-        self._offset, self._steps = (
-            self.xp.zeros((count, task.reader.random_size)),
-            self.xp.zeros(count, dtype=np.int64),
-        )
+        first = Draws([np.random.default_rng(0)] * count)
+        states, extra = task.draw(first)
+        self._robots = task.simulate(states, task.draw_inertia(first), device)
+        self._extra = self.xp.asarray(extra)
+        self._others = task.simulate_extra(extra, device)
+        self._offset = self.xp.zeros((count, task.reader.random_size))
+        self._steps = self.xp.zeros(count, dtype=np.int64)
+        #: Sum of log(1 + value / limit) of each sample.
+        self._potential = self.xp.zeros(count)
 
     @property
     def states(self) -> Any:
@@ -70,54 +70,69 @@ class _Samples:
         """New episodes of these samples."""
         if not len(chosen):
             return
-        drawn = []
-        for k in chosen:
-            rng = self._starting[k]
-            state, extra = self.task.draw(rng)
-            drawn.append((state, extra, self.task.draw_inertia(rng), rng.standard_normal(self.task.reader.random_size)))
-        states, others, inertia, offset = (np.array(each) for each in zip(*drawn, strict=True))
+        draws = Draws([self._starting[k] for k in chosen])
+        states, extra = self.task.draw(draws)
+        inertia, offset = self.task.draw_inertia(draws), draws.normal(self.task.reader.random_size)
         rows = np.asarray(chosen)
-        mask = np.isin(np.arange(self.count), rows)
+        mask = np.zeros(self.count, dtype=np.bool_)
+        mask[rows] = True
         self._robots.reset(mask, states, {"inertia": inertia})
         if self._others is not None:
-            self._others.reset(mask, others)
+            self._others.reset(mask, extra)
         there = self.xp.asarray(rows)
-        self._extra[there], self._offset[there] = self.xp.asarray(others), self.xp.asarray(offset)
+        self._extra[there], self._offset[there] = self.xp.asarray(extra), self.xp.asarray(offset)
         self._steps[there] = 0
 
-    def observe(self) -> Any:
-        """Observations (count, size): sensors, then what is seen of the target."""
+    def look(self) -> tuple[Any, dict[str, Any]]:
+        """Observations (count, size), sensors and then what is seen of the target; what judges the samples."""
         task, (states, extra) = self.task, (self.states, self.extra)
-        found = [task.reader.read_many(states, self._draw_noise(task.reader.random_size), self._offset)]
+        found = task.look(states, extra)
+        seen = [task.reader.read_many(states, self._draw_noise(task.reader.random_size), self._offset)]
         if task.relative_size:
-            seen = task.relative(states, extra)
-            found.append(seen + getattr(task, "camera", 0.0) * self._draw_noise(seen.shape[1]))
-        return np.hstack(found).astype(np.float32)
+            seen.append(found["relative"] + task.relative_noise * self._draw_noise(task.relative_size))
+        before, self._potential = self._potential, _add_up(np.log1p(found["share"]))
+        failure = (found["beyond"] > 0.0) | ~np.isfinite(states).all(axis=1)
+        success = ~failure & (found["share"] <= 1.0).all(axis=1)
+        margins = {f"margin_{name}": 1.0 - share for name, share in zip(task.limits, found["share"].T, strict=True)}
+        judged = {"progress": before - self._potential, "failure": failure, "success": success, "margins": margins}
+        return np.hstack(seen).astype(np.float32), judged
 
     def _draw_noise(self, size: int) -> Any:
         if self._device_noise is not None:
             return self._device_noise.standard_normal((self.count, size))
         return np.array([rng.standard_normal(size) for rng in self._noise])
 
-    def advance(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Reward, whether it ended, whether its time is over, margins."""
+    def advance(self, actions: Any, fresh: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Observation, reward, whether it ended, whether its time is over, margins; ``fresh`` samples begin anew."""
         given = to_cupy(self.xp, actions) if is_device_array(actions) else self.xp.asarray(actions)
         given = np.clip(given.astype(np.float64), -1.0, 1.0)
-        self.task.advance(given, self._robots)
+        self._robots.step(given)
         if self._others is not None:
             self._others.step(self.xp.zeros((self.count, 0)))
         self._steps += 1
-        used = 0.5 * (given + 1.0) if self.task.extra_size == 0 else given**2
-        spent = sum(used.T[1:], used[:, 0]) / used.shape[1]  # one by one: the same bits for any number of samples
-        judged = self.task.judge(self.states, self.extra, spent)
-        ended = judged.success | judged.failure
-        info = {f"margin_{name}": margin for name, margin in judged.margins.items()} | {"success": judged.success}
-        return judged.reward, ended, (self._steps >= self.most) & ~ended, info
+        if fresh is not None:
+            # Those that had ended were computed along with the others, and begin now.
+            self.begin(to_host(np.flatnonzero(fresh)).tolist())
+        seen, judged = self.look()
+        task, success, failure = self.task, judged["success"], judged["failure"]
+        price = task.period * (TIME + task.effort_price * task.spend(given))
+        reward = judged["progress"] - price + BONUS * success - PENALTY * failure
+        ended = success | failure
+        late = (self._steps >= self.most) & ~ended
+        if fresh is not None:
+            reward, ended, late, success = np.where(fresh, 0.0, reward), ended & ~fresh, late & ~fresh, success & ~fresh
+        reward = np.nan_to_num(reward, nan=-PENALTY)
+        return seen, reward, ended, late, {**judged["margins"], "success": success}
+
+
+def _add_up(values: Any) -> Any:
+    """Sums over the last axis, one by one: the same bits for any number of samples."""
+    return sum(values.T[1:], values[:, 0])
 
 
 def _spaces(task: Task) -> tuple[spaces.Box, spaces.Box]:
     observed = spaces.Box(-np.inf, np.inf, (task.observation_size,), np.float32)
-    return observed, spaces.Box(-1.0, 1.0, (task.action_size,), np.float32)
+    return observed, spaces.Box(-1.0, 1.0, (task.servo.size,), np.float32)
 
 
 class TaskEnvironment(gymnasium.Env[Any, Any]):
@@ -139,12 +154,11 @@ class TaskEnvironment(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         self._samples.seed([seed])
         self._samples.begin([0])
-        return self._samples.observe()[0], {}
+        return self._samples.look()[0][0], {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        reward, ended, late, info = self._samples.advance(np.asarray(action)[None])
-        seen = self._samples.observe()[0]
-        return seen, float(reward[0]), bool(ended[0]), bool(late[0]), {k: v[0].item() for k, v in info.items()}
+        seen, reward, ended, late, info = self._samples.advance(np.asarray(action)[None])
+        return seen[0], float(reward[0]), bool(ended[0]), bool(late[0]), {k: v[0].item() for k, v in info.items()}
 
     @property
     def state(self) -> Array:
@@ -194,16 +208,12 @@ class TaskVectorEnvironment(VectorEnv[Any, Any, Any]):
         self._samples.seed(given)
         self._samples.begin(range(self.num_envs))
         self._over[:] = False
-        return self._samples.observe(), {}
+        return self._samples.look()[0], {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        fresh = self._over
-        reward, ended, late, info = self._samples.advance(actions)
-        # Those that had ended were computed along with the others, and begin now.
-        self._samples.begin(to_host(np.flatnonzero(fresh)).tolist())
-        reward, ended, late = np.where(fresh, 0.0, reward), ended & ~fresh, late & ~fresh
+        seen, reward, ended, late, info = self._samples.advance(actions, self._over)
         self._over = ended | late
-        return self._samples.observe(), reward, ended, late, {**info, "success": info["success"] & ~fresh}
+        return seen, reward, ended, late, info
 
     @property
     def states(self) -> Any:

@@ -1,45 +1,59 @@
 """Tasks for learners: reach, capture of a tumbling target, detumbling; any number of samples at a time.
 
 A task is the physics, the sensors and the judgement; environments around it (:mod:`spacearm.connect.environments`)
-speak a learner's interface. Motion is RK4 with a fixed step (:class:`spacearm.VectorSimulator`), in vector lanes of the
-processor or in threads of a GPU. Each sample is computed alone: on the processor its episode has the same bits whether
-it runs alone or among many. What takes states computes where they are: arrays are NumPy's or CuPy's.
+speak a learner's interface. What an action commands, what is observed and what is judged are expressions, written like
+laws and compiled. Motion is RK4 with a fixed step (:class:`spacearm.VectorSimulator`), in vector lanes of the processor
+or in threads of a GPU, with the servo in the same kernel. Each sample is computed alone: on the processor its episode
+has the same bits whether it runs alone or among many.
 
 The arm is driven by a rate servo: with the effective inertia H* = H_aa - H_ar H_rr^-1 H_ra of its joints, the base and
 all else reacting, the torques are H* (wanted - rate) / time constant, within the limits of effort. Hand velocities
 become joint rates by the damped inverse of the generalized Jacobian (Umetani and Yoshida, IEEE Trans. Robotics and
 Automation 5(3), 1989).
 
-A reward is the negative sum of log(1 + value / limit) over what is judged, so that each margin counts relative to
-itself, with a bonus where all limits hold and a penalty where a joint leaves its range.
+A reward is progress: with the potential P = sum of log(1 + value / limit) over what is judged, so that each margin
+counts relative to itself, a step is worth the decrease of P, less a price of time and of effort. The sum of decreases
+depends on an episode's start and end alone, as in potential-based shaping (Ng, Harada, Russell, ICML 1999). With -P as
+the reward of a step, whoever fails early would be spared the rest: learners then learn to fail.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
 
+import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.connect.sensor_reader import SensorReader
-from spacearm.engine import Mechanics
-from spacearm.engine.device import Device, array_module
+from spacearm.engine import Kernel, Mechanics
+from spacearm.engine.device import Device
 from spacearm.errors import InputError
+from spacearm.mechanics.kinematics import base_pose
+from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.plant import Plant
+from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import Encoder, Gyro, Sensor, Tachometer
+from spacearm.mechanics.spatial import SX
 from spacearm.model import Body, Inertia, Robot, catalogue, edit
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
+from spacearm.simulate.ensemble.vector_simulator import Servo, VectorSimulator
 from spacearm.simulate.loads import thrust_wrench
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 #: s: time constant of the rate servo, and of its damping near singularities (m/s per rad/s, squared).
 SERVO, DAMPING = 0.2, 1e-3
-BONUS, PENALTY = 100.0, 100.0
+#: What success and failure are worth, in units of the potential.
+BONUS, PENALTY = 5.0, 5.0
+#: 1/s: price of time.
+TIME = 0.02
 #: Largest rate times step that RK4 takes with room to spare (2.8 is its limit).
 STABLE = 1.5
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -51,27 +65,87 @@ def _rigid_servicer() -> Robot:
     return edit.freeze(catalogue.load("servicer"), ["slide", "swing"])
 
 
-def _apply(matrices: Array, vectors: Array) -> Array:
-    """Products (B, m) of matrices (B, m, n) and vectors (B, n), one by one: einsum has other bits for other B."""
-    xp = array_module(vectors)
-    found: Array = (xp.ascontiguousarray(matrices) @ xp.ascontiguousarray(vectors)[..., None])[..., 0]
-    return found
+def _length(vector: SX) -> SX:
+    return ca.sqrt(ca.sumsqr(vector))
 
 
-def _length(vectors: Array) -> Array:
-    """Lengths (B,) of vectors (B, 3); written out, since NumPy's sums have other bits for other numbers of rows."""
-    x, y, z = vectors.T
-    length: Array = np.sqrt(x * x + y * y + z * z)
-    return length
+class Draws:
+    """Random numbers of samples that begin, each from a generator of its own."""
+
+    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        self._generators = tuple(generators)
+
+    def __len__(self) -> int:
+        return len(self._generators)
+
+    def uniform(self, size: int, most: float = 1.0) -> Array:
+        """(B, size) from -most to most."""
+        return most * (2.0 * np.array([each.random(size) for each in self._generators]) - 1.0)
+
+    def normal(self, size: int) -> Array:
+        """(B, size) of the standard normal distribution."""
+        return np.array([each.standard_normal(size) for each in self._generators])
 
 
-class Judgement(NamedTuple):
-    """What a step was worth: arrays (B,), and margins (1: nothing of the limit is used; below 0: broken) by name."""
+@dataclass(frozen=True)
+class ArmServo:
+    """Torques (6 + n) by which the arm follows wanted rates, or wanted velocities of the hand, base axes.
 
-    reward: Array
-    success: Flags
-    failure: Flags
-    margins: dict[str, Array]
+    Args:
+        arm: places of its joints.
+        rate, effort: their limits.
+        hand: the frame that moves; "" where actions are joint rates.
+        speed: m/s, largest velocity that an action asks of the hand along an axis.
+    """
+
+    arm: tuple[int, ...]
+    rate: tuple[float, ...]
+    effort: tuple[float, ...]
+    hand: str = ""
+    speed: float = 1.0
+
+    def __call__(self, plant: Plant, action: SX) -> SX:
+        limits = ca.SX(ca.DM(self.rate))
+        wanted = self._rates(plant, action) if self.hand else action * limits
+        own = [6 + i for i in self.arm]
+        others = [i for i in range(plant.robot.dofs) if i not in own]
+        matrix = plant.mass_matrix
+        across = matrix[others, own]
+        effective = matrix[own, own] - across.T @ solve_symmetric(matrix[others, others], across)
+        effort = ca.SX(ca.DM(self.effort))
+        forces = ca.SX.zeros(plant.robot.dofs)
+        torques = effective @ ((wanted - plant.velocity[own]) / SERVO)
+        forces[own] = ca.fmin(ca.fmax(torques, -effort), effort)
+        return forces
+
+    def _rates(self, plant: Plant, action: SX) -> SX:
+        """Joint rates for a velocity of the hand, shortened as a whole to the limits so that its direction stays."""
+        velocity = plant.base.rotation @ (self.speed * action)
+        jacobian = plant.generalized_jacobian(self.hand)[:3, list(self.arm)]
+        square = jacobian @ jacobian.T + DAMPING * ca.SX.eye(3)
+        rates = jacobian.T @ solve_symmetric(square, velocity)
+        share = ca.SX(1.0)
+        for k, limit in enumerate(self.rate):
+            share = ca.fmax(share, ca.fabs(rates[k]) / limit)
+        return rates / share
+
+
+@dataclass(frozen=True)
+class ThrusterServo:
+    """Forces (6 + n) of thrusters on the base: a level of -1 is off, of 1 full thrust. The arm is held at rest.
+
+    Args:
+        wrenches: force and moment of each at full thrust, at the origin of the base, base axes.
+        hold: of the arm.
+    """
+
+    wrenches: tuple[tuple[float, ...], ...]
+    hold: ArmServo
+
+    def __call__(self, plant: Plant, action: SX) -> SX:
+        forces = self.hold(plant, ca.SX.zeros(len(self.hold.arm)))
+        forces[:6] = ca.SX(ca.DM(np.array(self.wrenches).T)) @ (0.5 * (action + 1.0))
+        return forces
 
 
 class Task(ABC):
@@ -86,8 +160,12 @@ class Task(ABC):
         duration: s of an episode.
     """
 
-    #: Entries of the state that a sample has beside the robot's, set by :meth:`draw`.
+    #: Numbers of the state that a sample has beside the robot's, set by :meth:`draw`.
     extra_size = 0
+    #: Numbers that are observed beside the sensors' readings, and the standard deviation of their noise.
+    relative_size, relative_noise = 0, 0.0
+    #: 1/s: price of the largest effort.
+    effort_price = 0.01
 
     def __init__(
         self,
@@ -113,6 +191,8 @@ class Task(ABC):
             raise InputError(
                 f"step is {step:g} s", place=place, hint=f"expected {period:g} s divided by an even number"
             )
+        while self._count % self.ticks:
+            self.ticks -= 1
         self.hand = self.robot.frame(hand).name
         self.layout, self.mechanics = Layout(self.robot.n), Mechanics(self.robot)
         #: Joints that the arm moves: those with a limit of effort on the way to the hand.
@@ -157,33 +237,25 @@ class Task(ABC):
 
     @property
     @abstractmethod
-    def action_size(self) -> int:
-        """Numbers of an action, each from -1 to 1."""
-
-    @property
-    def observation_size(self) -> int:
-        """Numbers of an observation, each of the order of 1."""
-        return self.reader.size + self.relative_size
-
-    #: Numbers of the observation beside the sensors'.
-    relative_size = 0
+    def servo(self) -> Servo:
+        """Forces on all degrees of freedom for an action, whose numbers are from -1 to 1."""
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Start of an episode: the robot's flat state, and what else the sample has."""
+    def draw(self, draws: Draws) -> tuple[Array, Array]:
+        """Starts of episodes: flat states of the robot (B, 13 + 2 n), and the rest of the samples (B, extra_size)."""
 
     @abstractmethod
-    def judge(self, states: Array, extra: Array, spent: Array) -> Judgement:
-        """Samples after a step; ``spent``: mean share (B,) of what the action may use."""
+    def judge(self, plant: Plant, extra: SX) -> dict[str, tuple[SX, float]]:
+        """Values of a sample that are to become small, and their limits, by name."""
 
-    @abstractmethod
-    def command(self, actions: Array, states: Array) -> tuple[Array, Array]:
-        """Wanted joint rates of the arm (B, arm), and forces (B, 6) on the base, base axes."""
+    def observe(self, plant: Plant, extra: SX) -> SX:
+        """What is observed of a target (relative_size), each number of the order of 1."""
+        del plant, extra
+        return ca.SX(0, 1)
 
-    def relative(self, states: Array, extra: Array) -> Array:
-        """What is observed of a target (B, relative_size)."""
-        del extra
-        return states[:, :0]
+    def spend(self, actions: Array) -> Array:
+        """Share (B,) of what actions (B, size) may use."""
+        return _mean(actions**2)
 
     def simulate_extra(self, extra: Array, device: Device = "cpu") -> VectorSimulator | None:
         """What moves the rest of the samples, one step a period; nothing where it stands still."""
@@ -192,54 +264,64 @@ class Task(ABC):
 
     # -- what all do ----------------------------------------------------------------------------------------------
 
-    def draw_inertia(self, rng: np.random.Generator) -> Array:
-        """Inertia parameters of all bodies, each body scaled by one factor: it stays a body."""
-        scale = 1.0 + self.dispersion * np.clip(rng.standard_normal(len(self.robot.bodies)), -3.0, 3.0)
-        return np.ravel(robot_parameters(self.robot)["inertia"].reshape(-1, 10) * scale[:, None])
+    @property
+    def observation_size(self) -> int:
+        """Numbers of an observation."""
+        return self.reader.size + self.relative_size
 
-    def simulate(self, states: Array, inertia: Array, device: Device = "cpu") -> VectorSimulator:
-        """What moves the robots, from these states (B, 13 + 2 n) and inertia parameters (B, 10 bodies)."""
-        steps = self._count // self.ticks
-        return VectorSimulator(
-            self.robot, states, forces=self.robot.dof_names, period=steps * self.step, steps=steps,
-            overrides={"inertia": inertia}, threads=1, ignore_friction=True, device=device,
-        )  # fmt: skip
+    @cached_property
+    def limits(self) -> dict[str, float]:
+        """Limit of each value that is judged."""
+        plant = Plant(self.robot, robot_parameters(self.robot))
+        return {name: limit for name, (_, limit) in self.judge(plant, ca.SX.sym("extra", self.extra_size)).items()}
 
-    def advance(self, actions: Array, simulator: VectorSimulator) -> None:
-        """Move the robots by a period; the servo acts anew at each tick."""
-        for _ in range(self.ticks):
-            simulator.step(self.forces(actions, simulator.states))
+    @cached_property
+    def _look(self) -> Kernel:
+        """What is observed, shares of the limits, and how far joints are beyond their range."""
+        plant, extra = Plant(self.robot, robot_parameters(self.robot)), ca.SX.sym("extra", self.extra_size)
+        shares = [value / limit for value, limit in self.judge(plant, extra).values()]
+        beyond = ca.SX(-1.0)
+        for i, (lower, upper) in zip(self.arm, self.range, strict=True):
+            beyond = ca.fmax(beyond, ca.fmax(lower - plant.joints[i], plant.joints[i] - upper))
+        outputs = {"share": ca.vertcat(*shares), "beyond": beyond}
+        if self.relative_size:
+            outputs["relative"] = self.observe(plant, extra)
+        inputs = {"state": plant.state} | ({"extra": extra} if self.extra_size else {})
+        return Kernel(Program("look", inputs, {name: ca.densify(value) for name, value in outputs.items()}))
+
+    def look(self, states: Array, extra: Array) -> dict[str, Array]:
+        """``share`` (B, values) of the limits, ``relative`` (B, size) and ``beyond`` (B,), rad or m, of samples."""
+        found = self._look({"state": states} | ({"extra": extra} if self.extra_size else {}))
+        count = len(states)
+        return {name: v.reshape(count) if name == "beyond" else v.reshape(count, -1) for name, v in found.items()}
+
+    @cached_property
+    def _forces(self) -> Kernel:
+        plant, action = Plant(self.robot, robot_parameters(self.robot)), ca.SX.sym("action", self.servo.size)
+        forces = ca.densify(self.servo.build(plant, action))
+        return Kernel(Program("servo", {"state": plant.state, "action": action}, {"force": forces}))
 
     def forces(self, actions: Array, states: Array) -> Array:
-        """Generalised forces (B, 6 + n) for these actions."""
-        wanted, base = self.command(actions, states)
-        forces: Array = array_module(states).zeros((len(states), self.robot.dofs))
-        forces[:, :6] = base
-        if self.arm:
-            forces[:, [6 + i for i in self.arm]] = self._servo(wanted, states)
-        return forces
+        """Generalised forces (B, 6 + n) of the servo at these states."""
+        found: Array = self._forces({"state": states, "action": actions})["force"].reshape(len(states), -1)
+        return found
 
-    def _servo(self, wanted: Array, states: Array) -> Array:
-        """Torques (B, arm)."""
-        xp = array_module(states)
-        matrix = self.mechanics.mass_matrix(states[:, self.layout.joints])
-        arm = np.array([6 + i for i in self.arm])
-        rest = np.setdiff1d(np.arange(self.robot.dofs), arm)
-        own, others = xp.asarray(arm), xp.asarray(rest)
-        across = xp.ascontiguousarray(matrix[:, others[:, None], own])
-        inner = np.linalg.solve(xp.ascontiguousarray(matrix[:, others[:, None], others]), across)
-        effective = matrix[:, own[:, None], own] - xp.ascontiguousarray(across.swapaxes(1, 2)) @ inner
-        error = (wanted - states[:, self.layout.velocity][:, own]) / SERVO
-        effort = xp.asarray(self.effort)
-        torques: Array = np.clip(_apply(effective, error), -effort, effort)
-        return torques
+    def draw_inertia(self, draws: Draws) -> Array:
+        """Inertia parameters of all bodies (B, 10 bodies), each body scaled by one factor: it stays a body."""
+        scale = 1.0 + self.dispersion * np.clip(draws.normal(len(self.robot.bodies)), -3.0, 3.0)
+        own = robot_parameters(self.robot)["inertia"].reshape(-1, 10)
+        return (own * scale[..., None]).reshape(len(draws), -1)
 
-    def hand_jacobian(self, states: Array) -> Array:
-        """Linear part (B, 3, arm) of the generalized Jacobian: hand's velocity, world axes, for rates of the arm."""
-        base = states[:, :7]
-        jacobian = self.mechanics.generalized_jacobian(self.hand, states[:, self.layout.joints], base=base)
-        linear: Array = array_module(states).ascontiguousarray(jacobian[:, :3, self.arm])
-        return linear
+    def simulate(self, states: Array, inertia: Array, device: Device = "cpu") -> VectorSimulator:
+        """What moves the robots by actions, from these states (B, 13 + 2 n) and inertia parameters (B, 10 bodies)."""
+        return VectorSimulator(
+            self.robot, states, forces=self.robot.dof_names, period=self._count * self.step, steps=self._count,
+            servo=self.servo, overrides={"inertia": inertia}, threads=1, ignore_friction=True, device=device,
+        )  # fmt: skip
+
+    def hold_arm(self) -> ArmServo:
+        """The servo that follows joint rates."""
+        return ArmServo(tuple(self.arm), tuple(self.rate.tolist()), tuple(self.effort.tolist()))
 
     def hand_motion(self, states: Array) -> tuple[Array, Array]:
         """Position and velocity (B, 3) of the hand, world axes."""
@@ -248,47 +330,24 @@ class Task(ABC):
         twist = self.mechanics.frame_velocity(self.hand, joints, states[:, self.layout.velocity], base=base)
         return origin, twist[:, :3]
 
-    def rates_for(self, velocity: Array, states: Array) -> Array:
-        """Joint rates (B, arm) for these velocities of the hand (B, 3), base axes, within the limits of rate."""
-        world = _apply(rotation_matrices(states[:, self.layout.quaternion]), velocity)
-        jacobian = self.hand_jacobian(states)
-        xp = array_module(states)
-        across = xp.ascontiguousarray(jacobian.swapaxes(1, 2))
-        square = jacobian @ across + xp.asarray(DAMPING * np.eye(3))
-        found = _apply(across, np.linalg.solve(square, world[..., None])[..., 0])
-        # Shortened as a whole, so that the direction of the hand stays.
-        rates: Array = found / np.maximum(1.0, np.max(np.abs(found) / xp.asarray(self.rate), axis=1, keepdims=True))
-        return rates
-
-    def out_of_range(self, states: Array) -> Flags:
-        joints, (lower, upper) = states[:, self.layout.joints][:, self.arm], array_module(states).asarray(self.range.T)
-        beyond: Flags = np.any((joints < lower) | (joints > upper), axis=1)
-        return beyond
-
-    def start_state(self, rng: np.random.Generator, spread: float, base_rate: float) -> Array:
+    def start_states(self, draws: Draws, spread: float, base_rate: float) -> Array:
         """At rest near the configuration ``ready``, with some angular velocity of the base."""
-        state = np.zeros(self.layout.size)
-        state[self.layout.quaternion] = 1.0, 0.0, 0.0, 0.0
+        states = np.zeros((len(draws), self.layout.size))
+        states[:, self.layout.quaternion] = 1.0, 0.0, 0.0, 0.0
         named = self.robot.configurations
         joints = np.array(self.robot.configuration("ready" if "ready" in named else "zero"), dtype=np.float64)
-        joints[self.arm] += rng.uniform(-spread, spread, len(self.arm))
-        joints[self.arm] = np.clip(joints[self.arm], self.range[:, 0] + 0.05, self.range[:, 1] - 0.05)
-        state[self.layout.joints] = joints
-        state[self.layout.angular_velocity] = base_rate * rng.standard_normal(3)
-        return state
+        joints = np.tile(joints, (len(draws), 1))
+        joints[:, self.arm] += draws.uniform(len(self.arm), spread)
+        joints[:, self.arm] = np.clip(joints[:, self.arm], self.range[:, 0] + 0.05, self.range[:, 1] - 0.05)
+        states[:, self.layout.joints] = joints
+        states[:, self.layout.angular_velocity] = base_rate * draws.normal(3)
+        return states
 
-    def judge_limits(
-        self, values: dict[str, tuple[Array, float]], states: Array, spent: Array, cost: float
-    ) -> Judgement:
-        """The reward of values (B,) with their limits."""
-        shares = {name: value / limit for name, (value, limit) in values.items()}
-        reward = -sum((np.log1p(share) for share in shares.values()), cost * spent)
-        failure: Flags = self.out_of_range(states) | ~np.isfinite(states).all(axis=1)
-        success: Flags = ~failure
-        for share in shares.values():
-            success = success & (share <= 1.0)
-        reward = np.where(success, reward + BONUS, np.where(failure, reward - PENALTY, reward))
-        return Judgement(np.nan_to_num(reward, nan=-PENALTY), success, failure, {k: 1.0 - v for k, v in shares.items()})
+
+def _mean(values: Array) -> Array:
+    """Over the last axis, one by one: the same bits for any number of samples."""
+    mean: Array = sum(values.T[1:], values[:, 0]) / values.shape[1]
+    return mean
 
 
 class Reach(Task):
@@ -298,6 +357,7 @@ class Reach(Task):
         action: ``hand_velocity`` (3, base axes) or ``joint_rates`` of the arm.
         speed: m/s, largest velocity that an action can ask of the hand.
         within, rest: m and m/s: the limits.
+        camera: m and dm/s, standard deviation of what is observed of the target.
     """
 
     relative_size = 9
@@ -320,46 +380,39 @@ class Reach(Task):
         self.action = checks.one_of(action, ("hand_velocity", "joint_rates"), "action", place=type(self).__name__)
         self.speed = checks.positive(speed, "speed", unit="m/s")
         self.within, self.rest = checks.positive(within, "within", unit="m"), checks.positive(rest, "rest", unit="m/s")
-        self.camera = checks.non_negative(camera, "camera", unit="m")
+        self.relative_noise = checks.non_negative(camera, "camera", unit="m")
 
     @property
-    def action_size(self) -> int:
-        return 3 if self.action == "hand_velocity" else len(self.arm)
-
-    def command(self, actions: Array, states: Array) -> tuple[Array, Array]:
-        xp = array_module(states)
+    def servo(self) -> Servo:
+        follow, hold = self.hold_arm(), self._count // self.ticks
         if self.action == "joint_rates":
-            wanted = actions * xp.asarray(self.rate)
-        else:
-            wanted = self.rates_for(self.speed * actions, states)
-        return wanted, xp.zeros((len(states), 6))
+            return Servo(follow, len(self.arm), hold)
+        return Servo(ArmServo(follow.arm, follow.rate, follow.effort, self.hand, self.speed), 3, hold)
 
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draw(self, draws: Draws) -> tuple[Array, Array]:
         """The target is where the hand would be in another configuration near the first."""
-        state = self.start_state(rng, 0.2, 1e-3)
-        other = self.start_state(rng, 0.5, 0.0)
-        (point,), _ = self.hand_motion(other[None])
-        return state, np.concatenate([point, np.zeros(3)])
+        states = self.start_states(draws, 0.2, 1e-3)
+        points, _ = self.hand_motion(self.start_states(draws, 0.5, 0.0))
+        return states, np.hstack([points, np.zeros_like(points)])
 
-    def target_motion(self, extra: Array) -> tuple[Array, Array]:
-        """Position and velocity (B, 3) of the point to reach, world axes."""
-        return extra[:, :3], extra[:, 3:6]
+    def target_motion(self, extra: SX) -> tuple[SX, SX]:
+        """Position and velocity (3) of the point to reach, world axes."""
+        return extra[:3], extra[3:6]
 
-    def errors(self, states: Array, extra: Array) -> tuple[Array, Array]:
-        """From the hand to the target: position and velocity (B, 3), world axes."""
-        (hand, moving), (point, velocity) = self.hand_motion(states), self.target_motion(extra)
-        return point - hand, velocity - moving
+    def _errors(self, plant: Plant, extra: SX) -> tuple[SX, SX]:
+        """From the hand to the target: position and velocity (3), world axes."""
+        point, velocity = self.target_motion(extra)
+        return point - plant.pose(self.hand).origin, velocity - plant.twist(self.hand)[:3]
 
-    def relative(self, states: Array, extra: Array) -> Array:
+    def observe(self, plant: Plant, extra: SX) -> SX:
         """From the hand to the target: position (m) and velocity (dm/s); velocity of the hand (dm/s); base axes."""
-        away, slip = self.errors(states, extra)
-        inward = rotation_matrices(states[:, self.layout.quaternion]).swapaxes(1, 2)
-        seen = (away, 10.0 * slip, 10.0 * self.hand_motion(states)[1])
-        return np.hstack([_apply(inward, each) for each in seen])
+        away, slip = self._errors(plant, extra)
+        seen = (away, 10.0 * slip, 10.0 * plant.twist(self.hand)[:3])
+        return ca.vertcat(*(plant.base.rotation.T @ each for each in seen))
 
-    def judge(self, states: Array, extra: Array, spent: Array) -> Judgement:
-        away, slip = map(_length, self.errors(states, extra))
-        return self.judge_limits({"distance": (away, self.within), "speed": (slip, self.rest)}, states, spent, 0.1)
+    def judge(self, plant: Plant, extra: SX) -> dict[str, tuple[SX, float]]:
+        away, slip = map(_length, self._errors(plant, extra))
+        return {"distance": (away, self.within), "speed": (slip, self.rest)}
 
 
 class CaptureTumbling(Reach):
@@ -371,7 +424,7 @@ class CaptureTumbling(Reach):
         target: a rigid body; 120 kg by default.
         grapple: m, grapple point in the target's frame.
         tumble: rad/s, largest angular velocity of the target about each axis.
-        action, speed, within, rest: as for :class:`Reach`.
+        action, speed, within, rest, camera: as for :class:`Reach`.
     """
 
     extra_size = 13
@@ -391,22 +444,20 @@ class CaptureTumbling(Reach):
         self.grapple = checks.array(grapple, "grapple", (3,), place="CaptureTumbling")
         self.tumble = checks.non_negative(tumble, "tumble", unit="rad/s", place="CaptureTumbling")
 
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draw(self, draws: Draws) -> tuple[Array, Array]:
         """The grapple point begins within reach, and its mean velocity is small."""
-        state, point = super().draw(rng)
-        extra = np.zeros(13)
-        turn = rng.standard_normal(4)
-        extra[3:7] = turn / np.linalg.norm(turn)
-        (rotation,) = rotation_matrices(extra[None, 3:7])
-        extra[:3] = point[:3] - rotation @ self.grapple
-        extra[10:13] = rng.uniform(-self.tumble, self.tumble, 3)
-        return state, extra
+        states, points = super().draw(draws)
+        extra = np.zeros((len(draws), 13))
+        turn = draws.normal(4)
+        extra[:, 3:7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+        extra[:, :3] = points[:, :3] - rotation_matrices(extra[:, 3:7]) @ self.grapple
+        extra[:, 10:13] = draws.uniform(3, self.tumble)
+        return states, extra
 
-    def target_motion(self, extra: Array) -> tuple[Array, Array]:
-        rotation = rotation_matrices(extra[:, 3:7])
-        arm = np.tile(array_module(extra).asarray(self.grapple), (len(extra), 1))
-        velocity = extra[:, 7:10] + np.cross(extra[:, 10:13], arm)
-        return extra[:, :3] + _apply(rotation, arm), _apply(rotation, velocity)
+    def target_motion(self, extra: SX) -> tuple[SX, SX]:
+        pose, arm = base_pose(extra[:3], extra[3:7]), ca.SX(ca.DM(self.grapple))
+        velocity = extra[7:10] + ca.cross(extra[10:13], arm)
+        return pose.origin + pose.rotation @ arm, pose.rotation @ velocity
 
     def simulate_extra(self, extra: Array, device: Device = "cpu") -> VectorSimulator:
         return VectorSimulator(
@@ -422,6 +473,8 @@ class Detumble(Task):
         rest: rad/s: the limit.
     """
 
+    effort_price = 0.05
+
     def __init__(self, robot: Robot | None = None, *, tumble: float = 0.1, rest: float = 0.005, **options: Any) -> None:
         super().__init__(robot, **options)
         base = self.robot.body_names[0]
@@ -433,21 +486,19 @@ class Detumble(Task):
         self.wrenches = np.array([thrust_wrench(self.robot, name) for name in self.thrusters])
 
     @property
-    def action_size(self) -> int:
-        return len(self.thrusters)
+    def servo(self) -> Servo:
+        wrenches = tuple(tuple(row) for row in self.wrenches.tolist())
+        return Servo(ThrusterServo(wrenches, self.hold_arm()), len(self.thrusters), self._count // self.ticks)
 
-    def command(self, actions: Array, states: Array) -> tuple[Array, Array]:
-        """A level of -1 is off, of 1 full thrust."""
-        xp = array_module(states)
-        wrenches = np.tile(xp.asarray(self.wrenches.T), (len(states), 1, 1))
-        return xp.zeros((len(states), len(self.arm))), _apply(wrenches, 0.5 * (actions + 1.0))
+    def draw(self, draws: Draws) -> tuple[Array, Array]:
+        return self.start_states(draws, 0.2, self.tumble), np.zeros((len(draws), 0))
 
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        return self.start_state(rng, 0.2, self.tumble), np.zeros(0)
+    def judge(self, plant: Plant, extra: SX) -> dict[str, tuple[SX, float]]:
+        del extra
+        return {"rate": (_length(plant.angular_velocity), self.rest)}
 
-    def judge(self, states: Array, extra: Array, spent: Array) -> Judgement:
-        rate = _length(states[:, self.layout.angular_velocity])
-        return self.judge_limits({"rate": (rate, self.rest)}, states, spent, 0.5)
+    def spend(self, actions: Array) -> Array:
+        return _mean(0.5 * (actions + 1.0))
 
 
 #: Tasks by the names of their environments.

@@ -15,7 +15,7 @@ from spacearm.simulate.contact import Contact, JointStops, ShapeOnFrame
 from spacearm.simulate.distance import clearance, collision_pairs, distance, gaps, gate, nearest_approach
 from spacearm.simulate.ensemble.batch import BatchRun, simulate_batch
 from spacearm.simulate.ensemble.rollout import rollout, rollout_extremes
-from spacearm.simulate.ensemble.vector_simulator import VectorSimulator
+from spacearm.simulate.ensemble.vector_simulator import Servo, VectorSimulator
 from spacearm.simulate.fields import Drag, Gravity, Orbit
 from spacearm.simulate.joint_laws import Backlash, BoucWen, LuGre
 from spacearm.simulate.loads import Load, thruster_load
@@ -66,6 +66,7 @@ __all__ = [
     "RunContext",
     "RunWarning",
     "Separate",
+    "Servo",
     "SetRates",
     "ShapeOnFrame",
     "Signal",

@@ -4,13 +4,16 @@ It is :func:`~spacearm.simulate.rollout`, standing still after each period: the 
 that are given period by period. A sample's motion depends neither on the others nor on their number. As in roll-outs
 there are no events, no contacts, no ledger and no dry friction; commands are bounded by the joints' efforts, and drives
 at a joint's rate limit push no further.
+
+A :class:`Servo` turns commands into forces within the period, in the same kernel as the motion: a period is one call,
+however often the servo acts in it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,11 +24,13 @@ import numpy.typing as npt
 from spacearm import checks
 from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy, to_host
 from spacearm.engine.ensemble import Ensemble
-from spacearm.engine.fixed_step import FixedStep, StepSymbols
+from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
 from spacearm.engine.schedule import Schedule
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import motion_program
+from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import Sensor
+from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.checks import check_robot, flat_states
@@ -38,11 +43,32 @@ from spacearm.typing import Array
 WHOLE = 1e-9
 
 
+@dataclass(frozen=True)
+class Servo:
+    """Forces from commands, evaluated anew several times in a period.
+
+    Args:
+        build: function of a :class:`~spacearm.mechanics.Plant` with the robot's own numbers, and of the commands
+            (size,), that returns the forces: an expression, written like a law. Equal functions share compiled code.
+        size: how many numbers a command has.
+        hold: integration steps over which forces are held; the steps of a period are a multiple.
+    """
+
+    build: Callable[[Plant, SX], SX]
+    size: int
+    hold: int = 1
+
+
 @lru_cache(maxsize=32)
 def _step_loop(
-    robot: Robot, forces: tuple[str, ...], locked: tuple[str, ...], varied: frozenset[str], each: frozenset[str]
+    robot: Robot,
+    forces: tuple[str, ...],
+    locked: tuple[str, ...],
+    varied: frozenset[str],
+    each: frozenset[str],
+    servo: Servo | None = None,
 ) -> FixedStep:
-    """A step of the motion with commands as an input, that are held over the period."""
+    """A step of the motion with commands as an input, that are held over the period, or follow from a servo's."""
     program = motion_program(robot, (), ledger=False, free=not locked)
     own = robot_parameters(robot)
     absent: dict[str, Sequence[int] | None] = dict.fromkeys(("friction", *(() if locked else ("drive", "mode"))))
@@ -60,8 +86,20 @@ def _step_loop(
         old, new = [*old, free.inputs["drive"], free.inputs["mode"]], [*new, zero, ca.SX(ca.DM(mode))]
     inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("force", "drive", "mode")}
     (rate,) = ca.substitute([free.outputs["rate"]], old, new)
-    moving = replace(free, name="vector_step", inputs={**inputs, "command": command}, outputs={"rate": rate})
-    return FixedStep(StepSymbols(moving), uniform=[name for name in SHARED if name not in each])
+    uniform = [name for name in SHARED if name not in each]
+    if servo is None:
+        moving = replace(free, name="vector_step", inputs={**inputs, "command": command}, outputs={"rate": rate})
+        return FixedStep(StepSymbols(moving), uniform=uniform)
+    given = ca.SX.sym("given", servo.size)
+    inputs |= {"command": command, "given": given}
+    symbols = StepSymbols(replace(free, name="servo_step", inputs=inputs, outputs={"rate": rate}))
+    plant = Plant(robot, own)
+    answer = ca.SX(servo.build(plant, given))
+    if answer.numel() != len(forces):
+        raise InputError(f"the servo gives {answer.numel()} forces", place="VectorSimulator",
+                         hint=f"expected {len(forces)}: {', '.join(forces)}")  # fmt: skip
+    (answer,) = ca.substitute([ca.vec(answer)], [plant.state], [symbols.state])
+    return FixedStep(symbols, uniform=uniform, law=Update({"command": answer}))
 
 
 class VectorSimulator:
@@ -75,6 +113,7 @@ class VectorSimulator:
         period: s from step to step, over which commands are held.
         steps: integration steps (RK4) in a period.
         locked: degrees of freedom that do not move.
+        servo: what makes forces of commands within the period; commands are forces without it.
         overrides: parameters as for :func:`~spacearm.simulate.rollout`, each for all samples or (num_envs, size).
         ignore_friction: consent to leave dry friction out.
         threads: results do not depend on their number.
@@ -93,6 +132,7 @@ class VectorSimulator:
         period: float = 1e-3,
         steps: int = 1,
         locked: Sequence[str] = (),
+        servo: Servo | None = None,
         overrides: Mapping[str, npt.ArrayLike] | None = None,
         ignore_friction: bool = False,
         threads: int | None = None,
@@ -110,6 +150,13 @@ class VectorSimulator:
             robot.dof_index(name)
         self.forces = tuple(n for n in robot.joint_names if n not in locked) if forces is None else tuple(forces)
         checks.unique(self.forces, "force")
+        #: How many numbers a command has.
+        self.command_size = len(self.forces) if servo is None else servo.size
+        hold = 1 if servo is None else servo.hold
+        if hold < 1 or steps % hold:
+            raise InputError(
+                f"the servo holds forces over {hold} steps", place=place, hint=f"expected a divisor of {steps}"
+            )
         given = flat_states(starts, robot, place)
         if num_envs is not None and len(given) not in (1, num_envs):
             raise InputError(f"starts are {len(given)}", place=place, hint=f"expected one, or num_envs = {num_envs}")
@@ -122,7 +169,7 @@ class VectorSimulator:
             robot, overrides, self.num_envs, ignore_friction=ignore_friction, place=place, locked=self._locked
         )
         varied = frozenset(overrides or ())
-        self._loop = _step_loop(robot, self.forces, self._locked, varied, frozenset(self._each))
+        self._loop = _step_loop(robot, self.forces, self._locked, varied, frozenset(self._each), servo)
         self._common = {name: value for name, value in common.items() if name in self._loop.inputs}
         # Copies: single rows are set anew.
         self._each = {name: np.array(value) for name, value in self._each.items() if name in self._loop.inputs}
@@ -130,13 +177,14 @@ class VectorSimulator:
         #: s since each sample's start, (num_envs,).
         self.times = np.zeros(self.num_envs)
         self._xp = cupy() if device == "gpu" else np
-        commands = np.zeros((self.num_envs, len(self.forces)))
+        commands = np.zeros((self.num_envs, self.command_size))
+        self._input = "command" if servo is None else "given"
         self._samples = Ensemble(
             self._loop,
-            Schedule(np.array([steps]), np.array([self.period / steps])),
-            self._common,
+            Schedule(np.array([steps]), np.array([self.period / steps]), hold=hold),
+            self._common | ({} if servo is None else {"command": np.zeros(len(self.forces))}),
             # On a GPU they stay there between steps.
-            {"state": self._starts, "command": commands} | {k: self._xp.asarray(v) for k, v in self._each.items()},
+            {"state": self._starts, self._input: commands} | {k: self._xp.asarray(v) for k, v in self._each.items()},
             every=steps,
             device=device,
             precision=precision,
@@ -152,15 +200,15 @@ class VectorSimulator:
         self._changed: dict[str, Any] = {}
 
     def step(self, commands: npt.ArrayLike) -> Array:
-        """Go on by one period with these commands (num_envs, forces), or (forces,) for all; the states then.
+        """Go on by one period with these commands (num_envs, command_size) or (command_size,); the states then.
 
         Samples that come out of what numbers can hold are not finite from then on, until they are reset.
         """
         command = self._check_commands(commands)
         if self.device == "gpu":
             there = to_cupy(self._xp, command) if is_device_array(command) else self._xp.asarray(command)
-            command = self._xp.broadcast_to(there, (self.num_envs, len(self.forces)))
-        rows = self._samples.run(state=self.states, command=command, **self._changed).rows
+            command = self._xp.broadcast_to(there, (self.num_envs, self.command_size))
+        rows = self._samples.run(state=self.states, **{self._input: command}, **self._changed).rows
         self._changed = {}
         if self.device == "gpu":  # on the processor it records in ``states``
             self.states[:] = rows[:, 0]
@@ -219,7 +267,7 @@ class VectorSimulator:
             raise InputError("a locked degree of freedom moves at the start", place="VectorSimulator")
 
     def _check_commands(self, commands: Any) -> Any:
-        shape = (self.num_envs, len(self.forces))
+        shape = (self.num_envs, self.command_size)
         if is_device_array(commands):
             if self.device != "gpu":
                 commands = to_host(commands)

@@ -55,3 +55,31 @@ def test_faults_name_the_law(case: str, tmp_path: Path) -> None:
     text, message = BAD[case]
     with pytest.raises(InputError, match=message):
         run(tmp_path, START + "[[joint_law]]\n" + text)
+
+
+PAIR = """
+[[system]]
+name = "target"
+[system.body]
+mass = 3.0
+inertia = [0.3, 0.2, 0.25]
+[system.start]
+position = [0.3, 0.4, 0.1]
+velocity = [0.1, 0.0, 0.05]
+"""
+
+
+def test_a_file_joins_two_systems(tmp_path: Path) -> None:
+    loop = '[[loop]]\nfirst = "four-bar/rocker end"\nsecond = "target/body"\nkind = "point"\n'
+    result = run(tmp_path, START + PAIR + loop)
+    assert result.certificate.sound
+    assert 0.0 < result.certificate["loops"].value < 1e-9
+    free = run(tmp_path, START + PAIR)
+    (held, alone) = (
+        next(row.value for row in each.rows if row.quantity == "end.joint.crank") for each in (result, free)
+    )
+    assert abs(held - alone) > 0.01
+    with pytest.raises(InputError, match=r"loop\[0\]: both frames are of one system"):
+        run(tmp_path, START + PAIR + loop.replace("target/body", "four-bar/coupler"))
+    with pytest.raises(InputError, match=r"loop\[0\].*there is no frame 'nobody'"):
+        run(tmp_path, START + PAIR + loop.replace("target/body", "nobody"))

@@ -91,6 +91,9 @@ class Feedback(NamedTuple):
     watch: int  # event functions of (state, time, memory, numbers, rate); 0 for none
     watched: int  # how many
     jump: int  # out: the memory after such an event
+    loops: int  # out: wrenches that keep loops between systems, from the whole of ``work.inp``; 0 for none
+    tied: Any  # int64: index in the motion kernel's input of each of these numbers
+    wrench: Array
 
 
 class SolverMemory(NamedTuple):
@@ -108,11 +111,20 @@ class SolverMemory(NamedTuple):
 
 
 def make_feedback(
-    first: int = 0, address: int = 0, target: Any = (), memory: int = 0, watch: int = 0, watched: int = 0, jump: int = 0
+    first: int = 0,
+    address: int = 0,
+    target: Any = (),
+    memory: int = 0,
+    watch: int = 0,
+    watched: int = 0,
+    jump: int = 0,
+    loops: int = 0,
+    tied: Any = (),
 ) -> Feedback:
     """Feedback whose block begins at ``first`` of the input; by itself none."""
-    places = np.array(target, dtype=np.int64)
-    return Feedback(address, first, memory, places, np.zeros(places.size + memory), watch, watched, jump)
+    places, ends = np.array(target, dtype=np.int64), np.array(tied, dtype=np.int64)
+    out = np.zeros(places.size + memory)
+    return Feedback(address, first, memory, places, out, watch, watched, jump, loops, ends, np.zeros(ends.size))
 
 
 #: Stages of the implicit method.
@@ -267,6 +279,11 @@ def _add_feedback(system: System, t: float, y: Array) -> None:
     call_kernel(feedback.address, inp[feedback.first :], feedback.out)
     for i in range(feedback.target.size):
         inp[feedback.target[i]] += feedback.out[i]
+    if feedback.loops != 0:
+        # Last: what keeps loops between systems answers to all other forces.
+        call_kernel(feedback.loops, inp, feedback.wrench)
+        for i in range(feedback.tied.size):
+            inp[feedback.tied[i]] += feedback.wrench[i]
 
 
 @compile_inner

@@ -40,9 +40,10 @@ def read_source(
         if type(file) is not MotionFile:  # a validation has measured inputs besides
             hint = f'export its robot, {file.robot}, or a scenario with study = "motion"'
             raise InputError("cannot be exported", place=f"study {file.study!r}", hint=hint)
-        for key in ("system", "latch"):
+        for key in ("system", "latch", "loop"):
             if getattr(file, key):
-                raise InputError("several systems cannot be exported", place=key, hint="expected the robot alone")
+                hint = "expected the robot alone; its own loops belong in its file"
+                raise InputError("several systems cannot be exported", place=key, hint=hint)
         session = Session(path.parent)
         robot, start, phases, method, _ = file.prepare_run(session)
         world, _ = file.world(session, robot, start)

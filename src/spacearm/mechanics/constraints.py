@@ -216,7 +216,7 @@ def _rows(tree: Tree, places: dict[int, Placement], at: dict[int, SX], joints: l
         force = ca.vertcat(gap / loop.distance, ca.SX.zeros(3))
         return _Rows((ca.vertcat(ca.sumsqr(gap)) - loop.distance**2) / (2 * loop.distance), (0,), force, ca.SX(1))
     along = loop.hinge if loop.kind == "axis" else _plane_normal(tree, places, joints, paths, own)
-    basis = _basis(along)
+    basis = orthonormal_basis(along)
     force = ca.vertcat(constant(basis), ca.SX.zeros(3, 3))
     residual, kinds = constant(basis.T) @ gap, (0, 0, 0)
     if loop.kind == "point":
@@ -237,7 +237,7 @@ def _rows(tree: Tree, places: dict[int, Placement], at: dict[int, SX], joints: l
     return _Rows(ca.vertcat(residual, constant(basis.T) @ rotated), (*kinds, 1, 1, 1), wrench, x[0] + y[1] + z[2])
 
 
-def _basis(along: Array) -> Array:
+def orthonormal_basis(along: Array) -> Array:
     """Orthonormal columns, the first along a unit vector."""
     along = np.asarray(along, dtype=np.float64)
     other = np.eye(3)[int(np.argmin(np.abs(along)))]

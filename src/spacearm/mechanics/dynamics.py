@@ -228,6 +228,12 @@ class Articulated:
         found = tuple(ca.vertcat(*each) for each in forces)
         return Hybrid(ca.vertcat(*acceleration), ca.vertcat(*reaction), found)
 
+    def accelerate(self, force: SX) -> SX:
+        """Accelerations (6 + n) that generalised forces (6 + n) add to a motion: H^-1 of what is free, loops closed."""
+        none = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
+        demand = [ca.SX.zeros(each.closure.residual.numel()) for each in self.closed]
+        return self.respond(force, [none] * self.tree.bodies, [None] * self.tree.n, demand).acceleration
+
     def _lets_through(self, i: int) -> bool:
         return _lets_through(self.tree.joints[i], self.masks[6 + i])
 
@@ -331,6 +337,22 @@ def hybrid_dynamics(
 
     Where ``mode`` is 0 the degree of freedom is free: ``force`` in, acceleration out. Where it is 1 it is driven with
     acceleration ``drive``, and the reaction out is what must act beside ``force`` to make it so.
+    """
+    return hybrid_with_inertias(tree, q, velocity, force, drive, mode, inertia, rotor, wrenches)[0]
+
+
+def hybrid_with_inertias(
+    tree: Tree,
+    q: SX,
+    velocity: SX,
+    force: SX,
+    drive: SX,
+    mode: SX,
+    inertia: SX,
+    rotor: SX,
+    wrenches: list[Spatial | None],
+) -> tuple[Hybrid, Articulated]:
+    """:func:`hybrid_dynamics`, and the articulated inertias by which further forces can be answered.
 
     First the demands of the motion in which the driven ones accelerate as told and the free ones not at all; then how
     the free ones give way to them.
@@ -344,7 +366,7 @@ def hybrid_dynamics(
     # Superposition: the equations are linear in acceleration, so the answer is the given motion plus the response of
     # the free degrees of freedom to what that motion lacks.
     response = inertias.respond(force - needed.effort, net_wrenches(needed.body, wrenches), needed.carrier, demand)
-    return Hybrid(given + response.acceleration, response.reaction, response.loops)
+    return Hybrid(given + response.acceleration, response.reaction, response.loops), inertias
 
 
 class FreeProblem(NamedTuple):

@@ -68,7 +68,7 @@ def state_size(n: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Motion:
+class MotionTerms:
     """The pieces that a run's right-hand side is put together from."""
 
     tree: Tree
@@ -139,7 +139,7 @@ class _Motion:
         )
 
 
-def _motion(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False) -> _Motion:
+def motion_terms(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False) -> MotionTerms:
     tree = Tree(robot, short=True, free=free)
     n, dofs = tree.n, 6 + tree.n
     symbol = ca.SX.sym
@@ -163,7 +163,7 @@ def _motion(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False) -> _
     quaternion, q, velocity = state[QUATERNION], state[Layout(n).joints], state[Layout(n).velocity]
     force, damper, coupling_power = with_passive(robot, q, velocity, inputs, inputs["force"] + inputs["friction"])
     load_wrenches = load_wrenches_on_bodies(tree, q, quaternion, loads, inputs["wrench"])
-    return _Motion(
+    return MotionTerms(
         tree,
         free,
         inputs,
@@ -231,7 +231,7 @@ def motion_program(
     Outputs: ``rate`` (of the state), with ``ledger`` also ``power`` (drives, dampers: 6 + n each; coupling dampers;
     dry friction: 6 + n; loads), and ``reaction`` (6 + n).
     """
-    motion = _motion(robot, loads, free)
+    motion = motion_terms(robot, loads, free)
     problem = motion.problem()
     hybrid = motion.hybrid(problem)
     outputs: dict[str, SX] = {"rate": ca.vertcat(motion.pose_rate(), problem.back(hybrid.acceleration))}
@@ -248,7 +248,7 @@ def loop_program(robot: Robot, loads: tuple[LoadFrame, ...] = ()) -> Program:
     By the loop's name: force and moment on its second frame, at its origin, in the first frame's axes; of a gear the
     force or torque on its first joint.
     """
-    motion = _motion(robot, loads)
+    motion = motion_terms(robot, loads)
     problem = motion.problem()
     hybrid = motion.hybrid(problem)
     outputs = {
@@ -274,7 +274,7 @@ def motion_tangent(
     the work. The idea: Carpentier and Mansard, Analytical derivatives of rigid body dynamics algorithms, RSS 2018.
     With ``free`` no mode is read, as in :func:`motion_program`.
     """
-    motion = _motion(robot, loads, free)
+    motion = motion_terms(robot, loads, free)
     x, tree, problem = motion.inputs, motion.tree, motion.problem()
     solved = motion.hybrid(problem)
     found = solved.acceleration

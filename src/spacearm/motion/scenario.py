@@ -43,7 +43,7 @@ from spacearm.study.signal_tables import (
     signal_bounds,
     thruster_loads,
 )
-from spacearm.study.surroundings import BASE_MEANING, SurroundingsKeys, with_base
+from spacearm.study.surroundings import BASE_MEANING, MOST, HoldTable, SurroundingsKeys, with_base
 from spacearm.study.tables import StartTable
 from spacearm.text_format import format_number
 from spacearm.typing import Array
@@ -205,6 +205,10 @@ class MotionFile(StudyFile, SurroundingsKeys):
     base: BaseKey | None = key(None, BASE_MEANING)
     start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration if omitted")
     method: MethodTable = key(MethodTable(), "integration method")
+    loop: list[HoldTable] = key(
+        [],
+        "loops between frames of two systems as they stand at time zero; velocities that they forbid are lost",
+    )
     plan: list[PlanTable] = key([], "joint paths that phases and laws follow")
     phase: list[PhaseTable] = key(what="phases, in sequence", min_length=1)
     sensor: list[SensorTable] = key([], "sensors that sampled laws read in place of the true state")
@@ -216,7 +220,14 @@ class MotionFile(StudyFile, SurroundingsKeys):
         world = World({name: own for name, (own, _) in systems.items()})
         # Elements refer to frames of all systems: the world must exist before they are made.
         states = {name: state for name, (_, state) in systems.items()}
-        return world.replace(elements=tuple(self.elements(world))), states
+        world = world.replace(elements=tuple(self.elements(world)))
+        if len(self.loop) > MOST:
+            raise InputError(f"has {len(self.loop)} entries", place="loop", hint=f"expected at most {MOST}")
+        for k, table in enumerate(self.loop):
+            with error_context(f"loop[{k}]"):
+                closed = table.change(world).apply(world, states)
+            world, states = closed.world, dict(closed.states)
+        return world, states
 
     def other_systems(self, session: Session, robot: Robot) -> dict[str, tuple[Robot, State]]:
         """Further systems, and their states at time zero."""
@@ -287,7 +298,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
     def prepare_lane(self, session: Session) -> VectorisedStudy:
         """The scenario with fixed steps as one lane of a vectorised batch."""
         # Force elements and further systems need events or other programs than the lanes share.
-        for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "joint_law", "latch"):
+        for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "joint_law", "latch", "loop"):
             if getattr(self, name):
                 raise VectorisedError(
                     "a vectorised run has a single robot in free space", place=name, hint=RUN_WITHOUT_DEVICE

@@ -31,6 +31,7 @@ from spacearm.simulate.run.run_file import load_run
 from spacearm.simulate.run.simulator import Simulator
 from spacearm.simulate.signals import Signal, approximate, constant, half_sine, pulse, spline, steps, table, triangle
 from spacearm.simulate.state import State
+from spacearm.simulate.system_loop import SystemLoop
 from spacearm.simulate.world import World
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "Simulator",
     "State",
     "Switch",
+    "SystemLoop",
     "UsePropellant",
     "VectorSimulator",
     "World",

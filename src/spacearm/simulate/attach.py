@@ -216,7 +216,11 @@ class Attach(Change):
         both = world.own_robot(host), world.own_robot(self.guest)
         attached = Attachment(host, self.guest, both, joined, self.prefix, self.pin_name, tuple(bound))
         after = World(systems, tuple(locked), rest, world.loads, attachments=(*world.attachments, attached))
-        return after.with_lasting(world.elements)
+
+        def moved(system: str, own: str) -> tuple[str, str]:
+            return (host, self.prefix + own) if system == self.guest else (system, own)
+
+        return after.with_lasting(world.elements, moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +250,13 @@ class Detach(Change):
             locked.append(SEPARATOR.join((self.guest, own.removeprefix(attached.prefix)) if gone else (owner, own)))
         numbers = {name: values for name, values in world.overrides.items() if name != host}
         others = tuple(each for each in world.attachments if each is not attached)
-        after = World(systems, tuple(locked), numbers, world.loads, attachments=others).with_lasting(world.elements)
+        guests = {attached.prefix + own: own for own in (*(frame.name for frame in theirs.frames), *theirs.body_names)}
+
+        def moved(system: str, own: str) -> tuple[str, str]:
+            return (self.guest, guests[own]) if system == host and own in guests else (system, own)
+
+        after = World(systems, tuple(locked), numbers, world.loads, attachments=others)
+        after = after.with_lasting(world.elements, moved)
         return ChangeResult(after, new, f"{self.guest} detached{describe_ended_elements(world, after)}")
 
     def _attachment(self, world: World) -> Attachment:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
@@ -29,6 +30,7 @@ from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.loops import loop_terms
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.state import State
+from spacearm.simulate.system_loop import evaluate_system_loops, system_loops
 from spacearm.simulate.world import SEPARATOR, World
 from spacearm.typing import Array
 
@@ -98,6 +100,11 @@ class ChangeResult:
 class Change(ABC):
     """A map of world and state that ends one phase and begins the next."""
 
+    @property
+    def held_names(self) -> tuple[str, ...]:
+        """Degrees of freedom that keep their velocity through it."""
+        return name_tuple(getattr(self, "held", ()))
+
     @abstractmethod
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         """The next world and the state in it."""
@@ -113,6 +120,13 @@ def redistribute(
     Args:
         loops: (m, 6 + n) Jacobian of closed loops; rows may depend on each other.
     """
+    return redistribute_with_loops(mass, momentum, velocity, held, loops)[:2]
+
+
+def redistribute_with_loops(
+    mass: Array, momentum: Array, velocity: Array, held: Sequence[int], loops: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """:func:`redistribute`, and the impulses (m) of the loops' rows."""
     # H_ff v_f + H_fs v_s = p_f: the free rows of the momentum, with the held velocities known.
     free = np.setdiff1d(np.arange(velocity.size), held)
     stuck = np.setdiff1d(np.arange(velocity.size), free)
@@ -132,7 +146,7 @@ def redistribute(
         )
     impulse = np.zeros(velocity.size)
     impulse[stuck] = (mass @ after - momentum - rows.T @ pull)[stuck]
-    return after, impulse
+    return after, impulse, np.asarray(pull)
 
 
 def exhaust_impulse(exhaust: Array, point: Array, velocity: Array) -> Array:
@@ -147,6 +161,16 @@ def exhaust_impulse(exhaust: Array, point: Array, velocity: Array) -> Array:
     force = -mass * (2.0 * ub - ua)
     moment = mass * (np.cross(b, ua) - np.cross(a, ub) - np.cross(b, ub))
     return np.concatenate([force.sum(axis=0), moment.sum(axis=0)])
+
+
+def block_diagonal(blocks: Sequence[Array]) -> Array:
+    """Matrices along the diagonal; some may have no rows."""
+    whole = np.zeros((sum(len(each) for each in blocks), sum(each.shape[1] for each in blocks)))
+    row = column = 0
+    for each in blocks:
+        whole[row : row + len(each), column : column + each.shape[1]] = each
+        row, column = row + len(each), column + each.shape[1]
+    return whole
 
 
 def kinetic_energy(mass: Array, velocity: Array) -> float:
@@ -181,6 +205,52 @@ def split_state(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str
         index = [robot.joint_index(prefix + own) for own in part.joint_names]
         found[name] = State(position, quaternion, whole.joints[index], np.concatenate([velocity, whole.rates[index]]))
     return found
+
+
+def hold_system_loops(
+    changed: ChangeResult, held: Sequence[str] = (), terms: Terms = SPACEARM_TERMS, struck: str = ""
+) -> ChangeResult:
+    """A change's result with the loops between systems kept closed, by impulses of the loops.
+
+    Args:
+        held: degrees of freedom that keep their velocity, besides those that got impulses in the change.
+        struck: loop whose impulse on its first frame is the result's ``wrench``.
+    """
+    loops = system_loops(changed.world)
+    if not loops:
+        return changed
+    world, states = changed.world, changed.states
+    found = evaluate_system_loops(world, world.flat(states))
+    robots = {name: world.own_robot(name) for name in world.systems}
+    masses = [terms.mass_matrix(robot, states[name]) for name, robot in robots.items()]
+    own = [terms.loop_jacobian(robot, states[name]) for name, robot in robots.items()]
+    mass, velocity = block_diagonal(masses), np.concatenate([states[name].velocity for name in robots])
+    starts = dict(zip(robots, np.cumsum([0, *(robot.dofs for robot in robots.values())]).tolist(), strict=False))
+    # What a change stopped stays stopped; other names may be those of parts that it gave to another system.
+    chosen = []
+    for name in (*held, *changed.impulse):
+        with suppress(InputError):
+            chosen.append(world.label(*world.dof(name)))
+    stuck = [starts[name] + i for name in robots for i in find_held(world, name, chosen)]
+    rows = np.concatenate([found["jacobian"], block_diagonal(own)])
+    after, impulse, pull = redistribute_with_loops(mass, mass @ velocity, velocity, stuck, rows)
+    new, impulses, external = dict(states), dict(changed.impulse), changed.external.copy()
+    for name, robot in robots.items():
+        place = slice(starts[name], starts[name] + robot.dofs)
+        new[name] = replace_velocity(states[name], after[place])
+        for i in (k - starts[name] for k in stuck if place.start <= k < place.stop):
+            label = world.label(name, robot.dof_names[i])
+            impulses[label] = impulses.get(label, 0.0) + float(impulse[place][i])
+        outside = base_impulse(states[name], impulse[place])
+        external += [*outside[:3], *outside[3:] + np.cross(states[name].position - changed.point, outside[:3])]
+    wrench, at = changed.wrench, 0
+    for loop in loops:
+        size = {"weld": 6, "axis": 5, "point": 3, "distance": 1}[loop.kind]
+        if loop.name == struck:
+            wrench = found["first_map"][at : at + size].T @ pull[at : at + size]
+        at += size
+    lost = changed.lost + kinetic_energy(mass, velocity) - kinetic_energy(mass, after)
+    return replace(changed, states=new, lost=lost, impulse=impulses, external=external, wrench=wrench)
 
 
 def find_held(world: World, system: str, names: Sequence[str]) -> list[int]:
@@ -363,7 +433,12 @@ class Separate(Change):
                 locked.append(f"{self.name if gone else owner}{SEPARATOR}{part}")
         values = {name: numbers for name, numbers in world.overrides.items() if name != system}
         after = World(systems, tuple(locked), values, world.loads, attachments=world.attachments)
-        after = after.with_lasting(world.elements)
+        taken = {*(frame.name for frame in away.frames), *away.body_names}
+
+        def moved(owner: str, part: str) -> tuple[str, str]:
+            return (self.name, part) if owner == system and part in taken else (owner, part)
+
+        after = after.with_lasting(world.elements, moved)
         text = f"{self.name} separated at {self.joint}{describe_ended_elements(world, after)}"
         cut, rate = robot.joint(own), state.rates[robot.joint_index(own)]
         if cut.rotor is None or rate == 0.0:

@@ -25,24 +25,27 @@ from spacearm.simulate.changes import (
     Terms,
     base_impulse,
     find_held,
+    hold_system_loops,
     kinetic_energy,
     name_tuple,
     redistribute,
     replace_velocity,
 )
 from spacearm.simulate.state import State
+from spacearm.simulate.system_loop import SystemLoop, system_loops
 from spacearm.simulate.world import World
 
 
 @dataclass(frozen=True, eq=False)
 class Close(Change):
-    """Join two frames of one system in their present poses, by a plastic impact.
+    """Join two frames in their present poses, by a plastic impact.
 
-    Two arms on one target: :class:`Attach` gives the target to the first hand, and this the second hand to the target,
-    which by then is a part of the same system.
+    Two arms of one robot on one target: :class:`Attach` gives the target to the first hand, and this the second hand to
+    the target, which by then is a part of the same system. Frames of two systems are joined by a
+    :class:`SystemLoop`, and the systems keep their names and laws: two robots on one target.
 
     Args:
-        first, second: frames of one system. The loop is called ``<first>+<second>``.
+        first, second: frames. The loop is called ``<first>+<second>``.
         kind: ``weld``; ``point``: the second body keeps the point that is at the first frame's origin now; ``axis``:
             and turns about ``axis`` alone; ``distance``: the origins keep their distance.
         axis: of a hinge, in the axes of the first frame; z if omitted.
@@ -63,10 +66,7 @@ class Close(Change):
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         (system, first), (other, second) = world.frame(self.first), world.frame(self.second)
         if system != other:
-            raise InputError(
-                f"{self.first!r} and {self.second!r} are frames of two systems", place="close",
-                hint="Attach joins systems; a loop joins two frames of one",
-            )  # fmt: skip
+            return self._close_between(world, states, terms)
         robot, state = world.own_robot(system), states[system]
         closed = self._join(robot, state, first, second, terms)
         mass, stuck = terms.mass_matrix(robot, state), find_held(world, system, name_tuple(self.held))
@@ -79,6 +79,29 @@ class Close(Change):
         text = f"{self.second} joined to {self.first}"
         outside = base_impulse(state, impulse)
         return ChangeResult(after, left, text, lost, labels, external=outside, point=state.position)
+
+    def _close_between(self, world: World, states: Mapping[str, State], terms: Terms) -> ChangeResult:
+        """A loop between two systems, which stay systems of their own."""
+        ends = [world.frame(self.first), world.frame(self.second)]
+        (p1, r1), (p2, r2) = (
+            terms.frame_pose(world.own_robot(system), states[system], frame) for system, frame in ends
+        )
+        one, two = (world.label(*end) for end in ends)
+        name = f"{self.first}+{self.second}"
+        if name in {element.name for element in world.elements}:
+            raise InputError(
+                f"{self.first!r} and {self.second!r} are joined already", place="close", hint="use Open first"
+            )
+        if self.kind == "distance":
+            loop = SystemLoop(one, two, self.kind, distance=float(np.linalg.norm(p2 - p1)), name=name)
+        else:
+            # Its end on the second frame is where the first frame is: the loop is closed to rounding.
+            placement = Pose(r2.T @ r1, r2.T @ (p1 - p2))
+            axis = self.axis if self.kind == "axis" else None
+            loop = SystemLoop(one, two, self.kind, axis=axis, placement=placement, name=name)
+        after = world.replace(elements=(*world.elements, loop))
+        joined = ChangeResult(after, states, f"{self.second} joined to {self.first}", point=states[ends[0][0]].position)
+        return hold_system_loops(joined, self.held_names, terms, struck=name)
 
     def _join(self, robot: Robot, state: State, first: str, second: str, terms: Terms) -> Robot:
         """The robot with the loop, made to fit."""
@@ -109,12 +132,16 @@ class Open(Change):
 
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         del terms
+        if any(loop.name == self.loop for loop in system_loops(world)):
+            rest = tuple(element for element in world.elements if element.name != self.loop)
+            return ChangeResult(world.replace(elements=rest), states, f"{self.loop} opened")
         known = {loop.name: name for name, robot in world.systems.items() for loop in robot.loops}
         if self.loop not in known:
             raise InputError(
                 f"there is no loop {self.loop!r}",
                 place="open",
-                hint=did_you_mean(self.loop, known) or "use Close first",
+                hint=did_you_mean(self.loop, [*known, *(loop.name for loop in system_loops(world))])
+                or "use Close first",
             )
         system = known[self.loop]
         robot = world.own_robot(system)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -126,6 +126,16 @@ class ForceElement(ABC):
         """Whether its forces act only between systems of the world, and add up to zero."""
         return False
 
+    @property
+    def binding(self) -> bool:
+        """Whether it cannot just end when a change takes its frames away."""
+        return False
+
+    def follow(self, moved: Callable[[str, str], tuple[str, str]]) -> ForceElement:
+        """The same where a change gave frames to other systems: ``moved`` maps (system, frame) to where they are."""
+        del moved
+        return self
+
     @abstractmethod
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
         """(system, frame) of every wrench that it exerts; raises an error if the world does not have them."""
@@ -228,10 +238,11 @@ class Elements:
         own = y[self.tail(y.size)]
         return {name: own[place].copy() for name, place in self.places.items()}
 
-    def feedback(self, first: int, target: Sequence[int]) -> Feedback:
-        """The elements in the solver's terms, for a block that begins at ``first``."""
-        watch, jump = (0 if kernel is None else kernel.address(1) for kernel in (self.watch, self.jump))
-        return make_feedback(first, self.kernel.address(1), target, self.memory.size, watch, len(self.directions), jump)
+    def feedback(self, first: int, target: Sequence[int], loops: Kernel | None, tied: Sequence[int]) -> Feedback:
+        """The elements in the solver's terms, for a block that begins at ``first``; ``loops`` adds to ``tied``."""
+        watch, jump, last = (0 if kernel is None else kernel.address(1) for kernel in (self.watch, self.jump, loops))
+        size, address = len(self.directions), self.kernel.address(1)
+        return make_feedback(first, address, target, self.memory.size, watch, size, jump, last, tied)
 
 
 def elements_of(world: World) -> Elements | None:

@@ -33,6 +33,7 @@ from spacearm.mechanics import Program
 from spacearm.mechanics.motion import LoadFrame, motion_program
 from spacearm.mechanics.program import concatenate_programs
 from spacearm.mechanics.structure import Keyed, structure
+from spacearm.mechanics.system_loops import system_loop_program
 from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.elements import Elements, element_frames, elements_of
@@ -40,6 +41,7 @@ from spacearm.simulate.law import Law, combine_laws
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.signals import as_signal
+from spacearm.simulate.system_loop import system_loops
 from spacearm.simulate.world import SEPARATOR, World
 from spacearm.typing import Array
 
@@ -208,6 +210,8 @@ class WorldMotion:
     dof_names: tuple[str, ...]
     elements: Elements | None = None
     memory: int = 0  # largest memory of a continuous law
+    loops: Kernel | None = None  # wrenches of loops between systems, for ``tied``: system, frame and name of each end
+    tied: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def nx(self) -> int:
@@ -263,7 +267,11 @@ class WorldMotion:
                 target += range(first, first + 6)
             else:
                 target.append(self.kernel.inputs["force"].start + self.index(*key))
-        return self.elements.feedback(self.kernel.n_in, target)
+        tied: list[int] = []
+        for system, frame, name in self.tied:
+            first = self.wrench(system, frame, "world", name)
+            tied += range(first, first + 6)
+        return self.elements.feedback(self.kernel.n_in, target, self.loops, tied)
 
     def stiff(
         self, tolerance: Array, rtol: float, still: Sequence[int], paths: Sequence[int], bound: Any
@@ -289,6 +297,29 @@ class WorldMotion:
             if own <= {*still}:
                 known += range(part.layout.start, part.layout.quaternion.stop)
         return make_implicit_memory(code.ny, index, tolerance[index], rtol, bases, known, self.positions)
+
+    def with_loops(self, world: World) -> WorldMotion:
+        """The same with the loops between its systems, if there are any."""
+        loops = system_loops(world)
+        if not loops or self.elements is None:
+            return self
+        # Their numbers stand where those of all force elements do: behind state, time and memory.
+        places, at = [], 0
+        for element in world.elements:
+            size = element.numbers(world).size
+            if element in loops:
+                places.append(slice(at, at + size))
+            at += size
+        block = {"seen": self.nx, "time": 1, "memory": self.elements.memory.size, "numbers": at}
+        systems = [(part.motion.robot, part.motion.loads) for part in self.parts]
+        between = [loop.between(world) for loop in loops]
+        key = (
+            tuple((structure(robot, [load.frame for load in loads]), loads) for robot, loads in systems),
+            tuple(loop.structure(world) for loop in loops), tuple(map(str, places)), tuple(block.items()),
+        )  # fmt: skip
+        kernel = _kernel(Keyed(key, lambda: [system_loop_program(systems, between, places, block)]))
+        tied = tuple((*end, loop.name) for loop in loops for end in loop.frames(world))
+        return replace(self, loops=kernel, tied=tied)
 
     def with_memory(self, elements: Elements | None, memory: int) -> WorldMotion:
         """The same with force elements, and space after the energies for the memory of elements and continuous laws."""
@@ -330,7 +361,7 @@ def world_motion(
     """The motion kernel of a world, compiled or from the cache; ``memory``: size of a continuous law's memory."""
     model = _world_motion(tuple(world.systems.items()), tuple(loads[name] for name in world.systems), bool(ledger))
     elements = elements_of(world)
-    return _extend_memory(model, elements, memory) if elements or memory else model
+    return _extend_memory(model, elements, memory).with_loops(world) if elements or memory else model
 
 
 @lru_cache(maxsize=32)

@@ -8,7 +8,7 @@ give the system with the part's own name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -141,13 +141,18 @@ class World:
         """Degrees of freedom that the bases of its systems do not have: see :class:`~spacearm.model.BaseConstraint`."""
         return tuple(self.label(name, own) for name, robot in self.systems.items() for own in robot.base.locked_dofs)
 
-    def with_lasting(self, elements: Sequence[ForceElement]) -> World:
-        """The world with those of these elements whose frames it has."""
+    def with_lasting(
+        self, elements: Sequence[ForceElement], moved: Callable[[str, str], tuple[str, str]] | None = None
+    ) -> World:
+        """The world with those of these elements whose frames it has; ``moved``: see :meth:`ForceElement.follow`."""
         lasting = []
-        for element in elements:
+        for each in elements:
+            element = each if moved is None else each.follow(moved)
             try:
                 element.frames(self)
             except InputError:
+                if element.binding:
+                    raise
                 continue
             lasting.append(element)
         return self.replace(elements=tuple(lasting))

@@ -23,6 +23,7 @@ from spacearm.simulate import (
     BoucWen,
     Bushing,
     Change,
+    Close,
     Connect,
     Contact,
     Detach,
@@ -234,6 +235,23 @@ class JointElementTable(ScenarioTable):
             if each.default is MISSING and each.default_factory is MISSING and name not in given:
                 raise InputError(f"{name!r} is missing", hint=f"{self.kind!r} needs it")
         return law(**given)
+
+
+class HoldTable(ScenarioTable):
+    """A loop between frames of two systems, as they stand at time zero."""
+
+    first: Name = key(what="frame; a body's name is its frame")
+    second: Name = key(what="frame of another system")
+    kind: Literal["weld", "point", "axis", "distance"] = key(
+        "weld", "`point`: ball joint at the first frame's origin; `axis`: hinge there; `distance`: a massless rod"
+    )
+    axis: Vector3 | None = key(None, "of a hinge, in the axes of `first`; z if omitted")
+
+    def change(self, world: World) -> Close:
+        """The change that closes it."""
+        if world.frame(self.first)[0] == world.frame(self.second)[0]:
+            raise InputError("both frames are of one system", hint="its own loops belong in its robot file")
+        return Close(self.first, self.second, self.kind, self.axis)
 
 
 class DragTable(ScenarioTable):

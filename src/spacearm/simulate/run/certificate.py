@@ -23,6 +23,7 @@ from spacearm.simulate.loops import loop_gap
 from spacearm.simulate.motion import RobotMotion
 from spacearm.simulate.run.ledger import ROUNDING, Balance, Ledger, relative
 from spacearm.simulate.run.segment import Segment
+from spacearm.simulate.system_loop import system_loops
 from spacearm.typing import Array
 
 #: Largest relative error of a run without a warning.
@@ -55,19 +56,29 @@ def certify(
             )
         # Constraints are those of the whole segment: they are added to the last system's entry, once.
         name, checks = found.popitem()
-        found[name] = {**checks, **_constraints(segment, times, y, inputs, tolerance), **_loops(segment, y, tolerance)}
+        found[name] = {
+            **checks,
+            **_constraints(segment, times, y, inputs, tolerance),
+            **_loops(segment, times, y, tolerance),
+        }
         if any(element.internal for element in segment.world.elements):
             meaning = "largest sum of the wrenches that a force element exerts between systems, relative to them"
             found[name]["third_law"] = Check(segment.touches.reaction, CHANGE_TOLERANCE, "", meaning)
     return Certificate.worst(found) | _changes(ledger, tolerance)
 
 
-def _loops(segment: Segment, y: Array, tolerance: float) -> dict[str, Check]:
-    """The largest opening of the closed loops of all systems."""
+def _loops(segment: Segment, times: Array, y: Array, tolerance: float) -> dict[str, Check]:
+    """The largest opening of the closed loops of all systems, and between them."""
     parts = [part for part in segment.model.parts if part.motion.robot.loops]
-    if not parts:
+    gaps = [float(loop_gap(part.motion.robot, y[:, part.layout.joints]).max()) for part in parts]
+    elements, between = segment.model.elements, system_loops(segment.world)
+    if between and elements is not None:
+        memory = y[:, elements.tail(y.shape[1])]
+        seen = elements.observations(segment.world, y[:, : segment.model.nx], times, memory)
+        gaps += [float(seen[f"{loop.name}.gap"].max()) for loop in between]
+    if not gaps:
         return {}
-    gap = max(float(loop_gap(part.motion.robot, y[:, part.layout.joints]).max()) for part in parts)
+    gap = float(np.max(gaps))  # keeps a NaN
     return {"loops": Check(gap, tolerance, "", "largest opening of a closed loop, m or rad")}
 
 

@@ -30,7 +30,7 @@ from spacearm.engine.system import System
 from spacearm.engine.warm import implicit_address
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import LoadFrame
-from spacearm.simulate.changes import Change
+from spacearm.simulate.changes import Change, hold_system_loops
 from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
 from spacearm.simulate.contact import ContactElement
 from spacearm.simulate.law import Law, LawCarryOver, PreparedLaw, PythonLaw
@@ -326,7 +326,7 @@ class PhaseChain:
     def _change(self, change: Change) -> None:
         self._close()
         before, states = self.world, self.world.states(self.vector)
-        changed = change.apply(before, states)
+        changed = hold_system_loops(change.apply(before, states), change.held_names)
         entry = record_change(before, states, change, changed, self.time, max(self.number - 1, 0))
         self.steps.append(entry)
         self.world, self.vector = changed.world, changed.world.flat(changed.states)

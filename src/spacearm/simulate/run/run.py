@@ -43,6 +43,7 @@ from spacearm.simulate.run.prepare import check_limits
 from spacearm.simulate.run.segment import Occurrence, Segment, Stats
 from spacearm.simulate.run.touches import TouchRecord, collect_touches
 from spacearm.simulate.state import State
+from spacearm.simulate.system_loop import system_loops
 from spacearm.simulate.world import Overrides, States, World
 from spacearm.text_format import html_table
 from spacearm.typing import Array
@@ -442,7 +443,8 @@ def _tracks(chain: PhaseChain, accounts: list[list[Ledger]], attrs: Mapping[str,
                 stuck[:, part.dofs],
                 accounts[index][k] if accounts else None,
                 attrs,
-                loop_forces(part.motion, record.inp[rows][:, part.inputs], segment.parameters[k]),
+                loop_forces(part.motion, record.inp[rows][:, part.inputs], segment.parameters[k])
+                | _forces_between(segment, part.name),
             )
             # The same program, and the same robot but for its numbers: the track goes on.
             if part.name in before and _same_program(before[part.name].model, track.model):
@@ -452,6 +454,13 @@ def _tracks(chain: PhaseChain, accounts: list[list[Ledger]], attrs: Mapping[str,
             going[part.name] = track
         before = going
     return found
+
+
+def _forces_between(segment: Segment, system: str) -> dict[str, Array]:
+    """Forces of loops between systems at the samples, of those whose first frame is the system's."""
+    world, rows, record = segment.world, segment.rows, segment.record
+    own = [loop for loop in system_loops(world) if loop.frames(world)[0][0] == system]
+    return {loop.name: loop.forces(world, segment.model, record.y[rows], record.inp[rows]) for loop in own}
 
 
 def _same_program(first: RobotMotion, second: RobotMotion) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from spacearm.simulate.bodies import evaluate_bodies, frame_pose
 from spacearm.simulate.contact import ContactElement
+from spacearm.simulate.run.ledger import ROUNDING
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ class TouchLog:
                 push = np.linalg.norm(wrench[:, :3], axis=1)
                 twist += np.linalg.norm(wrench[:, 3:], axis=1) + np.linalg.norm(arm, axis=1) * push
             force, moment = np.linalg.norm(total[:, :3], axis=1), np.linalg.norm(total[:, 3:], axis=1)
+            # Where both forces act at one point there is no moment to compare with: only what places are rounded by.
+            moment = np.maximum(moment - ROUNDING * size.max(), 0.0)  # keeps a NaN
             for gap, scale in ((force, size.max()), (moment, twist.max())):
                 if scale > 0.0:
                     self.reaction = float(np.maximum(self.reaction, gap.max() / scale))

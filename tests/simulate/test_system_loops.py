@@ -280,6 +280,14 @@ def test_redundant_loops_between_systems(pair):
     assert free.certificate["loops"].value < 1e-10
 
 
+def test_joining_systems_at_rest_is_sound():
+    """Forces of rounding move nothing: there is no energy of which the ledger could lose a part."""
+    arm = one_armed()
+    above = State(np.array([0.3, 0.0, 0.5]), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(1), np.zeros(7))
+    world = World({"one": arm, "two": arm})
+    assert simulate(world, {"one": State.at_rest(arm), "two": above}, [Close("one/hand", "two/hand"), Phase(1.0)]).sound
+
+
 def test_dry_friction_feels_the_loop():
     """A hinge sticks until the target, pushed through the loop, overcomes its friction; then the torque moves both."""
     bodies = (Body("bus", Inertia(100.0, tensor=np.eye(3))), Body("arm", Inertia(1.0, (0.5, 0, 0), 0.1 * np.eye(3))))

@@ -29,6 +29,7 @@ from spacearm.impact import (
 from spacearm.impact.mass_map import map_cases
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.tree import rotor_inertias
+from spacearm.model import Robot, catalogue, load
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
 from spacearm.simulate import Load, Servo, State, VectorSimulator, close_state, rollout, rollout_extremes, spline

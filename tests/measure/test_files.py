@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pyarrow
 import pytest
@@ -46,6 +47,47 @@ def test_same_from_netcdf_and_matlab(tmp_path: Path) -> None:
     for name in ("a.nc", "a.mat"):
         data = read_record(tmp_path / name, {"second": Column("q[1]", "deg")})
         assert np.allclose(data["second"], np.deg2rad(2 * ANGLE)), name
+
+
+def test_fields_of_structs_and_rows_of_matrices(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    log = {"clock": {"t": TIME}, "states": np.stack([np.zeros(TIME.size), ANGLE])}
+    savemat(tmp_path / "a.mat", {"log": log})
+    with h5py.File(tmp_path / "b.mat", "w", userblock_size=512) as file:  # since MATLAB 7.3: axes reversed
+        file["log/clock/t"], file["log/states"] = TIME[:, None], log["states"].T
+    (tmp_path / "b.mat").open("r+b").write(b"MATLAB 7.3 MAT-file".ljust(116) + bytes(8) + b"\x00\x02IM")
+    for name in ("a.mat", "b.mat"):
+        data = read_record(tmp_path / name, {"q": Column("log.states[1,:]", "deg")}, time="log.clock.t")
+        assert np.allclose(data["q"], np.deg2rad(ANGLE), rtol=1e-15), name
+    for column, hint in (
+        ("log.speed", "states"),
+        ("log", "clock, states"),
+        ("log.states", r"'log.states\[0,:\]' its first row"),
+        ("log.states[15]", "is a row"),
+    ):
+        with pytest.raises(InputError, match=hint):
+            read_record(tmp_path / "a.mat", {"q": column}, time="log.clock.t")
+
+
+def test_copies_of_a_slow_sensor_are_no_readings(tmp_path: Path) -> None:
+    text = "time,x,y\n0.0,1,5\n0.1,1,5\n0.2,2,5\n0.3,2,5\n0.4,3,6\n0.5,4,6\n"
+    path = write_csv(tmp_path / "a.csv", text)
+    data = read_record(
+        path, {"x": Column("x", fresh=True), "both": Column(["x", "y"], fresh=True), "y": "y"}, missing="keep"
+    )
+    assert np.array_equal(data["x"], [1, np.nan, 2, np.nan, 3, 4], equal_nan=True)
+    # Of two columns only one has to be new.
+    assert np.array_equal(data["both"][:, 1], [5, np.nan, 5, np.nan, 6, 6], equal_nan=True)
+    assert np.array_equal(data["y"], [5, 5, 5, 5, 6, 6])
+
+
+def test_a_clock_that_counts_since_1970_may_count_from_the_first_row(tmp_path: Path) -> None:
+    stamps = 1_637_309_640_123_456_000 + np.arange(6) * 2_000_000  # ns: doubles hold them to 256 ns
+    rows = "\n".join(f"{stamp},{k}" for k, stamp in enumerate(stamps))
+    path = write_csv(tmp_path / "a.csv", f"stamp,q\n{rows}\n")
+    data = read_record(path, {"q": "q"}, time=Column("stamp", "ns", from_first=True, offset=-1.0))
+    assert np.allclose(data.channel("q").times, -1.0 + 0.002 * np.arange(6), rtol=0.0, atol=3e-7)
 
 
 def test_parquet_is_read(tmp_path: Path) -> None:

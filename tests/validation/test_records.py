@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
+from spacearm.model.toml_read import parse_toml
 from spacearm.result import Result
-from spacearm.study import run_scenario
+from spacearm.study import Session, run_scenario
 from spacearm.typing import Array
 from spacearm.validation.measured_motion import estimate_catch
-from spacearm.validation.records import RecordsFindings
+from spacearm.validation.measured_run import MeasuredRun
+from spacearm.validation.records import RecordsFindings, SharedEstimate, shared_prior
+from spacearm.validation.scenario import ValidationFile
 from support.planar_capture import Table
 
 TABLE = Table(
@@ -192,3 +195,47 @@ def test_bands_are_widened_by_the_ends_of_other_records(tmp_path: Path) -> None:
         assert factor == pytest.approx(max(1.0, np.sqrt(np.mean(others))))
     assert rows["within.2sd.widened"] >= rows["within.2sd"]
     assert rows["widening"] >= 1.0
+
+
+def test_one_other_record_says_as_much_of_a_tilt_as_it_shows(tmp_path: Path) -> None:
+    result, _ = predict(tmp_path, 2)
+    values = {row.quantity: row.value for row in result.rows}
+    # Its whole, 6 s, shows the tilt; the approach of the record itself, some 3 s, hardly does.
+    assert values["system.chaser.place"] < 2e-3
+    assert values["within.3sd"] == 2
+    for k, tilt in enumerate(TABLE.tilt):
+        for name in ("run0", "run1"):
+            found, deviation = values[f"shared.gravity[{k}].{name}"], values[f"shared.gravity[{k}].{name}.sd"]
+            assert abs(found - tilt) < 3.5 * deviation
+            assert deviation < 1e-3
+
+
+def shared_estimate(value: float, deviation: float) -> SharedEstimate:
+    return SharedEstimate({"gravity[0]": value}, np.array([[deviation**2]]))
+
+
+@pytest.mark.parametrize(
+    ("others", "scatter", "mean", "deviation"),
+    [
+        ([(2.0, 0.3)], "", 2.0, 0.3 * 2.0**0.5),
+        # Two agree by chance: their own deviations count. Two differ: what they differ by.
+        ([(2.0, 0.3), (2.0, 0.3)], "", 2.0, 0.3 * 1.5**0.5),
+        ([(1.0, 0.1), (3.0, 0.1)], "", 2.0, 3.0**0.5),
+        ([(1.0, 9.0), (2.0, 9.0), (3.0, 9.0)], "", 2.0, (4.0 / 3.0) ** 0.5),
+        ([(2.0, 0.3)], "scatter = 1.5\n", 2.0, 1.5 * 2.0**0.5),
+        ([], "", 0.0, 5.0),
+    ],
+)
+def test_prior_of_a_shared_number(
+    tmp_path: Path, others: list[tuple[float, float]], scatter: str, mean: float, deviation: float
+) -> None:
+    (tmp_path / "chaser.toml").write_text(ROBOT)
+    tables = SCENARIO.replace("sd = 0.01\nshared = true\n", f"sd = 5.0\nshared = true\n{scatter}", 1)
+    tables += '[[channel]]\nquantity = "base_x"\ncolumn = "a"\nsd = 1.0\n'
+    file = ValidationFile.model_validate(parse_toml(tables))
+    measured = MeasuredRun(file, Session(tmp_path))
+    found, covariance = shared_prior(measured, [shared_estimate(*each) for each in others], ["gravity[0]"])
+    assert found[0] * 5.0 == pytest.approx(mean)
+    assert np.sqrt(covariance[0, 0]) * 5.0 == pytest.approx(deviation)
+    # The other number is not shared here: what was stated of it.
+    assert (found[1], covariance[1, 1], covariance[0, 1]) == (0.0, 1.0, 0.0)

@@ -36,6 +36,9 @@ class Column:
         unwrap: remove jumps of a full revolution (only for angles).
         offset: added after conversion, SI (a known bias with its sign changed).
         dropout: numbers, as they stand in the file, that mark a reading that was dropped.
+        fresh: a row with exactly the numbers of the row before is no reading: the log is faster than the sensor, and
+            repeats its last one.
+        from_first: of times: they count from the first row, as of clocks that count since 1970.
     """
 
     name: str | Sequence[str]
@@ -45,6 +48,8 @@ class Column:
     offset: float = 0.0
     dropout: Sequence[float] = ()
     scale: float | Sequence[float] = 1.0
+    fresh: bool = False
+    from_first: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,7 +66,7 @@ class Column:
             raise InputError(message, place=f"column {self.names[0]!r}", hint="expected one, or one for each")
         rest = (self.unwrap, self.offset, tuple(self.dropout))
         return [
-            _Single(name, self.unit, expects, *rest, factor)
+            _Single(name, self.unit, expects, *rest, factor, self.fresh, self.from_first)
             for (name, expects), factor in zip(pairs, scales, strict=True)
         ]
 
@@ -93,6 +98,8 @@ class _Single(NamedTuple):
     offset: float
     dropout: tuple[float, ...] = ()
     scale: float = 1.0
+    fresh: bool = False
+    from_first: bool = False
 
 
 def read_record(
@@ -177,9 +184,18 @@ def _read(
         own = raw[single.name]
         for mark in single.dropout:
             own = np.where(np.isclose(own, mark, rtol=1e-6, atol=1e-12), np.nan, own)
+        if single.fresh and samples and key != "time":
+            # Of a quantity with several columns, a row is a copy only where all of them are.
+            group = [raw[each] for each in given[_quantity(key, given)].names]
+            copied = np.all([np.diff(column, prepend=np.nan) == 0.0 for column in group], axis=0)
+            own = np.where(copied, np.nan, own)
         # A damaged file may hold 1e308: overflow is found below by its size, with a place.
         with np.errstate(over="ignore"):
-            values[key] = own * (single.scale * units[key][0]) + single.offset
+            factor = single.scale * units[key][0]
+            if single.from_first and np.isfinite(own).any():
+                # Before the factor: seconds since 1970 in nanoseconds have no digit to spare.
+                own = own - own[np.isfinite(own)][0]
+            values[key] = own * factor + single.offset
     if isinstance(time, SampleRate):
         values["time"] = time.first + np.arange(samples) / time.rate
     judged = [values["time"]] if missing == "keep" else values.values()
@@ -237,6 +253,11 @@ def _refuse_missing(plan: Mapping[str, _Single], values: Mapping[str, Array]) ->
             place=_place(where, plan[where]),
             hint="missing='drop' drops such rows",
         )
+
+
+def _quantity(key: str, given: Mapping[str, Column]) -> str:
+    """The quantity that a column belongs to: ``force`` of its entry ``force.2``."""
+    return key if key in given else key.rpartition(".")[0]
 
 
 def _place(key: str, column: _Single) -> str:

@@ -12,6 +12,7 @@ A request names the ``file``, its ``kind`` and the ``names`` of its columns; the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,6 +23,9 @@ from spacearm.errors import InputError, clip_text, did_you_mean
 from spacearm.worker_process import WorkerReplies, serve
 
 Values = npt.NDArray[np.float64]
+
+#: A column or row of a variable with two axes: ``stem[3]``, ``stem[:,3]``, ``stem[3,:]``.
+_PART = re.compile(r"(?P<stem>[^\[\]]*)\[(?:(?::, ?)?(?P<column>\d{1,8})|(?P<row>\d{1,8}), ?:)\]")
 
 KINDS = {
     "matlab": "a MATLAB file",
@@ -69,23 +73,29 @@ def read(table: GuardedTable, kind: str, file: str, names: list[str]) -> dict[st
 
 
 def _columns(table: GuardedTable, names: list[str], known: list[str], get: Callable[[str], Any]) -> dict[str, Values]:
-    """Each name's values; ``rate[2]`` is the third column of ``rate``, counted from 0."""
+    """Each name's values; ``rate[2]`` or ``rate[:,2]`` is the third column of ``rate``, counted from 0, ``rate[2,:]``
+    its third row."""
     found = {}
     for name in names:
         table.report_place(f"column {name!r}")
-        stem, bracket, rest = name.partition("[")
         # Few digits only: int() of a long text takes quadratic time.
-        index = rest[:-1] if bracket and rest.endswith("]") and rest[:-1].isdecimal() and len(rest) < 10 else ""
-        variable = name if name in known or not index else stem
+        part = _PART.fullmatch(name)
+        variable = name if name in known or part is None else part["stem"]
         if variable not in known:
             raise InputError("there is no such column", hint=did_you_mean(name, known))
         if known.count(variable) > 1:
             raise InputError("occurs twice in the file", hint="expected different names")
         values = _numbers(get(variable))
         if variable != name:
-            if values.ndim != 2 or not int(index) < values.shape[1]:
-                raise InputError(f"the variable has shape {values.shape}", hint="expected so many columns")
-            values = values[:, int(index)]
+            assert part is not None
+            index, axis = int(part["column"] or part["row"]), int(part["column"] is not None)
+            if values.ndim != 2 or not index < values.shape[axis]:
+                other = f"; '{variable}[{index},:]' is a row" if values.ndim == 2 and axis else ""
+                raise InputError(f"the variable has shape {values.shape}", hint=f"expected so many columns{other}")
+            values = values[:, index] if axis else values[index]
+        elif values.ndim == 2:
+            hint = f"'{name}[0]' is its first column, '{name}[0,:]' its first row"
+            raise InputError(f"has shape {values.shape}", hint=hint)
         found[name] = np.atleast_1d(values)
         if variable != name and variable in table.units:
             table.units[name] = table.units[variable]
@@ -96,7 +106,8 @@ def _numbers(values: Any) -> Values:
     """Real numbers only: text that looks like a number, dates and complex numbers are slips."""
     array = np.asarray(values)
     if array.dtype.names is not None:
-        raise InputError("is a struct", hint="save its field as a variable of its own")
+        fields = ", ".join(_printable(name) for name in array.dtype.names[:12])
+        raise InputError("is a struct", hint=f"name a field of it, variable.field, one of {fields}")
     if array.dtype.kind not in "biuf":
         what = {"U": "text", "S": "text", "O": "cells or objects", "c": "complex numbers", "M": "dates"}
         raise InputError(f"holds {what.get(array.dtype.kind, 'no numbers')}", hint="expected real numbers")
@@ -114,10 +125,22 @@ def _matlab(table: GuardedTable, file: str, names: list[str]) -> dict[str, Value
     shapes = dict(declared)
 
     def get(variable: str) -> Any:
-        table.check_size(shapes[variable])
-        return loadmat(file, variable_names=[variable], squeeze_me=True)[variable]
+        stem, *fields = variable.split(".") if variable not in shapes else [variable]
+        table.check_size(shapes[stem])
+        value = loadmat(file, variable_names=[stem], squeeze_me=True)[stem]
+        for field in fields:
+            inside = np.asarray(value).dtype.names or ()
+            if field not in inside or np.size(value) != 1:
+                message = f"has no field {field!r}" if np.size(value) == 1 else f"{np.size(value)} structs in an array"
+                raise InputError(message, hint=did_you_mean(field, map(_printable, inside)))
+            value = np.asarray(value)[field].item()
+        return value
 
-    return _columns(table, names, [name for name, _ in declared], get)
+    known = [name for name, _ in declared]
+    # A field of a struct: `log.angle`; only those that were asked for, a struct may have thousands.
+    stems = dict.fromkeys(name.partition("[")[0] for name in names)
+    known += [stem for stem in stems if stem not in shapes and stem.partition(".")[0] in shapes and "." in stem]
+    return _columns(table, names, known, get)
 
 
 def _hdf5(table: GuardedTable, file: str, names: list[str], matlab: bool = False) -> dict[str, Values]:
@@ -129,6 +152,9 @@ def _hdf5(table: GuardedTable, file: str, names: list[str], matlab: bool = False
         # Only paths that were asked for: a file may hold thousands of groups.
         nested = {path for name in names for path in (name, name.partition("[")[0]) if "/" in path}
         stored |= {path: path for path in nested if _in_groups(content, path)}
+        if matlab:  # structs are groups
+            fields = {stem: stem.replace(".", "/") for stem in (name.partition("[")[0] for name in names)}
+            stored |= {stem: path for stem, path in fields.items() if "/" in path and _in_groups(content, path)}
 
         def get(variable: str) -> Any:
             key = stored[variable]

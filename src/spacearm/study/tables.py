@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -202,6 +203,9 @@ class ColumnTable(ScenarioTable):
     unwrap: bool = key(False, "remove jumps of a full revolution")
     offset: Number = key(0.0, "added after conversion, SI")
     dropout: Numbers = key([], "numbers, as they stand in the file, that mark a reading that was dropped")
+    fresh: bool = key(
+        False, "a row that repeats the one before exactly is no reading: for logs that are faster than their sensor"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -212,8 +216,9 @@ class ColumnTable(ScenarioTable):
     def make(self) -> Column:
         """The column, or columns."""
         return Column(
-            self.column, self.unit, unwrap=self.unwrap, offset=self.offset, dropout=self.dropout, scale=self.scale
-        )
+            self.column, self.unit, unwrap=self.unwrap, offset=self.offset, dropout=self.dropout, scale=self.scale,
+            fresh=self.fresh,
+        )  # fmt: skip
 
     def scale_factors(self, count: int) -> Array:
         """The factor of each of so many columns (count,)."""
@@ -233,13 +238,16 @@ class ClockTable(ColumnTable):
 
     column: Name | list[Name] | None = key(None, "name of the column")  # type: ignore[assignment]
     rate: Positive | None = key(None, "rows per second, Hz, in place of a column; the first row is at time zero")
+    from_first: bool = key(False, "times count from the first row: for clocks that count since 1970 or since boot")
 
     def clock(self) -> Column | SampleRate:
         """The column, or the rate."""
         if (self.column is None) == (self.rate is None):
             found = "neither column nor rate" if self.rate is None else "both column and rate"
             raise InputError(f"has {found}", place="time", hint="expected one of them")
-        return self.make() if self.rate is None else SampleRate(self.rate)
+        if self.rate is not None:
+            return SampleRate(self.rate, self.offset)
+        return replace(self.make(), from_first=self.from_first)
 
 
 class MeasuredKeys(ScenarioTable):

@@ -243,17 +243,17 @@ def compare_by_linearisation(
     fit: float = 0.0,
     *,
     mean: Array | None = None,
-    deviation: Array | None = None,
+    prior: Array | None = None,
 ) -> Comparison:
     """The comparison from a linearisation at hand, which is made anew where it does not hold.
 
     Args:
-        mean, deviation: (N,) of the numbers beforehand; zeros and ones if omitted.
+        mean, prior: (N,) and (N, N), means and covariance of the numbers beforehand; zeros and ones if omitted.
     """
     times, measured, readings = stacked.times, stacked.scaled_readings, stacked.readings
     unknowns = stacked.unknowns
-    prior = np.zeros(unknowns) if mean is None else mean
-    information = np.diag(1.0 / (np.ones(unknowns) if deviation is None else deviation) ** 2)
+    centre = np.zeros(unknowns) if mean is None else mean
+    information = np.eye(unknowns) if prior is None else np.asarray(np.linalg.inv(prior), dtype=np.float64)
     # Judged readings must not have been fitted: otherwise agreement proves nothing.
     early = times <= fit
     if early.all():
@@ -261,7 +261,7 @@ def compare_by_linearisation(
             "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
         )
     covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
-    u: Array = prior
+    u: Array = centre
     middle = stacked.values(u) if np.any(u != linear.deviations) else linear.middle
     before, renewed = np.inf, 0
     for _ in range(MOST_STEPS if unknowns else 0):
@@ -269,7 +269,7 @@ def compare_by_linearisation(
         # Posterior of a linear model: the stated deviations are a prior of that information in u.
         covariance = np.asarray(np.linalg.inv(own.T @ own + information), dtype=np.float64)
         # Gauss-Newton with the prior's gradient; slopes stay until they prove wrong, since they cost the most runs.
-        step = covariance @ (own.T @ (measured - middle)[early] - information @ (u - prior))
+        step = covariance @ (own.T @ (measured - middle)[early] - information @ (u - centre))
         # A step that is small beside what is left unknown changes nothing.
         size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
         if size < SMALL_STEP:

@@ -43,6 +43,7 @@ from spacearm.study import Session
 from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, put_key
 from spacearm.study.keys import check_distinct
 from spacearm.study.surroundings import PinTable
+from spacearm.study.tables import ClockTable
 from spacearm.typing import Array
 from spacearm.validation.comparison import Readings, StackedReadings
 from spacearm.validation.markers import solve_joints
@@ -65,8 +66,12 @@ def _measured_path(times: Array, values: Array, begin: float = np.inf, end: floa
 
     # The solver asks for path and rate at both ends of the run: the spline must not end there; outside it is held.
     step = float(np.median(np.diff(times)))
-    longer = np.array([min(times[0], begin) - step, *times, max(times[-1], end) + step])
-    return spline(longer, CubicSpline(times, values)(longer), "not-a-knot")
+    inner = CubicSpline(times, values)
+    first, last = min(times[0], begin) - step, max(times[-1], end) + step
+    # Straight on: a cubic leaves the readings far behind where their steps are short at the end.
+    before = values[0] + float(inner(times[0], 1)) * (first - times[0])
+    after = values[-1] + float(inner(times[-1], 1)) * (last - times[-1])
+    return spline(np.array([first, *times, last]), np.array([before, *values, after]), "not-a-knot")
 
 
 def cut_phase(phase: Phase, at: float) -> tuple[Phase, Phase]:
@@ -131,7 +136,7 @@ class MeasuredRun:
                 channel.single_column("column")
                 column = replace(channel.make(), expects=unit)
                 if channel.file:
-                    others.append(self._read(channel.file, {channel.quantity: column}))
+                    others.append(self._read(channel.file, {channel.quantity: column}, channel.time))
                 else:
                     columns[channel.quantity] = column
         for k, given in enumerate(file.input):
@@ -156,9 +161,9 @@ class MeasuredRun:
             raise InputError("is missing", place="file", hint="expected the measured file, here or in each record")
         return reduce(Record.merge, others, self._read(file.file, columns))
 
-    def _read(self, name: str, columns: dict[str, Column | str]) -> Record:
-        """Columns of a measured file."""
-        path, time = self.session.folder / self.file.data / name, self.file.time.clock()
+    def _read(self, name: str, columns: dict[str, Column | str], clock: ClockTable | None = None) -> Record:
+        """Columns of a measured file, by the clock of the scenario unless it has one of its own."""
+        path, time = self.session.folder / self.file.data / name, (clock or self.file.time).clock()
         return read_record(path, columns, time=time, missing="keep", gaps="keep", repeats=self.file.repeats)
 
     @cached_property
@@ -197,7 +202,7 @@ class MeasuredRun:
         found = {}
         for k, given in enumerate(self.file.input):
             label = f"input {given.to}"
-            source = self._read(given.file, {label: given.make()}) if given.file else self.record
+            source = self._read(given.file, {label: given.make()}, given.time) if given.file else self.record
             own = source.channel(label)
             times, there = own.times - self.file.begin, np.isfinite(own.values)
             inside = there & (times >= 0.0) & (times <= self.duration)

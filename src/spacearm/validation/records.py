@@ -2,15 +2,16 @@
 
 A shared number (the tilt of a table) is first fitted to each record as a whole. A record is then predicted
 with the mean of the others' values; its deviation is their scatter, widened for the mean of few: it holds what changes
-from record to record. Nothing of a record's own judged part enters its prediction.
+from record to record. One or two others show no scatter: their own covariance counts then. Nothing of a record's own
+judged part enters its prediction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,12 @@ from spacearm.study.document_keys import fill_key, find_root, put_key
 from spacearm.study.findings import NotedValue, dataset
 from spacearm.text_format import format_number
 from spacearm.typing import Array
-from spacearm.validation.comparison import Linearisation, compare_by_linearisation
+from spacearm.validation.comparison import (
+    Linearisation,
+    LinearRows,
+    compare_by_linearisation,
+    sandwich_widening,
+)
 from spacearm.validation.findings import ValidationFindings, make_findings
 from spacearm.validation.measured_run import MeasuredRun
 from spacearm.validation.quantities import YAW
@@ -38,8 +44,10 @@ if TYPE_CHECKING:
 
 #: Files that a pattern may match.
 MOST_FILES = 2000
-#: Records from which a shared number is taken, at least.
+#: Records whose scatter is the deviation of a shared number, at least.
 FEWEST = 3
+#: Steps of the fit of a whole record, at most.
+WHOLE_STEPS = 3
 #: Records that have a view in the scene, at most.
 MOST_VIEWS = 30
 #: Least deviation of a shared number, in the stated one: equal values of few records prove nothing.
@@ -96,7 +104,7 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     file = expand_records(file, session.folder)
     files = list(record_files(file))
     shared = [entry.key for entry in file.uncertain if entry.shared]
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, SharedEstimate] = {}
     failed: dict[str, SpacearmError] = {}
     linear: dict[str, tuple[MeasuredRun, Linearisation]] = {}
     for k, (name, held_out, own) in enumerate(files):
@@ -118,12 +126,11 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     results: dict[str, ValidationFindings] = {}
     for name, (measured, near) in linear.items():
         others = [each for other, each in found.items() if other != name and groups[other] == groups[name]]
-        values = {key: [each[key] for each in others] for key in shared}
         try:
             with error_context(f"record {name!r}"):
-                mean, deviation = shared_prior(measured, values)
+                mean, prior = shared_prior(measured, others, shared)
                 compared = compare_by_linearisation(
-                    measured.stacked_readings, near, measured.fit, mean=mean, deviation=deviation
+                    measured.stacked_readings, near, measured.fit, mean=mean, prior=prior
                 )
                 results[name] = make_findings(measured, compared)
         except SpacearmError as error:
@@ -134,33 +141,76 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
                            held_out=[name for name, held_out, _ in files if held_out])  # fmt: skip
 
 
-def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> dict[str, float]:
-    """Shared numbers as the whole of a record has them, by one Gauss-Newton step.
+@dataclass(frozen=True, eq=False)
+class SharedEstimate:
+    """Shared numbers as the whole of one record has them, and their covariance, in the numbers' own units."""
 
-    One step: it costs no run, and what a record says beyond its linearisation is small beside the scatter of records.
+    values: Mapping[str, float]
+    covariance: Array
+
+
+def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) -> SharedEstimate:
+    """Shared numbers as the whole of a record has them, by Gauss-Newton steps with the same slopes.
+
+    The covariance counts what the residuals show: it is that of a sandwich where these are not white.
     """
     names = [entry.key for entry in measured.file.uncertain]
-    slopes, left = linear.slopes, measured.stacked_readings.scaled_readings - linear.middle
-    deviations = np.linalg.solve(slopes.T @ slopes + np.eye(len(names)), slopes.T @ left)
-    return {
-        key: measured.uncertain_value(key)
-        + measured.file.uncertain[names.index(key)].sd * float(deviations[names.index(key)])
-        for key in shared
-    }
+    stacked, slopes = measured.stacked_readings, linear.slopes
+    prior = np.eye(len(names))
+    covariance: Array = np.asarray(np.linalg.inv(slopes.T @ slopes + prior), dtype=np.float64)
+    middle, found = linear.middle, linear.deviations
+    for step_number in range(WHOLE_STEPS):
+        if step_number:
+            middle = stacked.values(found)
+        left = stacked.scaled_readings - middle
+        step = covariance @ (slopes.T @ left - found)
+        found = found + step
+        if np.abs(step / np.sqrt(np.diag(covariance))).max() < 0.1:
+            break
+    left = left - slopes @ step
+    rows = LinearRows(stacked.times, left, slopes, np.zeros(left.size, dtype=bool), found)
+    widening = sandwich_widening(rows, covariance, prior)
+    places = [names.index(key) for key in shared]
+    scale = np.array([measured.file.uncertain[k].sd for k in places]) * widening[places]
+    return SharedEstimate(
+        {
+            key: measured.uncertain_value(key) + measured.file.uncertain[k].sd * float(found[k])
+            for key, k in zip(shared, places, strict=True)
+        },
+        covariance[np.ix_(places, places)] * np.outer(scale, scale),
+    )
 
 
-def shared_prior(measured: MeasuredRun, values: Mapping[str, list[float]]) -> tuple[Array, Array]:
-    """Means and deviations of the uncertain numbers beforehand, in what is stated of them; shared ones from others."""
+def shared_prior(measured: MeasuredRun, others: Sequence[SharedEstimate], shared: list[str]) -> tuple[Array, Array]:
+    """Means (N,) and covariance (N, N) of the uncertain numbers beforehand, in what is stated of them; shared ones are
+    those of the other records.
+
+    Of three others or more their scatter is the deviation. One or two show no scatter to rely on: then it is the
+    covariance with which each was fitted, that of a new record and of their mean.
+    """
     uncertain = measured.file.uncertain
-    mean, deviation = np.zeros(len(uncertain)), np.ones(len(uncertain))
-    for k, entry in enumerate(uncertain):
-        others = np.array(values.get(entry.key, ()))
-        if others.size >= FEWEST:
-            mean[k] = (others.mean() - measured.uncertain_value(entry.key)) / entry.sd
-            # A new record scatters as the others do, and their mean is not exactly known.
-            scatter = float(others.std(ddof=1) * np.sqrt(1.0 + 1.0 / others.size))
-            deviation[k] = max(scatter / entry.sd, LEAST_SCATTER)
-    return mean, deviation
+    mean, prior = np.zeros(len(uncertain)), np.eye(len(uncertain))
+    if not others or not shared:
+        return mean, prior
+    places = [[entry.key for entry in uncertain].index(key) for key in shared]
+    stated = np.array([uncertain[k].sd for k in places])
+    values = np.array([[each.values[key] for key in shared] for each in others])
+    mean[places] = (values.mean(axis=0) - [measured.uncertain_value(key) for key in shared]) / stated
+    # A new record scatters as the others do, and their mean is not exactly known.
+    more = np.sqrt(1.0 + 1.0 / len(others))
+    scatter = values.std(axis=0, ddof=1) * more / stated if len(others) > 1 else np.zeros(len(shared))
+    if len(others) >= FEWEST:
+        own = np.diag(np.maximum(scatter, LEAST_SCATTER) ** 2)
+    else:
+        own = np.mean([each.covariance for each in others], axis=0) * more**2 / np.outer(stated, stated)
+        factor = np.maximum(scatter / np.sqrt(np.diag(own)), 1.0)
+        factor = np.maximum(factor, LEAST_SCATTER / np.sqrt(np.diag(own)))
+        own = own * np.outer(factor, factor)
+    # What a record is known to differ by counts even where the others happen to agree.
+    known = np.array([uncertain[k].scatter or 0.0 for k in places]) * more / stated
+    own = own + np.diag(np.maximum(known**2 - np.diag(own), 0.0))
+    prior[np.ix_(places, places)] = own
+    return mean, prior
 
 
 class SystemErrorFindings(Findings):
@@ -206,7 +256,7 @@ class RecordsFindings(Findings):
     """Several records and their predictions."""
 
     records: dict[str, ValidationFindings]
-    shared: dict[str, dict[str, float]]
+    shared: dict[str, SharedEstimate]
     failed: dict[str, str]
     held_out: list[str]
 
@@ -271,13 +321,15 @@ class RecordsFindings(Findings):
         return found
 
     def shared_rows(self) -> dict[str, NotedValue]:
-        keys = dict.fromkeys(key for own in self.shared.values() for key in own)
+        keys = list(next(iter(self.shared.values())).values) if self.shared else []
         rows = {}
-        for key in keys:
-            values = np.array([own[key] for own in self.shared.values()])
+        for k, key in enumerate(keys):
+            values = np.array([own.values[key] for own in self.shared.values()])
             rows[f"{key}.mean"] = NotedValue(float(values.mean()), "of the records, each fitted as a whole")
             rows[f"{key}.scatter"] = NotedValue(float(values.std(ddof=1)) if values.size > 1 else None)
-            rows |= {f"{key}.{name}": NotedValue(own[key]) for name, own in self.shared.items()}
+            for name, own in self.shared.items():
+                rows[f"{key}.{name}"] = NotedValue(own.values[key])
+                rows[f"{key}.{name}.sd"] = NotedValue(float(np.sqrt(own.covariance[k, k])))
         return rows
 
     def balance_rows(self) -> dict[str, NotedValue]:

@@ -11,7 +11,7 @@ from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3, po
 from spacearm.simulate import Load
 from spacearm.study import ScenarioTable, key
 from spacearm.study.surroundings import PinTable
-from spacearm.study.tables import ColumnTable, Count
+from spacearm.study.tables import ClockTable, ColumnTable, Count
 
 #: Kinds of measured inputs.
 INPUTS = ("forces", "driven", "thruster", "load")
@@ -24,6 +24,7 @@ class ValidationChannelTable(ColumnTable):
     """A measured quantity that is predicted."""
 
     file: Name = key("", "its file, relative to `data`, where it is not that of the others")
+    time: ClockTable | None = key(None, "clock of that file, if it is not like that of the others")
     quantity: Name = key(
         what="`base_x`, `base_y`, `base_z` (world), `base_yaw` (about the world's z), `base_qw` ... `base_qz` "
         "(quaternion), `base_vx` ... `base_wz` (base axes), a joint, `<joint>.rate`, `<frame>.x` ... (world); of "
@@ -38,6 +39,7 @@ class MeasuredInputTable(ColumnTable):
     """What acted on the robot, as it was measured: straight lines between readings, for a path a spline."""
 
     file: Name = key("", "its file, relative to `data`, where it is not that of the channels")
+    time: ClockTable | None = key(None, "clock of that file, if it is not like that of the channels")
     hold: bool = key(False, "a reading holds until the next one, as a commanded force does")
 
     to: Name = key(
@@ -101,6 +103,9 @@ class UncertainTable(ScenarioTable):
     shared: bool = key(
         False,
         "the same in all records: each record is predicted with what the others say of it, mean and scatter",
+    )
+    scatter: Deviation | None = key(
+        None, "standard deviation by which a shared number differs from record to record, as far as that is known"
     )
     key: Name = key(
         what="where it stands: `start.velocity[0]`, `gravity[0]`, `drag[0].linear`, `input[1].delay`, "

@@ -36,6 +36,7 @@ from spacearm.impact.joint_modes import normalise
 from spacearm.model import Robot
 from spacearm.result import Certificate, Check
 from spacearm.simulate import Attach, State, World
+from spacearm.simulate.loops import loop_terms
 from spacearm.typing import Array
 
 Kind = Literal["normal", "friction", "point", "grasp"]
@@ -61,6 +62,7 @@ class VelocityJump:
         joint_work: kinetic energy (...) that the joints, and the support of the base, removed (negative) or added, J.
         resistance_work: the part of it due to joints that are not locked: removed or added by Eq. 10, J.
         support: impulse (..., 6) of the support on a held base, base axes at its origin; zero for a floating base.
+        opening: largest rate (...) of the system's closed loops afterwards, relative to its fastest joint.
     """
 
     before: Array
@@ -71,6 +73,7 @@ class VelocityJump:
     joint_work: Array
     resistance_work: Array
     support: Array
+    opening: Array
 
     @property
     def change(self) -> Array:
@@ -144,6 +147,9 @@ class Collision:
                 self.contact_residual, RESTITUTION, "contact twist after against -e times that before, relative"
             ),
         }  # fmt: skip
+        if any(np.size(system.opening) for system in (self.first, self.second)):
+            opening = max(float(np.max(system.opening, initial=0.0)) for system in (self.first, self.second))
+            found["loops"] = (opening, RESTITUTION, "rate at which closed loops open afterwards, relative")
         if self.sliding is not None:
             given = _ratio(np.maximum(self.contact_work, 0.0), energy)
             note = "energy that the contact adds, relative; the hypotheses newton and poisson may"
@@ -368,7 +374,12 @@ def _jump(system: FloatingSystem, impulse: Array) -> VelocityJump:
     twist = np.broadcast_to(system.twist, impulse.shape)
     support = system.support(impulse, after - before)
     work = work + 0.5 * np.einsum("...i,...i->...", support, (before + after)[..., :6])
-    return VelocityJump(before, after, reaction, twist, system.twist_at(after), work, resisting, support)
+    opening = np.zeros(0)
+    if system.robot.loops:
+        joints, rates = np.broadcast_arrays(np.asarray(system.joints), after[..., 6:])
+        left = np.abs(loop_terms(system.robot, joints, rates).rate).max(axis=-1)
+        opening = _ratio(left, np.abs(after).max(axis=-1))
+    return VelocityJump(before, after, reaction, twist, system.twist_at(after), work, resisting, support, opening)
 
 
 def _ratio(part: Array, whole: Array) -> Array:

@@ -116,6 +116,11 @@ class ConfigurationObjective:
         one_of(quantity, QUANTITIES, "quantity")
         if robot.n == 0:
             raise InputError(f"robot {robot.name!r} has no joints", place="configuration")
+        if robot.loops:
+            hint = "compare configurations that close_loops gives, or loops = false"
+            raise InputError(
+                f"{robot.name!r} has closed loops: the search knows trees", place="configuration", hint=hint
+            )
         robot.frame(frame)
         self.robot, self.frame, self.quantity = robot, frame, quantity
         self._modes = JointModes.from_options(robot, locked, resistance)

@@ -1,6 +1,7 @@
 """The extended generalized inertia tensor from MuJoCo's mass matrix and Jacobian, as an independent check.
 
 All of H is inverted at once with the rows of locked joints removed; neither H* nor the united body is used.
+Closed loops are rows of MuJoCo's frame Jacobians, whose multipliers are found by least squares.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
 from spacearm.model import Robot
+from spacearm.simulate.check.mujoco_loops import loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.typing import Array
 
@@ -37,5 +39,9 @@ def tensor_by_mujoco(
     free = np.concatenate([np.arange(6), 6 + np.flatnonzero(modes.locked == 0.0)])
     moved = np.zeros_like(push)
     moved[free] = np.linalg.solve(matrix[np.ix_(free, free)], push[free])
+    if robot.loops:
+        rows = loop_rows(reference, robot)[:, free]
+        give = np.linalg.solve(matrix[np.ix_(free, free)], rows.T)
+        moved[free] -= give @ np.linalg.lstsq(rows @ give, rows @ moved[free], rcond=1e-11)[0]
     tensor: Array = jacobian @ moved
     return tensor

@@ -22,10 +22,11 @@ from spacearm.checks import array, positive, unit_vector
 from spacearm.engine.device import Device, as_native_array, cupy, is_device_array
 from spacearm.errors import InputError
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance
-from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, impact_point
+from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, check_closed, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
+from spacearm.simulate.loops import loop_terms
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
@@ -76,6 +77,8 @@ class FloatingSystem:
         velocity = _rows(still if self.velocity is None else self.velocity, "velocity", self.robot.dofs)
         given = {"joints": joints, "base": base, "velocity": velocity}
         on_gpu = any(map(is_device_array, given.values()))
+        if self.robot.loops and not on_gpu:
+            check_closed(self.robot, joints, velocity[..., 6:])
         for name, value in given.items():  # all in one place
             object.__setattr__(self, name, cupy().asarray(value) if on_gpu else value)
         object.__setattr__(self, "modes", JointModes.from_options(self.robot, self.locked, self.resistance))
@@ -130,9 +133,22 @@ class FloatingSystem:
         # shape for a batch with different locked joints.
         kept = free[..., :, None] * mass * free[..., None, :] + held
         moved = np.linalg.solve(kept, np.swapaxes(jacobian * free[..., None, :], -1, -2))
+        pushed = np.swapaxes(jacobian, -1, -2)
+        if self.robot.loops:
+            rows = self._loop_rows * free[..., None, :]
+            give = np.linalg.solve(kept, np.swapaxes(rows, -1, -2))
+            # Redundant rows share their impulses.
+            pull = -np.linalg.pinv(rows @ give, rcond=1e-11, hermitian=True) @ (rows @ moved)
+            moved, pushed = moved + give @ pull, pushed + np.swapaxes(self._loop_rows, -1, -2) @ pull
         # The residual of the held rows of M dv = J^T p is the load on locks and support.
-        borne = (mass @ moved - np.swapaxes(jacobian, -1, -2)) * (1.0 - free)[..., :, None]
+        borne = (mass @ moved - pushed) * (1.0 - free)[..., :, None]
         return ImpulseResponse(jacobian @ moved, moved[..., :6, :], moved[..., 6:, :], borne[..., 6:, :])
+
+    @cached_property
+    def _loop_rows(self) -> Array:
+        """Jacobian (..., m, 6 + n) of the robot's closed loops."""
+        rows = loop_terms(self.robot, self._q).jacobian
+        return np.concatenate([np.zeros((*rows.shape[:-1], 6)), rows], axis=-1)
 
     @cached_property
     def _jacobian(self) -> Array:

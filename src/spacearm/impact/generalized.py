@@ -8,7 +8,8 @@ accelerations and impulses with velocity jumps. Notation after Yoshida et al. (1
 G_u is the paper's R_h M^-1 R_h^T, written without the mass centre: the compliance of the united rigid body.
 
 A joint is ``locked`` (1: held by a constraint, its rate does not change) or not (0); one that is not locked resists
-with the torque ``-mu (J*^T w)``, the paper's Eq. 10.
+with the torque ``-mu (J*^T w)``, the paper's Eq. 10. Closed loops keep their rates at zero by forces L^T f on the
+joints (L their Jacobian), which do no work.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spacearm.mechanics import Program
+from spacearm.mechanics.constraints import DEPENDENT, closures
 from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix
 from spacearm.mechanics.kinematics import base_pose, frame_jacobian, frame_pose, wrench_on_body
-from spacearm.mechanics.linear import solve_symmetric
+from spacearm.mechanics.linear import factorise, solve_symmetric
 from spacearm.mechanics.motion import state_size
 from spacearm.mechanics.spatial import SX, Spatial, quaternion_rate, rotation_matrix
 from spacearm.mechanics.tree import Tree
@@ -69,6 +71,8 @@ class GeneralizedBlocks:
     carried: SX  # H_b^-1 H_bm
     arm_inertia: SX  # H*
     arm_jacobian: SX  # J*
+    loops: SX  # (m, n) Jacobian of closed loops, by the joints
+    alike: tuple[tuple[int, ...], ...] = ()  # of each row of ``loops`` those whose scale it shares
 
     def response(self, wrenches: SX, locked: SX, resistance: SX) -> WrenchResponse:
         """Response to the columns of ``wrenches``."""
@@ -84,6 +88,16 @@ class GeneralizedBlocks:
         # Rows and columns of locked joints become those of the identity.
         matrix = self.arm_inertia * (free @ free.T) + ca.diag(locked)
         rates = solve_symmetric(matrix, _scale(free * (1 - resistance), applied))
+        if self.loops.shape[0]:
+            # Loops L qdd = 0 push with L^T f; redundant rows are found by their pivots and push with nothing.
+            give = solve_symmetric(matrix, _scale(free, self.loops.T))
+            mobility = self.loops @ give
+            least = [DEPENDENT * sum((mobility[k, k] for k in kin), ca.SX(0)) for kin in self.alike]
+            factor, lacking = factorise(mobility, least), self.loops @ rates
+            forces = factor.backward(factor.forward([-lacking[k, :] for k in range(lacking.shape[0])]))
+            pull = ca.vertcat(*forces)
+            rates = rates + give @ pull
+            applied = applied + _scale(locked, self.loops.T @ pull)
         # Reaction of a locked joint: the residual of its row of H* qdd = J*^T w. Of a resisting one: Eq. 10.
         held = _scale(locked, self.arm_inertia @ rates - applied) - _scale(free * resistance, applied)
         # Momentum: the base loses what the joints gain, by H_b^-1 H_bm. This row needs no second solve.
@@ -107,11 +121,23 @@ def generalized_blocks(tree: Tree, joints: SX, quaternion: SX, inertia: SX, roto
     matrix = mass_matrix(tree, joints, inertia, rotor)
     base_inertia, coupling = matrix[:6, :6], matrix[:6, 6:]
     if tree.n == 0:
-        return GeneralizedBlocks(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0))
+        return GeneralizedBlocks(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0), ca.SX(0, 0))
     # Schur complement of the base block: a symbolic 6 x 6 factorisation, shared by H*, J* and the base's jump.
     carried = solve_symmetric(base_inertia, coupling)
     arm = matrix[6:, 6:] - coupling.T @ carried
-    return GeneralizedBlocks(jacobian, base_inertia, carried, arm, jacobian[:, 6:] - jacobian[:, :6] @ carried)
+    arm_jacobian = jacobian[:, 6:] - jacobian[:, :6] @ carried
+    return GeneralizedBlocks(jacobian, base_inertia, carried, arm, arm_jacobian, *_loop_rows(tree, joints))
+
+
+def _loop_rows(tree: Tree, joints: SX) -> tuple[SX, tuple[tuple[int, ...], ...]]:
+    """Jacobian (m, n) of the closed loops, and of each row those of its loop and kind."""
+    rows, kinds = [ca.SX(0, tree.n)], []
+    for number, closure in enumerate(closures(tree, joints, ca.SX.zeros(tree.n))):
+        row = ca.SX.zeros(closure.jacobian.shape[0], tree.n)
+        row[:, list(closure.joints)] = closure.jacobian
+        rows.append(row)
+        kinds += [(number, *kind) for kind in closure.kinds]
+    return ca.vertcat(*rows), tuple(tuple(k for k, other in enumerate(kinds) if other == kind) for kind in kinds)
 
 
 def tensor_program(robot: Robot, frame: str) -> Program:

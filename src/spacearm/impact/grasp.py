@@ -4,7 +4,8 @@ A grasp is linear in the velocities before it, so what the base does afterwards 
 rates; the rates nearest to the planned ones that make it vanish follow from one least-squares solve.
 
 The affine function is found by probing: one batch of n + 1 collisions, with zero rates and with each unit rate, gives
-offset and matrix exactly, for any kind of grasp and any modes of the joints. Rates are in rad/s or m/s; the base's
+offset and matrix exactly, for any kind of grasp and any modes of the joints. With closed loops the probes are the
+motions that these allow. Rates are in rad/s or m/s; the base's
 velocity after the grasp is in base axes. This concerns one instant and one configuration: whether a path can reach it
 with these rates is not checked.
 """
@@ -22,6 +23,8 @@ from spacearm.checks import one_of
 from spacearm.errors import InputError
 from spacearm.impact.collision import Collision, Kind, collide
 from spacearm.impact.floating import FloatingSystem
+from spacearm.model import Robot
+from spacearm.simulate.loops import loop_terms
 from spacearm.typing import Array
 
 Still = Literal["angular", "linear", "all"]
@@ -87,7 +90,9 @@ def grasp_velocity(
     planned = np.asarray(first.velocity)
     if planned.ndim != 1 or first.contact_point.ndim != 1 or second.contact_point.ndim != 1:
         raise InputError("is for one state, not a batch", place="grasp velocity")
-    probes = np.concatenate([np.zeros((1, robot.n)), np.eye(robot.n)])
+    # Rates that closed loops allow, as combinations of these columns.
+    allowed = allowed_rates(robot, np.asarray(first.joints))
+    probes = np.concatenate([np.zeros((1, robot.n)), allowed.T])
     base_of = _reaction(first, floating)
 
     def full_velocity(rates: Array) -> Array:
@@ -103,17 +108,25 @@ def grasp_velocity(
     scale = float(np.abs(matrix).max()) or 1.0
     _, values, right = np.linalg.svd(matrix)
     rank = int(np.sum(values > RANK * scale))
-    wish = planned[6:]
+    wish = allowed.T @ planned[6:]
     # Minimum-norm correction of the planned rates. If the conditions cannot all be met, the pseudoinverse leaves the
     # smallest residual, which is reported.
-    rates = wish - np.linalg.pinv(matrix, rcond=RANK) @ (matrix @ wish + offset)
+    rates = allowed @ (wish - np.linalg.pinv(matrix, rcond=RANK) @ (matrix @ wish + offset))
     velocity = full_velocity(rates)
     base, hit = evaluate_grasp(velocity)
     size = float(np.abs(base).max())
     reference = float(np.abs(offset).max() + scale * np.abs(rates).max())
     approach = hit.first.twist_before - hit.second.twist_before
     solvable = size <= 1e-9 * max(reference, 1e-300)
-    return GraspVelocity(rates, velocity, approach, base, size, solvable, rank, right[rank:].T, hit)
+    return GraspVelocity(rates, velocity, approach, base, size, solvable, rank, allowed @ right[rank:].T, hit)
+
+
+def allowed_rates(robot: Robot, joints: Array) -> Array:
+    """Orthonormal columns (n, k) of the joint rates that keep closed loops closed; all rates without loops."""
+    if not robot.loops:
+        return np.eye(robot.n)
+    _, values, right = np.linalg.svd(loop_terms(robot, joints).jacobian)
+    return np.asarray(right[int(np.sum(values > RANK * values.max(initial=0.0))) :].T)
 
 
 def _reaction(first: FloatingSystem, floating: bool) -> Callable[[Array], Array]:

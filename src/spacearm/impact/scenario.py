@@ -81,7 +81,7 @@ class StruckTargetTable(StateKeys, JointModeKeys):
             for name in ("inertia", "com", "contact_point"):
                 if self.has_key(name):
                     raise InputError("applies to a body, but the target is a robot", place=name)
-            robot = session.robot(self.robot)
+            robot = session.robot(self.robot, loops=True)
             if self.frame is None:
                 raise InputError("is missing", place="frame", hint="the frame of the robot at the contact")
             with error_context("frame"):
@@ -173,7 +173,7 @@ class ImpactFile(StudyFile):
     grasp_velocity: list[GraspVelocityTable] = key([])
 
     def solve(self, session: Session) -> ImpactFindings:
-        robot = session.robot(self.robot)
+        robot = session.robot(self.robot, loops=True)
         with error_context("frame"):
             robot.frame(self.frame)
         for table in ("case", "collision", "optimise", "grasp_velocity"):

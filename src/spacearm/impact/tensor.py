@@ -30,6 +30,7 @@ from spacearm.impact.generalized import direction_program, tensor_program
 from spacearm.impact.joint_modes import JointModes, Locked, Resistance, normalise
 from spacearm.mechanics import Program
 from spacearm.model import Robot
+from spacearm.simulate.loops import OPEN, loop_gap, loop_terms
 from spacearm.typing import Array
 
 #: Largest ratio of principal inertias of a base that can be inverted in double precision: excludes a point mass, a
@@ -118,8 +119,11 @@ class ImpactPoint:
         inertia: npt.ArrayLike | None = None,
     ) -> dict[str, npt.ArrayLike | None]:
         modes = JointModes.from_options(self.robot, locked, resistance)
+        chosen = self.configuration(joints)
+        if self.robot.loops and not is_device_array(chosen):
+            check_closed(self.robot, chosen)
         return {
-            "joints": self.configuration(joints),
+            "joints": chosen,
             "base": as_native_array(base),
             "locked": modes.locked,
             "resistance": modes.resistance,
@@ -180,6 +184,21 @@ def extended_inertia_tensor(
 ) -> Array:
     """G* (..., 6, 6) of a robot at a frame, world axes: see :class:`ImpactPoint`."""
     return impact_point(robot, frame, device, precision).tensor(joints, **given)
+
+
+def check_closed(robot: Robot, joints: Array, rates: Array | None = None) -> None:
+    """Raise an error if closed loops are open at some of these positions (..., n), or open at these rates."""
+    hint = "close_loops(robot, joints), or close_state(robot, state), gives the nearest in which they are closed"
+    gap = float(np.max(loop_gap(robot, joints), initial=0.0))
+    if not gap <= OPEN:
+        how = f"open by {gap:.3g} m or rad" if np.isfinite(gap) else "closed with axes that are opposed"
+        raise InputError(f"the loops of robot {robot.name!r} are {how}", place="joints", hint=hint)
+    if rates is not None:
+        at, moving = np.broadcast_arrays(joints, rates)
+        speed = float(np.abs(loop_terms(robot, at, moving).rate).max(initial=0.0))
+        if not speed <= OPEN * max(1.0, float(np.abs(rates).max(initial=0.0))):
+            text = f"the loops of robot {robot.name!r} open at {speed:.3g} m/s or rad/s"
+            raise InputError(text, place="velocity", hint=hint)
 
 
 def _check_base(robot: Robot) -> None:

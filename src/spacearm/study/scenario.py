@@ -54,10 +54,12 @@ class Session:
     report_progress: Progress = lambda share, what: None
     robots: Mapping[str, Robot] = field(default_factory=dict)
 
-    def robot(self, source: RobotTable | str, place: str = "robot", *, any_base: bool = False) -> Robot:
+    def robot(
+        self, source: RobotTable | str, place: str = "robot", *, any_base: bool = False, loops: bool = False
+    ) -> Robot:
         """A robot from ``robots``, from a file relative to the scenario's folder, or from the catalogue, with mounts.
 
-        ``any_base``: whether the study supports bases that are not free, and closed loops.
+        ``any_base``: whether the study supports bases that are not free, and closed loops; ``loops``: those alone.
         """
         with error_context(place):
             table = RobotTable.from_key(source)
@@ -68,7 +70,7 @@ class Session:
                     f"the base of {robot.name!r} is {robot.base.kind}: this study knows free ones",
                     hint='expected a robot without [base], or study = "motion"',
                 )
-            if robot.loops and not any_base:
+            if robot.loops and not (any_base or loops):
                 raise InputError(
                     f"{robot.name!r} has closed loops: this study knows trees",
                     hint='study = "motion" knows them; robot = { file = ..., loops = false } leaves them out, and with '

@@ -61,6 +61,10 @@ class LinearLoop:
     keep: Array
     names: tuple[str, ...]
 
+    def closed_rates(self) -> Array:
+        """Rates (states,), 1/s, complex: eigenvalues of the loop that is sampled without pause."""
+        return np.asarray(np.linalg.eigvals(self.motion + self.drive @ self.gain))
+
     def transition(self, period: float | None = None) -> Array:
         """The map (states + memory, states + memory) from one tick to the next; at another period if given.
 

@@ -38,7 +38,7 @@ from spacearm.mission.encounter import (
 from spacearm.mission.failures import PartFailures
 from spacearm.mission.laws import Actuators, WheelReference
 from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events
-from spacearm.mission.loop_check import check_loop
+from spacearm.mission.loop_check import CoarseLoop, check_loop
 from spacearm.mission.motion import combined_angular_momentum, compute_frame_motion
 from spacearm.mission.navigation import TargetNavigation
 from spacearm.mission.outcomes import StageOutcome
@@ -219,9 +219,12 @@ class MissionFlight:
         rate, alone = self.file.limits.si_value("base_rate"), TARGET in self.context.world.systems
         events = limit_events(self.actuators, None if rate is None else float(rate), alone, until, goes_on)
         # Before it is flown: an unstable loop is then reported as the cause, not as a list of broken limits.
-        phase, unstable = self._with_sensors(phase), list[Limit]()
+        phase, loops = self._with_sensors(phase), list[Limit]()
         if not is_checked:
-            phase, unstable = check_loop(self.actuators, self.context.world, self.context.states, phase, begin)
+            phase, loops = check_loop(self.actuators, self.context.world, self.context.states, phase, begin)
+        # A loop that has lost much of its damping is stable: the cause of broken limits only where there are any.
+        coarse = [limit for limit in loops if isinstance(limit, CoarseLoop)]
+        unstable = [limit for limit in loops if limit not in coarse]
         # After the check: a part that fails is no fault of the loop.
         phase = self.failures.fail_laws(phase, begin)
         end = self.breaks.get(number)
@@ -229,6 +232,8 @@ class MissionFlight:
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")
         near = [*self.clearance(), *judge_zones(self)]
         broken = usage.add(self.context, self.momentum(), [*known, *unstable, *near])
+        if not unstable and any(limit not in known for limit in broken):
+            broken = [*usage.keep(coarse), *broken]
         if end is not None:
             usage.found |= {limit.name: limit for limit in end.limits}
             raise LimitBroken

@@ -199,7 +199,17 @@ def _command_base(plant: Plant, actuators: Actuators, control: BaseControl | Non
 
 def _commands(plant: Plant, actuators: Actuators, accelerations: SX, base: _BaseCommands) -> Commands:
     """Torques that accelerate the arm so while the base's actuators act and other joints are free."""
-    torques = plant.respond(plant.values_by_name(accelerations, actuators.arm), base.forces).reaction[6:]
+    wanted = plant.values_by_name(accelerations, actuators.arm)
+    found = plant.respond(wanted, base.forces)
+    free = [actuators.robot.dof_index(name) for name in actuators.soft if name not in plant.known_accelerations]
+    lead = plant.reference("lead").value
+    if free:
+        # Torques that cancel the forces of springs and dampers are held while these change. Without those of half a
+        # period later, the soft joints lose their damping to the delay.
+        forces = base.forces + ca.SX(0)
+        forces[free] += lead * plant.time_derivative(plant.passive[free], found.acceleration)
+        found = plant.respond(wanted, forces)
+    torques = found.reaction[6:]
     arm = plant.values_by_name(torques[actuators.index(actuators.arm)], actuators.arm)
     return replace(base.fired, forces=arm | dict(base.wheels))
 
@@ -292,7 +302,7 @@ def _build_stopping(actuators: Actuators, thrusters: bool, momentum: bool) -> Ca
 
 def _numbers(load: Array, gains: tuple[float, float], wheels: WheelReference | None) -> dict[str, Any]:
     """References of a law of the arm besides its path: load, gains and wheels."""
-    found = {"load": [*map(constant, load)], "gains": [*map(constant, gains)]}
+    found = {"load": [*map(constant, load)], "gains": [*map(constant, gains)], "lead": [constant(0.0)]}
     return found if wheels is None else found | wheels.references()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,20 @@ from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.result import Limit
 from spacearm.simulate import Phase, State, World, constant
 from spacearm.simulate.bodies import evaluate_bodies, frame_pose
+from spacearm.typing import Array
 
 #: Periods to choose from, s: few, because each is a program of its own.
 PERIODS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 #: Samples in the shortest time constant of the closed loop, and how many times the chosen period must be stable.
 SAMPLES, RESERVE = 20.0, 4.0
+#: Share of the damping ratio of the continuous loop that the sampled one keeps at a chosen period.
+KEPT = 0.9
+#: Where less than this share is kept, the period is named as the cause of what follows.
+LEAST_KEPT = 0.5
+#: 1/s: slower poles are those of conserved motion.
+STILL = 2e-2
+#: s, by which a law looks ahead for its derivative; its commands are linear in that.
+LEAD = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,31 @@ class UnstableLoop(Limit):
         return f"{self.name} at {self.period:.3g} s; largest pole {self.used:.4g}; {mend}"
 
 
+@dataclass(frozen=True, slots=True)
+class CoarseLoop(Limit):
+    """A stable control loop that loses its damping by being sampled: the share lost, of which a half is the most.
+
+    It counts as the cause of limits that its phase breaks, and not by itself.
+
+    Args:
+        period: s, of the law.
+        fine: s, below which half the damping is kept.
+        ratios: least damping ratios, sampled and continuous.
+    """
+
+    period: float = 0.0
+    fine: float = 0.0
+    ratios: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def words(self) -> str:
+        sampled, continuous = self.ratios
+        return (
+            f"{self.name} at {self.period:.3g} s; its damping ratio is {sampled:.2g} instead of {continuous:.2g}; at "
+            f"least half of that below {self.fine:.2g} s"
+        )
+
+
 def check_loop(
     actuators: Actuators, world: World, states: Mapping[str, State], phase: Phase, time: float
 ) -> tuple[Phase, list[Limit]]:
@@ -68,29 +102,57 @@ def check_loop(
     (law,) = laws
     loop = _linearise_at_rest(actuators, world, states, phase, law)
     period = choose_period(loop, law.sensors) if isinstance(law, OpenPeriodLaw) else loop.period
-    flown = phase if period == loop.period else replace(phase, laws=law.replace(period=period))
+    flown = replace(phase, laws=law.replace(period=period, references=_lead(law, 0.5 * period)))
     if loop.is_stable(period):
-        return flown, []
+        return flown, _judge_sampling(loop, period, time)
     stable, pole = loop.stable_period(period), loop.largest_pole(period)
     return flown, [UnstableLoop("control loop unstable", pole, 1.0, time=time, period=period, stable=stable)]
 
 
-def choose_period(loop: LinearLoop, sensors: Sequence[Sensor] = ()) -> float:
-    """The longest of ``PERIODS`` that samples the loop well and is well inside its stable range, s.
+def _judge_sampling(loop: LinearLoop, period: float, time: float) -> list[Limit]:
+    """A limit where this stable loop keeps less than half of its damping."""
+    continuous, sampled = damping_ratio(loop.closed_rates()), sampled_damping(loop, period)
+    if continuous <= 0.0 or sampled >= LEAST_KEPT * continuous:
+        return []
+    tried = period * np.geomspace(1e-3, 1.0, 40)
+    # From short to long, up to the first one that is too coarse.
+    bad = next(k for k, each in enumerate(tried) if sampled_damping(loop, float(each)) < LEAST_KEPT * continuous)
+    lost, ratios = 1.0 - sampled / continuous, (sampled, continuous)
+    fine = float(tried[max(bad - 1, 0)])
+    most = 1.0 - LEAST_KEPT
+    return [CoarseLoop("control loop too coarse", lost, most, time=time, period=period, fine=fine, ratios=ratios)]
 
-    Where none is, the longest that samples it well. Periods and delays of sensors are whole numbers of it.
+
+def choose_period(loop: LinearLoop, sensors: Sequence[Sensor] = ()) -> float:
+    """The longest of ``PERIODS`` that samples the loop well, is well inside its stable range and keeps its damping, s.
+
+    Where none does, the longest that samples it well and is stable. Periods and delays of sensors are whole numbers
+    of it.
     """
     # Of the continuous closed loop: its shortest time constant sets the sampling.
-    fastest = float(np.abs(np.linalg.eigvals(loop.motion + loop.drive @ loop.gain)).max())
+    rates = loop.closed_rates()
+    fastest, damped = float(np.abs(rates).max()), KEPT * damping_ratio(rates)
     longest = min(loop.period, 1.0 / (SAMPLES * max(fastest, 1e-9)))
     spans = [span for sensor in sensors for span in (sensor.period, sensor.delay) if span]
     fitting = [period for period in PERIODS if all(_is_whole(span / period) for span in spans)] or [*PERIODS]
     tried = [period for period in fitting if period <= longest] or [fitting[-1]]
     # Longest first: fewer ticks, less computing.
     for period in tried:
-        if loop.is_stable(period) and loop.is_stable(RESERVE * period):
+        if loop.is_stable(period) and loop.is_stable(RESERVE * period) and sampled_damping(loop, period) >= damped:
             return period
-    return tried[0]
+    return next((period for period in tried if loop.is_stable(period)), tried[0])
+
+
+def damping_ratio(rates: Array) -> float:
+    """The least of these complex rates, 1/s, but for those of conserved motion."""
+    moving = rates[np.abs(rates) > STILL]
+    return float(np.min(-moving.real / np.abs(moving), initial=1.0))
+
+
+def sampled_damping(loop: LinearLoop, period: float) -> float:
+    """The least damping ratio of the sampled loop, from the logarithms of its poles."""
+    poles = loop.poles(period).astype(np.complex128)
+    return damping_ratio(np.log(poles[np.abs(poles) > 1e-12]) / period)
 
 
 def pulse_length(robot: Robot, period: float = 0.0) -> float:
@@ -112,6 +174,27 @@ def _is_whole(ratio: float) -> bool:
     return ratio > 0.5 and abs(ratio - round(ratio)) < 1e-6
 
 
+def _lead(law: Law, lead: float) -> dict[str, Any]:
+    """References of a law that looks ahead by so much (s) when it cancels the forces of free soft joints."""
+    return {**law.references, "lead": [constant(lead)]} if "lead" in law.references else dict(law.references)
+
+
+@dataclass(frozen=True, eq=False)
+class LeadingLoop(LinearLoop):
+    """A loop whose law looks ahead by half its period.
+
+    Args:
+        rise: change of ``gain`` (commands, states) by a second of looking ahead.
+    """
+
+    rise: Array = field(default_factory=lambda: np.zeros(0))
+
+    def transition(self, period: float | None = None) -> Array:
+        every = self.period if period is None else period
+        ahead = replace(self, gain=self.gain + 0.5 * every * self.rise)
+        return super(LeadingLoop, ahead).transition(every)
+
+
 def _linearise_at_rest(
     actuators: Actuators, world: World, states: Mapping[str, State], phase: Phase, law: Law
 ) -> LinearLoop:
@@ -127,8 +210,14 @@ def _linearise_at_rest(
         joints[robot.joint_index(joint)] = 0.0 if spring is None else spring.rest
     still = replace(state, joints=joints, velocity=np.zeros_like(state.velocity))
     # References that hold the present pose make it an equilibrium of the loop.
-    held = law.replace(references={**law.references, **_hold(actuators, robot, still, law)})
-    return linearise_loop(World({name: robot}, locked), still, Phase(phase.duration, laws=held, limits="ignore"))
+    held = law.replace(references={**_lead(law, 0.0), **_hold(actuators, robot, still, law)})
+    alone = World({name: robot}, locked)
+    loop = linearise_loop(alone, still, Phase(phase.duration, laws=held, limits="ignore"))
+    if "lead" not in law.references or all(joint in locked for joint in actuators.soft):
+        return loop
+    ahead = held.replace(references=_lead(held, LEAD))
+    rise = (linearise_loop(alone, still, Phase(phase.duration, laws=ahead, limits="ignore")).gain - loop.gain) / LEAD
+    return LeadingLoop(**vars(loop), rise=rise)
 
 
 def _hold(actuators: Actuators, robot: Robot, state: State, law: Law) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import ModelError
-from spacearm.model.dh import DhRow, dh_links, dh_transform
+from spacearm.model.dh import DhRow, dh_links
 from spacearm.model.parts import Pose
 from spacearm.model.toml_read import robot_from_toml
 
@@ -138,17 +138,6 @@ def test_table_gives_the_product_of_its_matrices(convention, seed):
     place = ours @ [*thruster.position, 1.0]
     np.testing.assert_allclose(place, reference @ [0.0, 0.5, 0.0, 1.0], atol=1e-12)
     np.testing.assert_allclose(ours[:3, :3] @ thruster.direction, reference[:3, 0], atol=1e-12)
-
-
-@pytest.mark.parametrize("convention", ["craig", "standard"])
-@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
-def test_transform_of_one_row(convention, kind):
-    row = DhRow(a=0.3, alpha=0.7, d=-0.2, theta=1.1, kind=kind)
-    q = 0.45
-    theta, d = (1.1 + q, -0.2) if kind == "revolute" else (1.1, -0.2 + q)
-    np.testing.assert_allclose(
-        matrix(dh_transform(row, convention, q)), MATRIX[convention](0.3, 0.7, d, theta), atol=1e-15
-    )
 
 
 def test_degrees_and_right_angles_are_exact():

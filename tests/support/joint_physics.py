@@ -18,7 +18,6 @@ from scipy.interpolate import CubicSpline
 
 from spacearm.identify.joint import MeasurementChain, prepare_test
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.identify.joint.programs import Drive
 from spacearm.measure import Record
 from spacearm.mechanics.sensors import Encoder, TorqueSensor
@@ -297,14 +296,11 @@ def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: fl
     )
     hand = hand + aside * np.stack([-np.sin(angles[:, 2]), np.cos(angles[:, 2])], axis=1)
     encoder = Encoder(noise=case.sigma["joint1.motor"])
-    poses = [
-        planar_pose(*(place + 5e-4 * rng.normal(size=place.shape)).T, turn + 1e-3 * rng.normal(size=turn.size))
-        for place, turn in ((q[:, :2], q[:, 2]), (hand, angles[:, 2]))
-    ]
     read = truth.readings(seed, case.sigma)
     columns = {name: read[name] for name in ("joint1.motor", "joint2")}
-    for whose, pose in zip(("", "frame_"), poses, strict=True):
-        columns |= {f"{whose}position": pose[:, :3], f"{whose}attitude": pose[:, 3:]}
+    for whose, place, heading in (("", q[:, :2], q[:, 2]), ("frame_", hand, angles[:, 2])):
+        columns[f"{whose}position"] = place + 5e-4 * rng.normal(size=place.shape)
+        columns[f"{whose}attitude"] = heading + 1e-3 * rng.normal(size=heading.size)
     if drive == "torque":
         columns["joint1.torque"] = read["joint1.torque"]
     sensors = [encoder, TorqueSensor(noise=case.sigma["joint1.torque"])]

@@ -25,7 +25,6 @@ from numba.extending import infer_getattr, lower_getattr_generic, register_model
 #: Bytes of a number, an address or a length.
 WORD = 8
 _SCALARS = {int: types.int64, float: types.float64, bool: types.boolean}
-_FORMATS = {int: "q", float: "d", bool: "q"}
 
 
 class BlockType(types.Type):

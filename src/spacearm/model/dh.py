@@ -69,14 +69,6 @@ def _is_craig(convention: Convention) -> bool:
     return checks.one_of(convention, CONVENTIONS, "convention", error=ModelError) == "craig"
 
 
-def dh_transform(row: DhRow, convention: Convention, q: float = 0.0) -> Pose:
-    """Link frame i in link frame i - 1 at the joint coordinate ``q`` (rad or m)."""
-    along_x = screw(_X, row.alpha, row.a)
-    rotation, shift = (q, 0.0) if row.kind == "revolute" else (0.0, q)
-    along_z = screw(_Z, row.theta + rotation, row.d + shift)
-    return along_x @ along_z if _is_craig(convention) else along_z @ along_x
-
-
 def dh_links(rows: Iterable[DhRow], convention: Convention, base: Pose | None = None) -> tuple[DhLink, ...]:
     """The joints of a serial chain; ``base`` is the table's frame 0 in the base body's frame."""
     previous = Pose() if base is None else base

@@ -7,7 +7,6 @@ import pytest
 
 from spacearm.engine import Mechanics
 from spacearm.identify.inertia import base_parameters
-from spacearm.identify.inertia.base_parameters import point_on_axis
 from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.inertia_parameters import (
     labels,
@@ -97,9 +96,12 @@ def test_words_of_the_paper_robot() -> None:
 def test_a_mass_on_the_axis_is_a_null_direction() -> None:
     robot = catalogue.load("xu2017")
     found = base_parameters(robot)
+    i = robot.joint_index("joint3")
     for along in (0.0, 0.3, -1.1):
-        vector = point_on_axis(robot, "joint3", along)
-        assert np.abs(found.combine @ vector).max() < 1e-13
+        vector = np.zeros((len(robot.bodies), 10))
+        vector[i + 1] = point_mass(along * robot.joints[i].axis)  # one kilogram to the child, from the parent
+        vector[robot.parents[i]] = -transport(robot.joints[i].placement) @ vector[i + 1]
+        assert np.abs(found.combine @ vector.ravel()).max() < 1e-13
         assert np.linalg.norm(vector) > 1.0
 
 

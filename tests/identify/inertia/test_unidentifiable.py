@@ -31,7 +31,7 @@ from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue
 from spacearm.optimise.information import complement, remove_directions
 from spacearm.papers.xu2017 import data as paper
-from spacearm.papers.xu2017.equivalent import RecursiveEstimator
+from spacearm.papers.xu2017.equivalent import identify_recursively
 from support.experiments import experiment, read_experiment
 
 ROBOT = catalogue.load("xu2017")
@@ -135,13 +135,15 @@ def test_directions_without_information_do_not_touch_the_others() -> None:
 def test_recursion_counts_noise_in_the_impulse(clean: list[MotionRecord]) -> None:
     errors = []
     for seed in range(30):
-        found = RecursiveEstimator().solve(InertiaProblem(ROBOT, noisy(clean, 100 + seed)))
+        single, *rest = noisy(clean, 100 + seed)
+        joints = dict(zip(ROBOT.joint_names, rest, strict=True))
+        found = identify_recursively(ROBOT, single, joints, ROBOT.configuration(paper.POSTURE))
         errors.append((found.values - TRUTH) / found.std)
     assert np.std(errors, axis=0).max() < 1.45
     assert 0.92 < np.mean(np.abs(errors) < 1.96) < 0.99
     still = read_experiment(ROBOT, experiment(ROBOT, 60.0, "normal"), SENSORS, "still")
     with pytest.raises(InputError, match="no thruster fires"):
-        RecursiveEstimator().solve(InertiaProblem(ROBOT, [still, *clean[1:]]))
+        identify_recursively(ROBOT, still, joints, ROBOT.configuration(paper.POSTURE))
 
 
 def test_numbers_from_data_are_those_of_every_twin(clean: list[MotionRecord]) -> None:

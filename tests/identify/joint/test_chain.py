@@ -8,7 +8,6 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.identify.joint import MeasurementChain, prepare_test, simulate_reference
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.measurement_chain import planar_pose
 from spacearm.identify.joint.reference_simulation import ReferenceReadings, _add_pose_noise
 from spacearm.measure import Record
 from spacearm.mechanics.sensors import BasePosition, Encoder, FrameAttitude, FramePosition, StarTracker
@@ -173,12 +172,6 @@ def test_the_angle_follows_an_encoders_error_as_told() -> None:
     slope = (chain.reconstruct(moved, found.base, found.hand).angles - right.angles) / 1e-5
     assert np.abs(slope - right.by_encoder["joint2"]).max() < 1e-3
     assert np.abs(slope).max() > 0.1
-
-
-def test_planar_pose_has_its_heading() -> None:
-    pose = planar_pose(1.0, 2.0, np.array([0.3, -2.0]))
-    assert pose.shape == (2, 7)
-    assert 2.0 * np.arctan2(pose[:, 6], pose[:, 3]) == pytest.approx([0.3, -2.0])
 
 
 def test_observing_without_noise_gives_the_truth() -> None:

@@ -152,11 +152,9 @@ def test_the_band_of_the_response_holds_it(fit: JointFit) -> None:
     assert abs(one.resonance - right) < 4.0 * one.resonance_sd
 
 
-def test_torque_response_at_high_frequency_is_the_motor_alone() -> None:
+def test_one_flexible_joint_has_one_free_frequency() -> None:
     robot = catalogue.load("wojtunik2023")
     line = linearise(robot, robot.configuration("start"))
-    w = 1e4
-    assert abs(line.torque_to(w)[0, 1, 0]) == pytest.approx(1.0 / (line.mass[1, 1] * w**2), rel=0.05)
     assert line.frequencies(motors_held=False).size == 1
 
 

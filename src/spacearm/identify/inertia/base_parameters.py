@@ -25,7 +25,6 @@ from spacearm.identify.inertia.inertia_parameters import (
     LINEAR_UNITS,
     Label,
     labels,
-    point_mass,
     typical_sizes,
 )
 from spacearm.mechanics.reframe import transport
@@ -279,17 +278,3 @@ def _derive_base_parameters(made: Keyed[Robot]) -> BaseParameters:
         np.stack([null.vector for null in reversed(nulls)], axis=1) if nulls else np.zeros((size, 0)),
         tuple(reversed(passes)),
     )
-
-
-def point_on_axis(robot: Robot, joint: str, along: float) -> Array:
-    """Inertia change (10(n + 1)) when one kilogram on a revolute joint's axis goes from the parent to the child.
-
-    ``along`` (m) is its place on the axis, from the joint's frame. No motion shows it.
-    """
-    i = robot.joint_index(joint)
-    part, child, parent = robot.joints[i], i + 1, robot.parents[i]
-    vector = np.zeros(10 * len(robot.bodies))
-    in_child = point_mass(along * part.axis)
-    vector[10 * child : 10 * child + 10] = in_child
-    vector[10 * parent : 10 * parent + 10] = -transport(part.placement) @ in_child
-    return vector

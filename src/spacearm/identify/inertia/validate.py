@@ -20,7 +20,6 @@ from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.equations import Equations
 from spacearm.identify.inertia.experiments import EXACT, run_experiment
-from spacearm.identify.inertia.inertia_parameters import Label, labels
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
@@ -195,28 +194,3 @@ def indistinguishable_robot(robot: Robot, fraction: float = 0.5, seed: int = 0) 
 
 def _all_possible(inertia: Array) -> bool:
     return all(is_possible(row) for row in inertia.reshape(-1, 10))
-
-
-@dataclass(frozen=True, eq=False)
-class MomentumSensitivity:
-    """Largest size over the record of the derivative of (P, L) by every linear parameter, (6, 10(n + 1)).
-
-    ``floor`` (10(n + 1)): the change of a parameter whose effect is as large as the noise of one sample; infinite where
-    there is no effect.
-    """
-
-    labels: tuple[Label, ...]
-    largest: Array
-    floor: Array
-    rate_bound: float
-
-
-def momentum_sensitivity(robot: Robot, record: MotionRecord, noise: Array | None = None) -> MomentumSensitivity:
-    """Of a record; ``noise`` (6,) is the deviation of the momentum of one sample, for the floor."""
-    linear = Equations(robot, ("momentum",)).linear(record)
-    largest = np.abs(linear.matrix).max(axis=0)
-    scale = np.ones(6) if noise is None else noise
-    with np.errstate(divide="ignore"):
-        floor = 1.0 / np.max(largest / scale[:, None], axis=0)
-    angular_rate = np.linalg.norm(record.channel("rate"), axis=-1).max()
-    return MomentumSensitivity(labels(robot), largest, floor, float(angular_rate))

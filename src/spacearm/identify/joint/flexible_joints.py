@@ -152,15 +152,6 @@ class LinearModel:
         dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
         return np.asarray(np.linalg.solve(dynamic[:, :n, :n], -dynamic[:, :n, n:]))
 
-    def torque_to(self, frequency: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-        """Complex response (W, 2 n, motors) of links and motors to a sinus of the motors' torque, rad/(N m)."""
-        w = np.atleast_1d(np.asarray(frequency, dtype=np.float64))[:, None, None]
-        n = self.count
-        dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
-        pick = np.zeros((2 * n, n))
-        pick[n:] = np.eye(n)
-        return np.asarray(np.linalg.solve(dynamic, np.broadcast_to(pick, (len(w), 2 * n, n))))
-
 
 @lru_cache(maxsize=8)
 def _mechanics(robot: Robot) -> Mechanics:

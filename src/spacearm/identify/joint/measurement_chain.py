@@ -82,13 +82,6 @@ class Reconstruction:
         return np.sqrt(np.diagonal(self.covariance, axis1=-2, axis2=-1))
 
 
-def planar_pose(x: npt.ArrayLike, y: npt.ArrayLike, angle: npt.ArrayLike) -> Array:
-    """Poses (..., 7) in the xy plane from position (m) and heading (rad)."""
-    x, y, half = np.broadcast_arrays(x, y, 0.5 * np.asarray(angle, dtype=np.float64))
-    zero = np.zeros_like(half)
-    return np.stack([x, y, zero, np.cos(half), zero, zero, np.sin(half)], axis=-1)
-
-
 def rotation_vector(rotation: Array) -> Array:
     """Rotation vectors (..., 3), rad, of rotation matrices (..., 3, 3); for angles well below pi."""
     skew = np.stack(

@@ -57,7 +57,6 @@ class LawCandidate:
     aic: float
     bic: float
     prediction: float  # mean squared error of left-out samples in standard deviations; NaN when not asked for
-    prediction_error: float  # of the difference to the first candidate
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,24 +104,20 @@ def select_law(
         deviance = total if fit.model.noise_known else n * float(np.log(total / n))
         # Whitening scales residuals: without the determinant, a law with larger input errors would seem better.
         deviance += sum(errors.log_determinant for errors in fit.model.path_errors if errors is not None)
-        prediction, error = float("nan"), float("nan")
+        prediction = float("nan")
         if criterion == "cross_validation":
             square = _predictions(robot, tests, law, fit, folds, options)
             squares.append(square)
             prediction = float(square.mean())
-            difference = square - squares[0]
-            # Of paired differences: blocks that are hard to predict for one law are hard for the others.
-            error = float(difference.std(ddof=1) / np.sqrt(difference.size)) if len(squares) > 1 else 0.0
         found.append(
-            LawCandidate(
-                name, law, fit, p, deviance, deviance + 2 * p, deviance + p * float(np.log(n)), prediction, error
-            )
+            LawCandidate(name, law, fit, p, deviance, deviance + 2 * p, deviance + p * float(np.log(n)), prediction)
         )
     best, reasons = 0, []
     for k in range(1, len(found)):
         mine, held = found[k], found[best]
         if criterion == "cross_validation":
             gain = held.prediction - mine.prediction
+            # Paired differences: blocks that are hard to predict for one law are hard for the others.
             difference = squares[best] - squares[k]
             needed = 2.0 * float(difference.std(ddof=1) / np.sqrt(difference.size))
         else:

@@ -8,7 +8,7 @@ uncertainty of B; Coulomb friction can be estimated with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -207,22 +207,3 @@ def fit_damping(
     reach = float(student.ppf(0.975, freedom)) * deviation
     interval = np.stack([found.x - reach, found.x + reach], axis=1)
     return DampingFit(names, found.x, deviation, covariance, interval, misfit, runs)
-
-
-def interval_coverage(
-    rig: Rig,
-    configurations: Sequence[npt.ArrayLike | str],
-    fit: Callable[[EjectionTests], DampingFit],
-    *,
-    damping: float,
-    trials: int = 20,
-    seed: int = 0,
-    **options: float,
-) -> float:
-    """Share of repeated synthetic experiments whose 95 % interval holds the true damping."""
-    inside = 0
-    for trial in range(trials):
-        tests = synthetic_tests(rig, configurations, damping=damping, seed=seed + trial, **options)  # type: ignore[arg-type]
-        low, high = fit(tests).interval[0]
-        inside += int(low <= damping <= high)
-    return inside / trials

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,11 @@ from spacearm.identify.inertia.equations import Equations, EquationWeights, Kind
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
-from spacearm.identify.inertia.regression import fit_total
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Robot
 from spacearm.model.edit import freeze
-from spacearm.optimise.estimate import Estimate, StopReason
+from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.problem import Block, Parameter, Problem
-from spacearm.papers.xu2017.swarm import ParticleSwarm
 from spacearm.typing import Array
 
 #: Order of the unknowns in Eqs. 61 and 62: mass, tensor, mass centre.
@@ -211,7 +209,7 @@ def identify_recursively(
     if not np.any(single.wrench):
         raise InputError("no thruster fires", place=single.place, hint="the single body needs a known force")
     locked = InertiaProblem(equivalent_robot(robot, configuration), (single.keep_joints([]),), single_kinds)
-    matrix, known = _weigh_equations(locked)
+    matrix, known = _whiten_equations(locked)
     body, half = _solve(matrix * locked.base_sizes, known)
     body, half = body * locked.base_sizes, half * locked.base_sizes[:, None]
     lift = base_parameters(robot).lift
@@ -251,7 +249,7 @@ def _two_bodies(
     base, scale = pair.base_parameters, pair.base_sizes
     at = float(np.asarray(configuration, dtype=np.float64)[index])
     to_single = lump_inertias(pair.robot, [at]) @ base.lift  # (10, r2)
-    matrix, known = _weigh_equations(pair)
+    matrix, known = _whiten_equations(pair)
     # the pair's base parameters = particular @ single body + free @ y, so that the single body is kept
     _, s, v = np.linalg.svd(to_single * scale)
     free = v[s.size :].T * scale[:, None]
@@ -268,7 +266,7 @@ def _two_bodies(
     return stage, gain[new], own[new, new]
 
 
-def _weigh_equations(problem: InertiaProblem) -> tuple[Array, Array]:
+def _whiten_equations(problem: InertiaProblem) -> tuple[Array, Array]:
     """Matrix (rows, r) on base parameters and known side of the one record, momentum eliminated, weighted by noise."""
     (record,) = problem.records
     linear = problem.equations.linear(record)
@@ -290,88 +288,3 @@ def _solve(matrix: Array, right: Array) -> tuple[Array, Array]:
     x = np.linalg.solve(r, q.T @ right)
     x = x + np.linalg.solve(r, q.T @ (right - (matrix / norms) @ x))
     return x / norms, np.linalg.inv(r) / norms[:, None]
-
-
-def sort_records(problem: InertiaProblem) -> tuple[MotionRecord, dict[str, MotionRecord], Array]:
-    """The record with all joints locked, those of single joints by name, and the configuration that they share."""
-    locked: list[MotionRecord] = []
-    joints: dict[str, MotionRecord] = {}
-    for record in problem.records:
-        moving = np.flatnonzero(record.moving)
-        if moving.size == 0:
-            locked.append(record)
-        elif moving.size == 1:
-            joints[problem.robot.joint_names[int(moving[0])]] = record
-        else:
-            raise InputError("several joints move", place=record.place, hint="the sequence takes one joint at a time")
-    missing = [name for name in problem.robot.joint_names if name not in joints]
-    if len(locked) != 1 or missing:
-        raise InputError(
-            f"{len(locked)} records with all joints locked, none for {', '.join(missing) or 'no joint'}",
-            place="sequence of equivalent bodies",
-            hint="expected one with all joints locked and one for each joint",
-        )
-    configuration = np.asarray(locked[0].channel("joint_position"))[0] if problem.robot.n else np.zeros(0)
-    return locked[0], joints, configuration
-
-
-@dataclass(frozen=True)
-class RecursiveEstimator:
-    """Single body, then one joint after the other (``order``, or as numbered), by weighted least squares."""
-
-    order: tuple[str, ...] | None = None
-    single_kinds: tuple[Kind, ...] = ("momentum",)
-
-    def solve(self, problem: InertiaProblem) -> Estimate:
-        records = sort_records(problem)
-        return identify_recursively(problem.robot, *records, single_kinds=self.single_kinds, order=self.order)
-
-
-@dataclass(frozen=True)
-class SwarmSequence:
-    """The paper's method: Eq. 37, then Eq. 52 for each joint, by a particle swarm.
-
-    Its deviations are those of the data under the sensors' noise: the swarm itself has none. Numbers in null directions
-    come from its bounds and seed and are not part of the estimate.
-    """
-
-    swarm: ParticleSwarm = field(default_factory=lambda: ParticleSwarm(40, 1500, uncertainty=False))
-    span: float = 0.5
-    reach: float = 0.3
-
-    def solve(self, problem: InertiaProblem) -> Estimate:
-        begin = time.perf_counter()
-        locked, joints, configuration = sort_records(problem)
-        robot, lift = problem.robot, problem.base_parameters.lift
-        swarm = replace(self.swarm, uncertainty=False)
-        bounds = {"span": self.span, "reach": self.reach}
-        single = swarm.solve(single_body_problem(robot, locked, configuration, **bounds))
-        body = linear_of(to_table_order(single.values))
-        rows, values, parts = [lump_inertias(robot, configuration) @ lift], [body], {"single": single}
-        for name, record in joints.items():
-            parts[name] = swarm.solve(two_body_problem(robot, record, configuration, name, body, **bounds))
-            pair = equivalent_robot(robot, configuration, name)
-            combine = base_parameters(pair).combine
-            first = linear_of(to_table_order(parts[name].values))
-            child = placements(pair, [float(configuration[robot.joint_index(name)])])[1]
-            both = np.concatenate([first, transport(child.inverse()) @ (body - first)])
-            values.append((combine @ both)[10:])
-            rows.append((combine @ lump_inertias(robot, configuration, name) @ lift)[10:])
-        solution = np.linalg.solve(np.concatenate(rows), np.concatenate(values))
-        seconds = time.perf_counter() - begin
-        # what the sensors' noise makes of these data, however the values were found
-        information = fit_total(problem, start=solution, iterations=1).information
-        return Estimate(
-            problem.base_unknowns,
-            solution,
-            information.covariance,
-            float(sum(part.cost for part in parts.values())),
-            "particle swarm on equivalent bodies",
-            StopReason.CONVERGED if all(part.cost < 1e-6 for part in parts.values()) else StopReason.LIMIT,
-            sum(part.evaluations for part in parts.values()),
-            sum(part.iterations for part in parts.values()),
-            single.history,
-            seconds,
-            information,
-            extra={"parts": parts},
-        )

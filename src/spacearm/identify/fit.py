@@ -20,10 +20,12 @@ shown (:mod:`spacearm.identify.inertia.output_error_fit`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from spacearm.errors import SimulationError
 from spacearm.optimise.consider import FixedNumber
 from spacearm.optimise.diagnose import LEVEL, Diagnosis
 from spacearm.optimise.overconfidence import WIDER, Scatter, interval_factors
@@ -189,3 +191,16 @@ def _directions(columns: Array) -> Array:
     lengths = np.linalg.norm(columns, axis=0)
     left, values, _ = np.linalg.svd(columns / np.where(lengths > 0.0, lengths, 1.0), full_matrices=False)
     return np.asarray(left[:, values > OWN * max(float(values.max(initial=0.0)), 1e-300)])
+
+
+@contextmanager
+def solvable(place: str) -> Iterator[None]:
+    """Context manager and decorator: an error of linear algebra becomes one that names ``place`` and likely causes."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise SimulationError(
+            f"the equations cannot be solved: {str(error)[:1].lower()}{str(error)[1:]}",
+            place=place,
+            hint="noise, units or readings are far from usual sizes, or a sensor repeats what another one reads",
+        ) from None

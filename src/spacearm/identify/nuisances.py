@@ -4,7 +4,7 @@ A nuisance parameter is a possible fault of a sensor, of an input or of the mode
 can be tested (:mod:`spacearm.identify.fit`), most can be estimated with the rest, and all can be fixed numbers with a
 standard deviation. Scenario files, tests, messages and the names of unknowns are made from these tables, so that a
 nuisance has one name and one wording. Derivatives of the prediction are where the prediction is:
-:mod:`spacearm.identify.inertia.record_prediction` and :mod:`spacearm.identify.joint.suspects`.
+:mod:`spacearm.identify.inertia.record_prediction` and :mod:`spacearm.identify.joint.misfit`.
 """
 
 from __future__ import annotations

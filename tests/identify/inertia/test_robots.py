@@ -70,7 +70,7 @@ def test_exact_identification_and_ranks(name: str) -> None:
     assert [stage.rank for stage in found.stages] == list(np.cumsum(steps))
     assert found.complete
     estimate = LinearLeastSquares().solve(problem)
-    scale = np.maximum(np.abs(truth), problem.base_sizes)
+    scale = np.maximum(np.abs(truth), problem.base_parameters.sizes)
     assert np.max(np.abs(estimate.values - truth) / scale) < 1e-7
     total = TotalLeastSquares().solve(problem)
     assert total.has_converged

@@ -70,7 +70,7 @@ def slow(records: tuple[MotionRecord, ...]) -> tuple[MotionRecord, ...]:
 
 
 def relative(values: np.ndarray, problem: InertiaProblem) -> float:
-    return float(np.max(np.abs(values - TRUTH) / np.maximum(np.abs(TRUTH), problem.base_sizes)))
+    return float(np.max(np.abs(values - TRUTH) / np.maximum(np.abs(TRUTH), problem.base_parameters.sizes)))
 
 
 def test_table_4_from_table_1() -> None:

@@ -24,8 +24,8 @@ from spacearm.identify.joint import (
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.identify import estimator_of
 from spacearm.identify.joint.measured import JointTest
+from spacearm.identify.joint.misfit import OFF
 from spacearm.identify.joint.paths import path_errors, smooth_path, smooth_with_errors
-from spacearm.identify.joint.suspects import OFF
 from spacearm.mechanics.sensors import Encoder, TorqueSensor
 from spacearm.model import catalogue
 from spacearm.optimise import Block, NelderMead, Parameter, Problem

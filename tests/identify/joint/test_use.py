@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SimulationError
+from spacearm.identify.fit import solvable
 from spacearm.identify.joint import (
     IdentifiabilityWarning,
     JointFit,
@@ -26,7 +27,6 @@ from spacearm.identify.joint import (
 )
 from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.joint.reference_simulation import ReferenceReadings
-from spacearm.identify.numerics import solvable
 from spacearm.measure import Column, read_record
 from spacearm.model import catalogue, load, save
 from spacearm.optimise import whiteness

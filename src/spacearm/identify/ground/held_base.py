@@ -71,7 +71,7 @@ def held_base_parameters(
 def _derive(robot: Robot, gravity: tuple[float, ...], known: tuple[int, ...]) -> BaseParameters:
     whole, names = base_parameters(robot, known), labels(robot)
     matrix, _ = _sample_regressor(robot, np.array(gravity))
-    sizes = (np.abs(whole.combine) * typical_sizes(robot)).max(axis=1, initial=0.0)
+    sizes = whole.sizes
     shown = (matrix @ whole.lift).reshape(-1, whole.rank) * sizes if whole.rank else np.zeros((0, 0))
     kept = _independent_columns(shown)
     shares = np.linalg.lstsq(shown[:, kept], shown, rcond=None)[0] * sizes[kept, None] / sizes

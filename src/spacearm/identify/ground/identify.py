@@ -26,12 +26,11 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 from spacearm.checks import array, check_name, check_not_empty, non_negative
-from spacearm.identify.fit import Score, score_tests
+from spacearm.identify.fit import Score, score_tests, solvable
 from spacearm.identify.ground.torque_model import FrictionTerm, PositionTerm, TorqueModel
 from spacearm.identify.ground.windows import Windows, average_record
 from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.possible_bodies import fit_possible_bodies
-from spacearm.identify.numerics import solvable
 from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.model.parts import Friction, Rotor

@@ -27,7 +27,6 @@ from spacearm.checks import one_of
 from spacearm.identify.ground.held_base import held_base_parameters, separable_rotors, torque_regressor
 from spacearm.identify.ground.windows import Windows
 from spacearm.identify.inertia.base_parameters import BaseParameters
-from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.model import Robot
 from spacearm.optimise.problem import Parameter
 from spacearm.typing import Array
@@ -154,16 +153,9 @@ class TorqueModel:
         return tuple(found)
 
     @cached_property
-    def base_sizes(self) -> Array:
-        """Typical size of each base parameter."""
-        return np.asarray((np.abs(self.base.combine) * typical_sizes(self.robot)).max(axis=1, initial=0.0))
-
-    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """All that the columns multiply: base parameters, then the rest."""
-        guess = self.base.combine @ self.robot.inertia_parameters.ravel()
-        own = zip(self.base.parameters, guess, self.base_sizes, strict=True)
-        return (*(Parameter(p.name, float(g), p.unit, scale=float(s)) for p, g, s in own), *self.others)
+        return (*self.base.unknowns(self.base.combine @ self.robot.inertia_parameters.ravel()), *self.others)
 
     # -- columns --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ The result is exact and holds for all motions together; what particular records 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from spacearm.identify.inertia.inertia_parameters import (
 from spacearm.mechanics.reframe import transport
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Joint, Pose, Robot
+from spacearm.optimise.problem import Parameter
 from spacearm.typing import Array
 
 _AXES = "xyz"
@@ -90,6 +91,16 @@ class BaseParameters:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(p.name for p in self.parameters)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Typical size (r,) of each: the largest that one of its terms has."""
+        return np.asarray((np.abs(self.combine) * typical_sizes(self.robot)).max(axis=1, initial=0.0))
+
+    def unknowns(self, values: Array) -> tuple[Parameter, ...]:
+        """Unknowns of a fit that starts from these values (r,)."""
+        found = zip(self.parameters, values, self.sizes, strict=True)
+        return tuple(Parameter(p.name, float(value), p.unit, scale=float(size)) for p, value, size in found)
 
     @property
     def units(self) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class InertiaFindings(Findings):
     def tabulate_plan(self, plan: ExperimentPlan) -> dict[str, Any]:
         """What the designed experiments leave uncertain and use."""
         base, robot = self.found.problem.base_parameters, self.found.problem.robot
-        sizes = np.array([p.size for p in self.found.problem.base_unknowns])
+        sizes = np.array([p.size for p in self.found.problem.parameters[: base.rank]])
         pairs = zip(base.parameters, plan.deviations * sizes, strict=True)
         return {
             "deviation": {

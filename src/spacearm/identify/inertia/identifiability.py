@@ -88,7 +88,7 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
     stages: list[RankStage] = []
     for i, record in enumerate(problem.records):
         linear = problem.equations.linear(record)
-        matrix = ((linear.matrix @ whole.lift) * problem.base_sizes).reshape(-1, rank)
+        matrix = ((linear.matrix @ whole.lift) * problem.base_parameters.sizes).reshape(-1, rank)
         if i in problem.unknown_momenta:  # what a free initial momentum explains, tells nothing
             flat = linear.free_momentum().reshape(-1, 6) / np.sqrt(record.times.size)
             matrix = matrix - flat @ (flat.T @ matrix)
@@ -100,7 +100,7 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
         gained = now - (stages[-1].rank if stages else 0)
         stages.append(RankStage(record.name, now, gained, condition, singular))
         last = rows[now:]
-    missing = whole.lift @ (last.T * problem.base_sizes[:, None])
+    missing = whole.lift @ (last.T * problem.base_parameters.sizes[:, None])
     words = tuple(combination(row, whole.names) for row in last)
     return Identifiability(whole, tuple(stages), missing, words)
 
@@ -137,7 +137,7 @@ def scale_free(problem: InertiaProblem) -> bool:
 
 def gauge(problem: InertiaProblem, values: Array) -> Array:
     """The direction (..., r, 1 or 0) of all values together, in typical sizes, where the data do not tell the scale."""
-    scaled = values / problem.base_sizes
+    scaled = values / problem.base_parameters.sizes
     if not scale_free(problem):
         return np.zeros((*scaled.shape, 0))
     return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))[..., None]
@@ -158,7 +158,7 @@ def not_identifiable(problem: InertiaProblem, known: Array, worst: float = np.in
     rank = others.shape[1]
     seen, noise, count = np.zeros((rank, rank)), np.zeros((rank, rank)), 0
     for i, record in enumerate(problem.records):
-        few = _is_few(record)
+        few = _few_samples(record)
         own, spurious = _record_information(problem, few, i in problem.unknown_momenta)
         whole = record.times.size / few.times.size
         seen, noise = seen + whole * (others.T @ own @ others), noise + whole * (others.T @ spurious @ others)
@@ -176,7 +176,8 @@ def not_identifiable(problem: InertiaProblem, known: Array, worst: float = np.in
     return np.asarray(others @ basis)
 
 
-def _is_few(record: MotionRecord) -> MotionRecord:
+def _few_samples(record: MotionRecord) -> MotionRecord:
+    """The first repetition, at about ``SAMPLES`` samples."""
     while record.batch:
         record = record.select_repetition(0)
     return record.thin(-(-record.times.size // SAMPLES))
@@ -184,7 +185,7 @@ def _is_few(record: MotionRecord) -> MotionRecord:
 
 def _record_information(problem: InertiaProblem, record: MotionRecord, free_momentum: bool) -> tuple[Array, Array]:
     """Information of a record about scaled base parameters, and what noise alone would make of it: (r, r) each."""
-    equations, lift, sizes = problem.equations, problem.base_parameters.lift, problem.base_sizes
+    equations, lift, sizes = problem.equations, problem.base_parameters.lift, problem.base_parameters.sizes
     inertia, sigma = problem.robot.inertia_parameters.ravel(), problem.deviations(record)
     white = own_whitener(equations.slopes(record, inertia) * sigma)
     linear = equations.linear(record)

@@ -26,7 +26,7 @@ from scipy.stats import norm
 from spacearm import measure
 from spacearm.checks import check_not_empty, one_of
 from spacearm.errors import InputError
-from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, widen_deviations
+from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, solvable, widen_deviations
 from spacearm.identify.inertia.consistent import ConsistentEstimator, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.output_error import RHYTHM, OutputErrorProblem
@@ -42,7 +42,6 @@ from spacearm.identify.inertia.standard_parameters import (
     StandardParameters,
     standard_parameters,
 )
-from spacearm.identify.numerics import solvable
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL, Diagnosis, diagnose
 from spacearm.optimise.estimate import Estimate
@@ -93,7 +92,7 @@ class Identification:
         fit = self.fit if self.output_error is None else self.output_error
         # Chi-square is a mean over the channels: it is no less certain than the least certain noise among them.
         records = enumerate(self.problem.records)
-        doubt = {self.problem.label(k): max(record.estimated.values(), default=0.0) for k, record in records}
+        doubt = {self.problem.labels[k]: max(record.estimated.values(), default=0.0) for k, record in records}
         return diagnose(
             self.estimate,
             self._freedom if fit is None else fit.freedom,
@@ -207,7 +206,7 @@ class Identification:
             checks["bias"] = Check(self.bias, most, "", note)
         left_out = 0 if self.output_error is None else self.output_error.outliers
         for k, record in enumerate(self.problem.records):
-            name = f"chi_square.{self.problem.label(k)}"
+            name = f"chi_square.{self.problem.labels[k]}"
             if name in checks and left_out and checks[name].value > checks[name].tolerance:
                 note = f"{checks[name].note}; {left_out} outliers were left out, and smaller ones may be among the rest"
                 checks[name] = replace(checks[name], note=note)
@@ -224,7 +223,7 @@ class Identification:
         doubts = [record.estimated for record in self.problem.records]
         level = LEVEL / max(sum(map(len, doubts)), 1)
         for k, (record, doubt) in enumerate(zip(self.problem.records, doubts, strict=True)):
-            label = self.problem.label(k)
+            label = self.problem.labels[k]
             for name in doubt:
                 place = f"noise.{label}.{name}"
                 if name in record.unresolved:

@@ -29,7 +29,7 @@ from spacearm.identify.fit import Score, score_tests
 from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
-from spacearm.identify.inertia.readings import MotionRecord, attitude_difference
+from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, record_labels
 from spacearm.identify.inertia.record_prediction import PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.nuisances import INERTIA_NUISANCES
@@ -42,7 +42,7 @@ from spacearm.optimise.problem import Block, Parameter, Problem
 from spacearm.typing import Array
 
 #: Names of the twelve errors of a start, and their units.
-START = (*(f"{name}.{axis}" for name in ("position", "turn", "P", "L") for axis in "xyz"),)
+START = (*(f"{name}.{axis}" for name in ("position", "rotation", "P", "L") for axis in "xyz"),)
 START_UNITS = (*["m"] * 3, *["rad"] * 3, *["N s"] * 3, *["N m s"] * 3)
 START_SCALES = (0.01, 1e-3, 1.0, 1.0)
 #: A prediction whose attitude is further from three readings than this (rad), with so many between, lost the motion.
@@ -107,41 +107,27 @@ class OutputErrorProblem(Problem):
         self._kept: dict[int, tuple[bytes, Array, ErrorModel | None]] = {}
         self.zero = self.base.combine @ self.nominal
         self._count = self.base.rank
-        super().__init__([*self._inertias(), *self._others(assumed), *self._start_errors()], self._blocks_of(),
-                         name=f"inertias of {robot.name}")  # fmt: skip
-
-    def _inertias(self) -> list[Parameter]:
-        # A base parameter counts as large as the largest of its terms.
-        sizes = (np.abs(self.base.combine) * typical_sizes(self.robot)).max(axis=1, initial=0.0)
-        return [
-            Parameter(p.name, float(guess), p.unit, scale=float(size))
-            for p, guess, size in zip(self.base.parameters, self.zero, sizes, strict=True)
+        labels = record_labels([data.record for data in self.records])
+        errors = [
+            Parameter(f"{label}.{name}", 0.0, unit, scale=START_SCALES[k // 3])
+            for label, data in zip(labels, self.records, strict=True)
+            for k, (name, unit) in enumerate(zip(START[: data.unknowns], START_UNITS, strict=False))
         ]
+        unknowns = [*self.base.unknowns(self.zero), *self._others(assumed), *errors]
+        super().__init__(unknowns, self._blocks_of(labels), name=f"inertias of {robot.name}")
 
     def _others(self, assumed: Mapping[str, float]) -> list[Parameter]:
         found = []
         for name, deviation in assumed.items():
             own, many = INERTIA_NUISANCES[name], self.size(name)
             # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
-            turns = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
-            names = {-3: turns, -1: self.thrusters, 0: self.robot.joint_names}
+            rotations = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
+            names = {-3: rotations, -1: self.thrusters, 0: self.robot.joint_names}
             inner = names.get(own.size, tuple(map(str, range(many))))
             prior = (0.0, float(deviation)) if np.isfinite(deviation) else None
             texts = [f"{name}[{text}]" for text in inner] if many > 1 else [name]
             found += [Parameter(text, 0.0, own.unit, scale=own.scale, prior=prior) for text in texts[:many]]
         return found
-
-    def _start_errors(self) -> list[Parameter]:
-        names = [data.record.name for data in self.records]
-        return [
-            Parameter(f"{self._label(i, names)}.{name}", 0.0, unit, scale=START_SCALES[k // 3])
-            for i, data in enumerate(self.records)
-            for k, (name, unit) in enumerate(zip(START[: data.unknowns], START_UNITS, strict=False))
-        ]
-
-    @staticmethod
-    def _label(index: int, names: Sequence[str]) -> str:
-        return names[index] if names.count(names[index]) == 1 else f"{names[index]}#{index + 1}"
 
     def size(self, name: str) -> int:
         """How many numbers a nuisance is."""
@@ -155,13 +141,13 @@ class OutputErrorProblem(Problem):
 
     # -- residuals ------------------------------------------------------------------------------------------------
 
-    def _blocks_of(self) -> tuple[Block, ...]:
-        made, names = [], [data.record.name for data in self.records]
+    def _blocks_of(self, labels: Sequence[str]) -> tuple[Block, ...]:
+        made = []
         for i, data in enumerate(self.records):
             axes = {"torque": self.robot.joint_names}
             channels = tuple(f"{name}.{axis}" for name in data.rows for axis in axes.get(name, "xyz"))
             residual: Callable[[Array], Array] = partial(self._residual, i)
-            made.append(Block(residual, partial(self._jacobian, i), 1.0, None, self._label(i, names), channels))
+            made.append(Block(residual, partial(self._jacobian, i), 1.0, None, labels[i], channels))
             if (old := data.arrival) is not None:
                 # Samples dropped earlier remain as rows that are linear in x. `partial` binds `old` now: a plain
                 # closure would see the loop's last value.

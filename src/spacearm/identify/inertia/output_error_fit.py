@@ -264,15 +264,12 @@ def _cost(residual: Array) -> float:
 
 def _regressions(problem: OutputErrorProblem) -> list[Array]:
     """Base parameters by the momentum at some samples: linear, so that a poor nominal model does no harm."""
-    if not all(_has_readings(data.record, name) for data in problem.records for name in ROWS):
-        return []
+    for data in problem.records:
+        readings = data.record.readings
+        if not all(name in readings and np.isfinite(readings[name]).all(axis=1).any() for name in ROWS):
+            return []
     records = [_prepare_regression(data) for data in problem.records]
     return [LinearLeastSquares().solve(InertiaProblem(problem.robot, records, prior=problem.prior)).values]
-
-
-def _has_readings(record: MotionRecord, name: str) -> bool:
-    """Whether a channel has any reading at all."""
-    return name in record.readings and bool(np.isfinite(record.readings[name]).all(axis=1).any())
 
 
 def _prepare_regression(data: RecordPrediction) -> MotionRecord:

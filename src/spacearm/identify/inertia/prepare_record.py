@@ -120,28 +120,25 @@ def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: Map
         joint_acceleration=acceleration,
     )
     made = estimate_noise(made, unknown) if unknown else made
-    return _find_moving_joints(made) if "joint_position" in made.readings else made
+    if "joint_position" not in made.readings:
+        return made
+    # Readings tell which joints move: one without a planned path is not taken as locked.
+    seen = detect_moving_joints(made.readings["joint_position"], made.sigma["joint_position"])
+    moving = tuple(plan or move for plan, move in zip(made.moving, seen, strict=True))
+    return replace(made, moving=moving, joint_acceleration=acceleration if moving == made.moving else None)
 
 
 def estimate_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecord:
     """With the noise of these channels from the scatter of their readings, over all components together."""
     sigma, doubt, unresolved = dict(record.sigma), {}, []
     for name in channels:
-        # a turn moves a quaternion by half its angle, along three of four directions
-        turn = name == "attitude"
-        found = noise_from_scatter(record.times, record.readings[name], 3 if turn else 0, record.edges)
-        sigma[name] = float(np.sqrt(found.variance)) * (2.0 if turn else 1.0) or TYPICAL_NOISE[name]
+        # A rotation moves a quaternion by half its angle, along three of four directions.
+        rotates = name == "attitude"
+        found = noise_from_scatter(record.times, record.readings[name], 3 if rotates else 0, record.edges)
+        sigma[name] = float(np.sqrt(found.variance)) * (2.0 if rotates else 1.0) or TYPICAL_NOISE[name]
         doubt[name] = float(np.sqrt(2.0 / found.independent)) if found.independent else 0.0
         unresolved += [] if found.resolved else [name]
     return replace(record, sigma=sigma, estimated=doubt, unresolved=tuple(unresolved))
-
-
-def _find_moving_joints(record: MotionRecord) -> MotionRecord:
-    """Readings tell which joints move: one without a planned path is not taken as locked."""
-    seen = detect_moving_joints(record.readings["joint_position"], record.sigma["joint_position"])
-    moving = tuple(plan or move for plan, move in zip(record.moving, seen, strict=True))
-    commanded = record.joint_acceleration if moving == record.moving else None
-    return replace(record, moving=moving, joint_acceleration=commanded)
 
 
 def _common_mount(record: measure.Record) -> Array:

@@ -26,8 +26,8 @@ from spacearm.checks import check_not_empty
 from spacearm.errors import InputError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.equations import MOMENTUM, Equations, EquationWeights, Kind, LinearEquations
-from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
-from spacearm.identify.inertia.readings import MotionRecord
+from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers
+from spacearm.identify.inertia.readings import MotionRecord, record_labels
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.measure.channels import CHANNELS
 from spacearm.model import Robot
@@ -83,7 +83,19 @@ class InertiaProblem(Problem):
                 raise InputError(
                     f"has {len(record.moving)} joints, robot {robot.name!r} has {robot.n}", place=record.place
                 )
-        super().__init__([*self.base_unknowns, *self._momenta(), *self._biases()], name=f"inertias of {robot.name}")
+        # Initial momenta are those in world axes about the world's origin.
+        units = {name: "N s" if name.startswith("P") else "N m s" for name in MOMENTUM}
+        momenta = [
+            Parameter(f"{self.labels[i]}.{name}", 0.0, unit, scale=1.0)
+            for i in self.unknown_momenta
+            for name, unit in units.items()
+        ]
+        biases = [
+            Parameter(f"{channel}[{k}].bias", 0.0, CHANNELS[channel].unit, scale=sigma, prior=(0.0, sigma))
+            for channel, k, sigma in self.biases
+        ]
+        unknowns = self.base_parameters.unknowns(self.base_guess)
+        super().__init__([*unknowns, *momenta, *biases], name=f"inertias of {robot.name}")
 
     # -- unknowns -------------------------------------------------------------------------------------------------
 
@@ -109,36 +121,9 @@ class InertiaProblem(Problem):
         return self.base_parameters.combine @ self.robot.inertia_parameters.ravel()
 
     @cached_property
-    def base_sizes(self) -> Array:
-        """Typical size of each base parameter: the largest that one of its terms has."""
-        rows = np.abs(self.base_parameters.combine) * typical_sizes(self.robot)
-        return np.asarray(rows.max(axis=1))
-
-    @cached_property
-    def base_unknowns(self) -> tuple[Parameter, ...]:
-        found = zip(self.base_parameters.parameters, self.base_guess, self.base_sizes, strict=True)
-        return tuple(Parameter(p.name, float(guess), p.unit, scale=float(size)) for p, guess, size in found)
-
-    def _momenta(self) -> list[Parameter]:
-        """Initial momenta, world axes about the world's origin."""
-        units = {name: "N s" if name.startswith("P") else "N m s" for name in MOMENTUM}
-        return [
-            Parameter(f"{self.label(i)}.{name}", 0.0, unit, scale=1.0)
-            for i in self.unknown_momenta
-            for name, unit in units.items()
-        ]
-
-    def _biases(self) -> list[Parameter]:
-        """Of every sensor with an unknown bias; common to all records."""
-        return [
-            Parameter(f"{channel}[{k}].bias", 0.0, CHANNELS[channel].unit, scale=sigma, prior=(0.0, sigma))
-            for channel, k, sigma in self.biases
-        ]
-
-    def label(self, index: int) -> str:
-        """A record's name, with its number where another has the same."""
-        name = self.records[index].name
-        return name if [record.name for record in self.records].count(name) == 1 else f"{name}#{index + 1}"
+    def labels(self) -> tuple[str, ...]:
+        """Names of the records, all different."""
+        return record_labels(self.records)
 
     @cached_property
     def unknown_momenta(self) -> tuple[int, ...]:
@@ -286,7 +271,7 @@ class InertiaProblem(Problem):
         made = []
         for i, record in enumerate(self.records):
             names = self.equations.row_names(record)
-            made.append(Block(partial(self._residual, i), partial(self._jacobian, i), 1.0, None, self.label(i), names))
+            made.append(Block(partial(self._residual, i), partial(self._jacobian, i), 1.0, None, self.labels[i], names))
         return tuple(made)
 
     @cached_property

@@ -35,12 +35,12 @@ FEWEST = 8
 MOST_WEIGHTS = 100_000_000
 
 
-def rotate_quaternion(quaternion: Array, turn: Array) -> Array:
-    """Quaternions (..., 4) after a further turn (..., 3) in body axes, rad."""
-    angle = np.linalg.norm(turn, axis=-1, keepdims=True)
+def rotate_quaternion(quaternion: Array, rotation: Array) -> Array:
+    """Quaternions (..., 4) after a further rotation (..., 3) in body axes, rad."""
+    angle = np.linalg.norm(rotation, axis=-1, keepdims=True)
     half = 0.5 * angle
     factor = 0.5 * np.sinc(half / np.pi)
-    w, v = np.cos(half), factor * turn
+    w, v = np.cos(half), factor * rotation
     a, b = quaternion[..., :1], quaternion[..., 1:]
     return np.concatenate(
         [a * w - np.sum(b * v, axis=-1, keepdims=True), a * v + w * b + np.cross(b, v)],
@@ -365,3 +365,9 @@ class MotionRecord:
                 weights = (until - begin)[:, None]
             found.append((self.wrench[inside[0]], span, weights))
         return found
+
+
+def record_labels(records: Sequence[MotionRecord]) -> tuple[str, ...]:
+    """Name of each record, with its number where another has the same."""
+    names = [record.name for record in records]
+    return tuple(name if names.count(name) == 1 else f"{name}#{k + 1}" for k, name in enumerate(names))

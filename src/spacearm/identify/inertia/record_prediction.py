@@ -181,7 +181,8 @@ class RecordPrediction:
         """
         others = {name: self._others[name] for name in pushes}
         sizes = [len(mean) for mean, _ in others.values()]
-        means, at_samples = self._stack_wrenches(others)
+        stacked = [np.concatenate(parts) for parts in zip(*others.values(), strict=True)]
+        means, at_samples = stacked or (None, None)
         moved = (motion or self.motion).linearise(start, inertia, directions, 1.0 + thrust, means)
         n, count = self.robot.n, moved.states.shape[0]
         more = self._predict_forces(moved, inertia, directions, thrust)
@@ -189,7 +190,8 @@ class RecordPrediction:
         # An offset is the same error at both ends of every interval.
         offset = moved.before + moved.after
         # Joint readings that come late by dt: the true path is the reading plus its rate of change times dt.
-        path = self._slopes_of_path()
+        rates = self.motion.inputs.rates
+        path = np.concatenate([rates, np.gradient(rates, self.record.times, axis=0)], axis=1)
         late = np.einsum("tij,tj->ti", moved.before, path[:-1]) + np.einsum("tij,tj->ti", moved.after, path[1:])
         # The path is the reading less its offset: hence the sign.
         forced = np.concatenate([moved.forced, -offset, late[:, :, None]], axis=2)
@@ -210,11 +212,6 @@ class RecordPrediction:
         model = ErrorModel(moved.across, before, after, seen, by_path, self.input_variance, self.variance, *before_it)
         residual = self._residual(self._assemble_channels(moved, delay, more))
         return residual, named | self._differentiate_sensors(moved, more), model
-
-    def _slopes_of_path(self) -> Array:
-        """Rates and accelerations (T, 2 n) of the joints: how fast their readings change."""
-        rates = self.motion.inputs.rates
-        return np.concatenate([rates, np.gradient(rates, self.record.times, axis=0)], axis=1)
 
     @cached_property
     def _others(self) -> dict[str, tuple[Array, Array]]:
@@ -257,13 +254,6 @@ class RecordPrediction:
                 change = np.cross(axis, force)
                 found.append(np.concatenate([change, np.cross(at, change)], axis=1))
         return np.array(found) if found else np.zeros((0, self.motion.inputs.edges.size - 1, 6))
-
-    @staticmethod
-    def _stack_wrenches(others: Mapping[str, tuple[Array, Array]]) -> tuple[Array | None, Array | None]:
-        if not others:
-            return None, None
-        means, at_samples = zip(*others.values(), strict=True)
-        return np.concatenate(means), np.concatenate(at_samples)
 
     def _errors(self, moved: LinearisedMotion, forced: Array) -> Array:
         """The twelve errors (T, 12, 12 + parameters) at each sample by those of the start and by the parameters."""

@@ -39,7 +39,7 @@ class LinearLeastSquares:
 
     def solve(self, problem: InertiaProblem) -> Estimate:
         begin = time.perf_counter()
-        sizes = problem.base_sizes
+        sizes = problem.base_parameters.sizes
         scale = gauge(problem, problem.base_guess)
         rest = not_identifiable(problem, scale)
         shown = complement(np.concatenate([scale, rest], axis=-1))
@@ -71,7 +71,7 @@ class LinearLeastSquares:
         np.fill_diagonal(covariance, np.where(share > np.maximum(own, 1e-10), np.inf, own))
         ends = np.cumsum([part.size for part in right])[:-1]
         return Estimate(
-            problem.base_unknowns,
+            problem.parameters[: problem.rank],
             values * sizes,
             covariance * np.outer(sizes, sizes),
             0.5 * float(left @ left),
@@ -146,7 +146,7 @@ def fit_total(
             (:func:`find_undetermined_directions`) when not given.
     """
     begin = time.perf_counter()
-    rank, sizes = problem.rank, problem.base_sizes
+    rank, sizes = problem.rank, problem.base_parameters.sizes
     rest = find_undetermined_directions(problem) if held is None else held
     shown = complement(np.concatenate([gauge(problem, problem.base_guess), rest], axis=-1))
     search = _TotalSearch(problem, shown, problem.base_guess if start is None else start)
@@ -205,7 +205,7 @@ class _TotalSearch:
 
     def fixed_effects(self, information: Array) -> Array:
         """What one standard deviation of each fixed number does to the base parameters (r, k), by their information."""
-        rank, sizes, cross = self.problem.rank, self.problem.base_sizes, self.cross
+        rank, sizes, cross = self.problem.rank, self.problem.base_parameters.sizes, self.cross
         if not cross.shape[-1]:
             return cross[..., :rank, :]
         right = cross[:rank]
@@ -259,7 +259,7 @@ class TotalLeastSquares:
     def solve(self, problem: InertiaProblem) -> Estimate:
         fit = fit_total(problem, iterations=self.iterations, tolerance=self.tolerance)
         return Estimate(
-            problem.base_unknowns,
+            problem.parameters[: problem.rank],
             fit.information.values,
             fit.information.covariance,
             float(fit.cost),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from spacearm.errors import InputError, error_context
+from spacearm.identify.fit import solvable
 from spacearm.identify.inertia.design import ExperimentPlan
 from spacearm.identify.inertia.experiments import (
     SAME,
@@ -46,7 +47,6 @@ from spacearm.identify.inertia.validate import (
     hold_out_record,
     predict_held_out,
 )
-from spacearm.identify.numerics import solvable
 from spacearm.measure.files import Column, read_times
 from spacearm.measure.sensors import record_run, shared_period
 from spacearm.mechanics.sensors import Sensor

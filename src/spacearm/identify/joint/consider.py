@@ -3,7 +3,7 @@
 "Consider" analysis: numbers that are neither estimated nor exact add noise to the residuals along their derivatives,
 ``r = J dp + C dn + e`` with dn of known covariance. The estimate then weights the data with both noises and its
 covariance contains both (:mod:`spacearm.optimise.consider`). Derivatives C (T, channels) by each number are one-sided
-differences of the prediction, or the columns of :mod:`~spacearm.identify.joint.suspects` for laws that the model lacks.
+differences of the prediction, or the columns of :mod:`~spacearm.identify.joint.misfit` for laws that the model lacks.
 
 The problem is linearised about the estimate and iterated a few times; the numbers themselves are not estimated.
 """
@@ -19,10 +19,10 @@ import numpy as np
 from spacearm.checks import check_name, non_negative
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
 from spacearm.identify.joint.flexible_joints import change_gear
+from spacearm.identify.joint.misfit import fault_columns
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.programs import Setup
 from spacearm.identify.joint.sampling import delay_response
-from spacearm.identify.joint.suspects import fault_columns
 from spacearm.identify.nuisances import JOINT_NUISANCES
 from spacearm.optimise.consider import ConsiderParameters, FixedNumber
 from spacearm.optimise.estimate import Estimate

@@ -21,7 +21,7 @@ import numpy as np
 
 from spacearm.checks import check_name, one_of
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.fit import Score
+from spacearm.identify.fit import Score, solvable
 from spacearm.identify.joint.consider import fit_with_fixed_numbers
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import Accuracy, work_limit
@@ -29,13 +29,12 @@ from spacearm.identify.joint.joint_fit import JointFit, assess
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, prepare_test
 from spacearm.identify.joint.measurement_chain import MeasurementChain
+from spacearm.identify.joint.misfit import score_of
 from spacearm.identify.joint.outliers import reject_far_readings, reject_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
 from spacearm.identify.joint.programs import Drive
 from spacearm.identify.joint.sampling import Weighting
-from spacearm.identify.joint.suspects import score_of
 from spacearm.identify.nuisances import JOINT_KEYS
-from spacearm.identify.numerics import solvable
 from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL

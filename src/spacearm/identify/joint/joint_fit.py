@@ -17,9 +17,8 @@ import numpy as np
 from spacearm.errors import InputError
 from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, widen_deviations
 from spacearm.identify.joint.flexible_joints import write_joint_values
+from spacearm.identify.joint.misfit import misfits, remarks_on, suspects
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.joint.remarks import misfits, remarks_on
-from spacearm.identify.joint.suspects import suspects
 from spacearm.identify.nuisances import JOINT_KEYS
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import Diagnosis, Whiteness, diagnose

@@ -19,7 +19,7 @@ from spacearm.identify.joint.flexible_joints import linearise
 from spacearm.identify.joint.identify import identify_joints
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.suspects import OFF
+from spacearm.identify.joint.misfit import OFF
 from spacearm.measure import Record
 from spacearm.typing import Array
 

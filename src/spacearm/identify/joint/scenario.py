@@ -12,6 +12,7 @@ import numpy as np
 
 from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean, error_context
+from spacearm.identify.fit import solvable
 from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import identify_joints, profile_likelihood
 from spacearm.identify.joint.joint_fit import JointFit
@@ -22,7 +23,6 @@ from spacearm.identify.joint.prediction import FrequencyResponse, HoldOutTest, f
 from spacearm.identify.joint.reference_simulation import record_reference, simulate_reference
 from spacearm.identify.joint.sampling import weight_early_samples
 from spacearm.identify.joint.select import CANDIDATES, Selection, select_law
-from spacearm.identify.numerics import solvable
 from spacearm.measure import Column, Record, read_record
 from spacearm.model import Robot
 from spacearm.model.files import robot_text

@@ -19,7 +19,7 @@ from spacearm.identify.joint.identify import identify_joints
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.suspects import OFF
+from spacearm.identify.joint.misfit import OFF
 from spacearm.model import Robot
 from spacearm.typing import Array
 

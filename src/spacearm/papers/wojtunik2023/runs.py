@@ -35,12 +35,12 @@ from spacearm.identify.joint import (
 )
 from spacearm.identify.joint.forward import Accuracy
 from spacearm.identify.joint.measured import JointTest
+from spacearm.identify.joint.misfit import OFF
 from spacearm.identify.joint.paths import smooth_path
 from spacearm.identify.joint.prediction import FrequencyResponse, HoldOutTest
 from spacearm.identify.joint.problem import JointProblem
 from spacearm.identify.joint.reference_simulation import ReferenceReadings
 from spacearm.identify.joint.select import Selection
-from spacearm.identify.joint.suspects import OFF
 from spacearm.mechanics.sensors import TorqueSensor
 from spacearm.model import Robot, catalogue
 from spacearm.model.edit import make_flexible

@@ -210,9 +210,10 @@ def identify_recursively(
         raise InputError("no thruster fires", place=single.place, hint="the single body needs a known force")
     locked = InertiaProblem(equivalent_robot(robot, configuration), (single.keep_joints([]),), single_kinds)
     matrix, known = _whiten_equations(locked)
-    body, half = _solve(matrix * locked.base_sizes, known)
-    body, half = body * locked.base_sizes, half * locked.base_sizes[:, None]
-    lift = base_parameters(robot).lift
+    body, half = _solve(matrix * locked.base_parameters.sizes, known)
+    body, half = body * locked.base_parameters.sizes, half * locked.base_parameters.sizes[:, None]
+    base = base_parameters(robot)
+    lift = base.lift
     rows = lump_inertias(robot, configuration) @ lift
     stages = [BodyStage("single body", locked.base_parameters.names, body, half @ half.T, rows)]
     by_single, own = [np.eye(10)], [np.zeros((10, 10))]
@@ -226,7 +227,7 @@ def identify_recursively(
     gains, inverse = np.concatenate(by_single), np.linalg.inv(rows)
     spread = gains @ stages[0].covariance @ gains.T + block_diag(*own)
     return Estimate(
-        InertiaProblem(robot, [single]).base_unknowns,
+        base.unknowns(base.combine @ robot.inertia_parameters.ravel()),
         values,
         inverse @ spread @ inverse.T,
         0.0,
@@ -246,7 +247,7 @@ def _two_bodies(
     if list(np.flatnonzero(record.moving)) != [index]:
         raise InputError(f"not only {joint!r} moves", place=record.place, hint="the others must be locked")
     pair = InertiaProblem(equivalent_robot(robot, configuration, joint), (record.keep_joints([index]),))
-    base, scale = pair.base_parameters, pair.base_sizes
+    base, scale = pair.base_parameters, pair.base_parameters.sizes
     at = float(np.asarray(configuration, dtype=np.float64)[index])
     to_single = lump_inertias(pair.robot, [at]) @ base.lift  # (10, r2)
     matrix, known = _whiten_equations(pair)

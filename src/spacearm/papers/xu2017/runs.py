@@ -122,7 +122,7 @@ def run_noise_free(robot: Robot) -> NoiseFreeRuns:
         wrong,
         whole,
         whole.combine @ robot.inertia_parameters.ravel(),
-        linear.problem.base_sizes,
+        linear.problem.base_parameters.sizes,
         tuple(runs.values()),
         records,
         identifiability(InertiaProblem(wrong, records)),
@@ -187,7 +187,7 @@ def _two_body_error(case: NoiseFreeRuns, joint: str, values: Array, body: Array)
     # The second body is the whole less the first, moved into its own frame: parameters are additive in one frame.
     both = np.concatenate([first, to_child @ (body - first)])
     true = pair.inertia_parameters.ravel()
-    sizes = InertiaProblem(pair, (case.records[0].keep_joints([0]),)).base_sizes
+    sizes = InertiaProblem(pair, (case.records[0].keep_joints([0]),)).base_parameters.sizes
     # Compared by identifiable combinations: single numbers may differ without any effect on the motion.
     gap = np.abs(small.combine @ (both - true)) / np.maximum(np.abs(small.combine @ true), sizes)
     return float(gap.max()), float(abs(first[0] - true[0]) / true[0])

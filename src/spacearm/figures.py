@@ -293,8 +293,8 @@ def _units(variable: xarray.DataArray, other: str, unit: str) -> list[str]:
     count = variable.sizes[other]
     if other != "joint" or "joint_unit" not in variable.coords or not unit.startswith("rad") or " or " not in unit:
         return [unit] * count
-    turns, slides = unit.split(" or ")
-    return [turns if str(own) == "rad" else slides for own in variable["joint_unit"].values]
+    angles, slides = unit.split(" or ")
+    return [angles if str(own) == "rad" else slides for own in variable["joint_unit"].values]
 
 
 def _curves(variable: xarray.DataArray, along: str, prefix: str, unit: str) -> Iterable[tuple[str, Any, str]]:

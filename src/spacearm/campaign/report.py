@@ -127,20 +127,20 @@ def cells_of(plan: CampaignPlan, columns: Mapping[str, Any]) -> list[CellSummary
     limits = np.array([b or s for b, s in zip(columns["binding"], columns["status"], strict=True)], dtype=object)
     found = []
     for number, labels in enumerate(plan.cells):
-        here = cell == number
-        if not here.any():
+        inside = cell == number
+        if not inside.any():
             continue
-        good, runs = int(success[here].sum()), int(here.sum())
-        finite = margins[here & np.isfinite(margins)]
+        good, runs = int(success[inside].sum()), int(inside.sum())
+        finite = margins[inside & np.isfinite(margins)]
         # Among the failures where there are any: the limit nearest in successful runs says little then.
-        first = Counter(limits[here & ~success] if good < runs else limits[here]).most_common(1)[0][0]
+        first = Counter(limits[inside & ~success] if good < runs else limits[inside]).most_common(1)[0][0]
         # Failed runs have no margin: they count in the rate alone.
         mean = float(finite.mean()) if finite.size else np.nan
         binding = "" if first == SOUND else first
         found.append(
             CellSummary(
                 number, labels, runs, good / runs, *rate_interval(file, good, runs), mean, binding,
-                cell_verdict(file, good, runs), is_finished(file, good, runs) and numbers[here].max() + 1 == runs,
+                cell_verdict(file, good, runs), is_finished(file, good, runs) and numbers[inside].max() + 1 == runs,
             )
         )  # fmt: skip
     return found

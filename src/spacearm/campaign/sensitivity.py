@@ -59,11 +59,11 @@ def rank_inputs(
     """
     fits = []
     for cell in np.unique(cells):
-        here = (cells == cell) & np.isfinite(output)
-        y = output[here]
+        inside = (cells == cell) & np.isfinite(output)
+        y = output[inside]
         # Rounding is no variance.
         if len(keys) and y.size >= LEAST_RUNS * (len(keys) + 1) and np.ptp(y) > 1e-12 * np.abs(y).max():
-            fits.append(_fit_cell(shares[here], y))
+            fits.append(_fit_cell(shares[inside], y))
     if not fits:
         return []
     parts, totals = sum(fit[0] for fit in fits), sum(fit[1] for fit in fits)
@@ -75,12 +75,12 @@ def rank_inputs(
     estimates = np.clip(2.0 * indices[0] - indices[1:].mean(axis=0), 0.0, 1.0)
     edges = [50.0 - 50.0 * confidence, 50.0 + 50.0 * confidence]
     widths = np.percentile(indices[1:] - indices[1:].mean(axis=0), edges, axis=0)
-    turned = np.percentile(ranks[1:], edges, axis=0)
+    ends = np.percentile(ranks[1:], edges, axis=0)
     found = []
     for k in np.argsort(-estimates, kind="stable"):
         # Interval of the centred replicates about the estimate corrected for bias.
         low, high = np.clip(estimates[k] + widths[:, k], 0.0, 1.0)
-        interval = float(turned[0, k]), float(turned[1, k])
+        interval = float(ends[0, k]), float(ends[1, k])
         found.append(Sensitivity(keys[k], float(estimates[k]), (float(low), float(high)), float(ranks[0, k]), interval))
     return found
 

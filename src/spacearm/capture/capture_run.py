@@ -211,8 +211,8 @@ class CaptureRun:
         return self._rotate_to_world(Layout(self.robot.n).angular_velocity)
 
     def _rotate_to_world(self, place: slice) -> Array:
-        turns = rotation_matrices(self.states[:, QUATERNION])
-        return np.asarray(np.einsum("tij,tj->ti", turns, self.states[:, place]))
+        axes = rotation_matrices(self.states[:, QUATERNION])
+        return np.asarray(np.einsum("tij,tj->ti", axes, self.states[:, place]))
 
     @cached_property
     def base_angles(self) -> Array:

@@ -70,10 +70,10 @@ class Target:
     def contact_state(self, robot: Robot, state: State, hand: str) -> State:
         """Pose and motion of the target when this robot's hand touches it."""
         origin, rotation = mechanics_of(robot).frame_pose(hand, state.joints, base=state.pose)
-        turn, arm = rotation @ self.placement.rotation, rotation @ self.placement.translation
+        axes, arm = rotation @ self.placement.rotation, rotation @ self.placement.translation
         velocity = np.asarray(self.velocity) + np.cross(self.angular_velocity, arm)
-        motion = np.concatenate([turn.T @ velocity, turn.T @ np.asarray(self.angular_velocity)])
-        return State(origin + arm, quaternion_from_rotation(turn), np.zeros(0), motion)
+        motion = np.concatenate([axes.T @ velocity, axes.T @ np.asarray(self.angular_velocity)])
+        return State(origin + arm, quaternion_from_rotation(axes), np.zeros(0), motion)
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,21 +108,23 @@ def read_aem(path: str | Path) -> list[Trajectory]:
             if meta["ATTITUDE_TYPE"] not in ("QUATERNION", "QUATERNION/RATE", "QUATERNION/DERIVATIVE"):
                 raise InputError(f"ATTITUDE_TYPE is {quote_text(meta['ATTITUDE_TYPE'])}", hint="expected QUATERNION")
             made, values = _segment(meta, rows, (4, 7, 8))
-            order, way = meta.get("QUATERNION_TYPE", "LAST"), meta["ATTITUDE_DIR"]
-            if order not in ("FIRST", "LAST") or way not in ("A2B", "B2A"):
-                raise InputError(f"{quote_text(order)} or {quote_text(way)}", hint="expected FIRST or LAST, A2B or B2A")
-            turn = values[:, :4] if order == "FIRST" else values[:, [3, 0, 1, 2]]
-            length = np.linalg.norm(turn, axis=1, keepdims=True)
+            order, direction = meta.get("QUATERNION_TYPE", "LAST"), meta["ATTITUDE_DIR"]
+            if order not in ("FIRST", "LAST") or direction not in ("A2B", "B2A"):
+                raise InputError(
+                    f"{quote_text(order)} or {quote_text(direction)}", hint="expected FIRST or LAST, A2B or B2A"
+                )
+            quaternion = values[:, :4] if order == "FIRST" else values[:, [3, 0, 1, 2]]
+            length = np.linalg.norm(quaternion, axis=1, keepdims=True)
             if np.any(np.abs(length - 1.0) > ROUNDED):
                 raise InputError("a quaternion has no unit length", place=f"data from line {rows[0][0]}")
             # By custom the frame that is called SC_BODY or the like is the body, the other one the reference.
             frames = [meta["REF_FRAME_A"], meta["REF_FRAME_B"]]
             body_first = frames[0].startswith("SC_") and not frames[1].startswith("SC_")
-            if body_first == (way == "A2B"):
-                turn = turn * [1.0, -1.0, -1.0, -1.0]
+            if body_first == (direction == "A2B"):
+                quaternion = quaternion * [1.0, -1.0, -1.0, -1.0]
             frame, body = reversed(frames) if body_first else frames
             centre = meta.get("CENTER_NAME", "EARTH")
-            found.append(replace(made, quaternion=turn / length, frame=frame, body_frame=body, centre=centre))
+            found.append(replace(made, quaternion=quaternion / length, frame=frame, body_frame=body, centre=centre))
     return found
 
 

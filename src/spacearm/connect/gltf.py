@@ -109,18 +109,18 @@ def _actor_nodes(made: _File, view: SceneView, actor: SceneSystem, first: float)
     at = made.accessor(times) if moves else -1
     last = max(float(each.times[-1]) for each in view.actors) - first
     for k, body in enumerate(actor.bodies):
-        turn = _continuous(poses[:, k, 3:])
+        rotation = _continuous(poses[:, k, 3:])
         content: dict[str, Any] = {
             "name": body.name,
             "translation": poses[0, k, :3].tolist(),
-            "rotation": turn[0].tolist(),
+            "rotation": rotation[0].tolist(),
         }
         children = _shape_nodes(made, view, body)
         node = made.node(**content, **({"children": children} if children else {}))
         found.append(node)
         if moves:
             made.move(node, "translation", at, poses[:, k, :3])
-            made.move(node, "rotation", at, turn)
+            made.move(node, "rotation", at, rotation)
     begin, end = float(times[0]), float(times[-1])
     if begin > 0.0 or end < last:
         there = [(0.0, 0.0)] * (begin > 0.0) + [(begin, 1.0)] + [(end, 0.0)] * (end < last)

@@ -97,10 +97,10 @@ def _track_messages(track: Track, several: bool) -> Iterator[tuple[int, str, str
         at = round(float(time) * 1e9)
         transforms = []
         for name, origin, rotation in zip(robot.body_names, origins[row], rotations[row], strict=True):
-            turn = dict(zip("wxyz", quaternion_from_rotation(rotation).tolist(), strict=True))
+            attitude = dict(zip("wxyz", quaternion_from_rotation(rotation).tolist(), strict=True))
             place = dict(zip("xyz", origin.tolist(), strict=True))
             own = {"timestamp": _stamp(at), "parent_frame_id": "world", "child_frame_id": prefix + name}
-            transforms.append({**own, "translation": place, "rotation": turn})
+            transforms.append({**own, "translation": place, "rotation": attitude})
         yield at, "/tf", "foxglove.FrameTransforms", {"transforms": transforms}
         state = track.states[row]
         content = {

@@ -142,11 +142,11 @@ def trajectories_of(
     A run with the element :class:`Orbit` is turned into inertial axes; its rate must be that of ``orbit``. Without
     ``orbit`` positions and attitudes are in the run's own world.
     """
-    turning = [element for element in run.world.elements if isinstance(element, Orbit)]
-    if turning and orbit is not None and abs(turning[0].rate / orbit.rate - 1.0) > SAME_RATE:
+    orbits = [element for element in run.world.elements if isinstance(element, Orbit)]
+    if orbits and orbit is not None and abs(orbits[0].rate / orbit.rate - 1.0) > SAME_RATE:
         raise InputError(
-            f"the orbit's rate is {orbit.rate:.6g} rad/s, the run's {turning[0].rate:.6g} rad/s",
-            place="orbit", hint=f"expected a radius of {(orbit.gravity / turning[0].rate**2) ** (1 / 3):.6g} m",
+            f"the orbit's rate is {orbit.rate:.6g} rad/s, the run's {orbits[0].rate:.6g} rad/s",
+            place="orbit", hint=f"expected a radius of {(orbit.gravity / orbits[0].rate**2) ** (1 / 3):.6g} m",
         )  # fmt: skip
     found = []
     for name in dict.fromkeys(track.name for track in run.tracks):
@@ -160,22 +160,20 @@ def trajectories_of(
         times, position, quaternion = times[kept], position[kept], quaternion[kept]
         velocity = np.einsum("tij,tj->ti", rotation_matrices(quaternion), linear[kept])
         if orbit is not None:
-            position, velocity, quaternion = _place_on_orbit(
-                orbit, bool(turning), times, position, velocity, quaternion
-            )
+            position, velocity, quaternion = _place_on_orbit(orbit, bool(orbits), times, position, velocity, quaternion)
         found.append(Trajectory(name, times, epoch, position, velocity, quaternion, frame))
     return found
 
 
 def _place_on_orbit(
-    orbit: CircularOrbit, turning: bool, times: Array, position: Array, velocity: Array, quaternion: Array
+    orbit: CircularOrbit, rotates: bool, times: Array, position: Array, velocity: Array, quaternion: Array
 ) -> tuple[Array, Array, Array]:
     axes = orbit.axes(times)
     centre, speed = orbit.radius * axes[:, :, 0], orbit.radius * orbit.rate * axes[:, :, 1]
-    if not turning:
+    if not rotates:
         return centre + position, speed + velocity, quaternion
-    turn = np.cross([0.0, 0.0, orbit.rate], position)
-    position, velocity = (np.einsum("tij,tj->ti", axes, each) for each in (position, velocity + turn))
+    transport = np.cross([0.0, 0.0, orbit.rate], position)
+    position, velocity = (np.einsum("tij,tj->ti", axes, each) for each in (position, velocity + transport))
     return centre + position, speed + velocity, _multiply(_quaternions(orbit, times), quaternion)
 
 

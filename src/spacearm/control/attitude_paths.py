@@ -56,8 +56,8 @@ class AttitudeRotation:
         """Rotation matrix, frame to world."""
         angle, cross = plant.reference("angle").value, ca.skew(plant.constant("axis", 3))
         # Rodrigues' formula.
-        turn = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
-        return turn @ rotation_matrix(plant.constant("start", 4))
+        rotation = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
+        return rotation @ rotation_matrix(plant.constant("start", 4))
 
     @staticmethod
     def motion(plant: Plant, order: int) -> SX:
@@ -67,8 +67,10 @@ class AttitudeRotation:
     def __call__(self, time: float) -> tuple[Array, Array]:
         """Rotation matrix (frame to world) and angular velocity (world axes) at a time."""
         angle, axis = as_signal(self.angle, "angle"), np.asarray(self.axis, dtype=np.float64)
-        turn = rotation_about(axis, angle(time)) @ rotation_from_quaternion(np.asarray(self.start, dtype=np.float64))
-        return turn, angle.derivative()(time) * axis
+        rotation = rotation_about(axis, angle(time)) @ rotation_from_quaternion(
+            np.asarray(self.start, dtype=np.float64)
+        )
+        return rotation, angle.derivative()(time) * axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +90,12 @@ class AttitudeSpline:
         velocity (world).
         """
         with error_context("attitude spline"):
-            way = array(attitudes, "attitudes", ("K", 4))
-            way = np.array([unit_vector(each, f"attitude {k}", (4,)) for k, each in enumerate(way)])
-            for k in range(1, len(way)):
+            quaternions = array(attitudes, "attitudes", ("K", 4))
+            quaternions = np.array([unit_vector(each, f"attitude {k}", (4,)) for k, each in enumerate(quaternions)])
+            for k in range(1, len(quaternions)):
                 # Give neighbours the same sign, so that the spline takes the shorter rotation.
-                way[k] *= 1.0 if way[k] @ way[k - 1] >= 0.0 else -1.0
-                angle = 2.0 * np.arccos(min(1.0, float(way[k] @ way[k - 1])))
+                quaternions[k] *= 1.0 if quaternions[k] @ quaternions[k - 1] >= 0.0 else -1.0
+                angle = 2.0 * np.arccos(min(1.0, float(quaternions[k] @ quaternions[k - 1])))
                 if angle > LARGEST_ROTATION:
                     raise InputError(
                         f"attitudes {k - 1} and {k} are {np.degrees(angle):.3g} deg apart",
@@ -101,14 +103,14 @@ class AttitudeSpline:
                     )
             wx, wy, wz = array(angular_rate, "spin", (3,))
             # q' = 1/2 (0, w) q with the angular velocity in world axes.
-            w, x, y, z = 0.5 * way[0]
+            w, x, y, z = 0.5 * quaternions[0]
             rate = (
                 -wx * x - wy * y - wz * z,
                 wx * w + wy * z - wz * y,
                 wy * w + wz * x - wx * z,
                 wz * w + wx * y - wy * x,
             )
-            return cls(tuple(rest_spline(times, *both) for both in zip(way.T, rate, strict=True)))
+            return cls(tuple(rest_spline(times, *both) for both in zip(quaternions.T, rate, strict=True)))
 
     @property
     def references(self) -> dict[str, Any]:

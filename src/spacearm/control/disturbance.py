@@ -110,14 +110,14 @@ class BaseAttitude:
         axes = (
             [] if held else [self._evaluate_nodes(coefficients, row)["joints"] - still["joints"] for row in np.eye(3)]
         )
-        turned = np.stack([each[:, :, joints] * self.values[:, None, columns] for each in axes], -1) if axes else None
+        rotated = np.stack([each[:, :, joints] * self.values[:, None, columns] for each in axes], -1) if axes else None
 
         def slope(node: int, p: Array, dp: Array) -> tuple[Array, Array, Array, Array]:
             angular_rate, moved = still["spin"][node], by[node]
-            if turned is not None:
+            if rotated is not None:
                 inward, change = _world_to_base(p, self.momentum)
                 angular_rate = angular_rate + still["momentum"][node] @ inward
-                moved = moved + turned[node] @ inward + still["momentum"][node] @ (change @ dp)
+                moved = moved + rotated[node] @ inward + still["momentum"][node] @ (change @ dp)
             xi = _xi(p)
             return 0.5 * xi @ angular_rate, 0.5 * (_omega(angular_rate) @ dp + xi @ moved), angular_rate, moved
 
@@ -376,10 +376,10 @@ class _Splines:
 
         found = []
         for row in coefficients:
-            way = PPoly.from_spline(BSpline(self.knots, row, 5))
-            real = np.flatnonzero(np.diff(way.x) > 0.0)
-            pieces = np.column_stack([way.c[:, real], [0.0] * 5 + [row[-1]]])
-            breaks = np.append(way.x[real], [self.duration, 2 * self.duration])
+            spline = PPoly.from_spline(BSpline(self.knots, row, 5))
+            real = np.flatnonzero(np.diff(spline.x) > 0.0)
+            pieces = np.column_stack([spline.c[:, real], [0.0] * 5 + [row[-1]]])
+            breaks = np.append(spline.x[real], [self.duration, 2 * self.duration])
             found.append(from_ppoly(PPoly(pieces, breaks)))
         return found
 
@@ -465,13 +465,13 @@ class _GoalError:
         motion, mechanics, n = self.motion, mechanics_of(self.motion.robot), self.motion.robot.n
         found = motion(np.stack([motion.start.joints, joints], 1), self.free)
         p = found.quaternion[-1] / np.linalg.norm(found.quaternion[-1])
-        turned = 2.0 * _xi(p).T @ found.d_quaternion[-1]  # of the base, its axes
+        rotated = 2.0 * _xi(p).T @ found.d_quaternion[-1]  # of the base, its axes
         own = mechanics.centre_of_mass(joints)
         # The mass centre's motion is given: the base's origin moves opposite to the effect of rotation and joints.
-        moved = -np.cross(turned.T, own).T - mechanics.mass_matrix(joints)[:3, 6:] / motion.robot.mass
+        moved = -np.cross(rotated.T, own).T - mechanics.mass_matrix(joints)[:3, 6:] / motion.robot.mass
         pose = np.concatenate([motion.centre - rotation_from_quaternion(p) @ own, p])
         origin, rotation = mechanics.frame_pose(self.frame, joints, base=pose)
-        twist = mechanics.jacobian(self.frame, joints, base=pose) @ np.vstack([moved, turned, np.eye(n)])
+        twist = mechanics.jacobian(self.frame, joints, base=pose) @ np.vstack([moved, rotated, np.eye(n)])
         if self.attitude is None:
             return origin - self.goal, twist[:3]
         relative = quaternion_from_rotation(rotation @ self.attitude.T)

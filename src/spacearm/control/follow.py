@@ -211,8 +211,8 @@ def _explain_failure(robot: Robot, start: State, path: HandPath, hold_base_attit
     mechanics, times = mechanics_of(robot), np.linspace(0.0, path.duration, 201)[:, None]
     linear = mechanics.momentum(start.joints, start.velocity, base=start.pose)[:3]
     centre = mechanics.centre_of_mass(start.joints, base=start.pose) + times * linear / robot.mass
-    way = np.concatenate([as_signal(each, "position")(times) for each in path.position], axis=1)
-    farthest, longest = float(np.linalg.norm(way - centre, axis=1).max()), longest_reach(robot, path.frame)
+    places = np.concatenate([as_signal(each, "position")(times) for each in path.position], axis=1)
+    farthest, longest = float(np.linalg.norm(places - centre, axis=1).max()), longest_reach(robot, path.frame)
     if farthest > longest:
         return f"it goes {farthest:.4g} m from the mass centre; the arm reaches at most {longest:.4g} m"
     return "a dynamic singularity" + (" of the hand on a base that does not rotate" if hold_base_attitude else "")
@@ -241,7 +241,7 @@ def reactionless(
             signals, *_ = _integrate_rates(robot, start, robot.bodies[-1].name, duration, rates, samples)
         except _Stop as stop:
             raise InputError(f"the reaction map loses rank at {stop.args[0]:.4g} s") from None
-        way = max(abs(path(duration) - path(0.0)) for path in signals.values())
-        if way < 1e-6 * np.abs(goal - start.joints).max():
+        travel = max(abs(path(duration) - path(0.0)) for path in signals.values())
+        if travel < 1e-6 * np.abs(goal - start.joints).max():
             raise InputError("no motion towards the goal keeps the base's attitude", hint="use least_disturbance")
     return JointPlan(robot, start, signals, duration)

@@ -250,8 +250,8 @@ def _displace(model: WorldMotion, state: Array, dof: int, step: float) -> Array:
         return moved
     w, v = state[at.quaternion][0], state[at.quaternion][1:]
     half = 0.5 * step * np.eye(3)[axis - 3]
-    turned = np.concatenate([[w - v @ half], v + w * half + np.cross(v, half)])
-    moved[at.quaternion] = turned / np.linalg.norm(turned)
+    rotated = np.concatenate([[w - v @ half], v + w * half + np.cross(v, half)])
+    moved[at.quaternion] = rotated / np.linalg.norm(rotated)
     return moved
 
 

@@ -51,14 +51,14 @@ def evaluate_arm(
         part = flat[first : first + CHUNK]
         matrix = finite(mechanics.generalized_jacobian(frame, part), "the generalized Jacobian")
         matrix = matrix[:, directions][..., list(chosen)]
-        turned = base_disturbance(robot, part)[:, 3:][..., list(chosen)]
+        rotation = base_disturbance(robot, part)[:, 3:][..., list(chosen)]
         sizes = np.linalg.svd(matrix, compute_uv=False)
         place = mechanics.frame_pose(frame, part)[0] - mechanics.centre_of_mass(part)
         cost = np.full(len(part), np.inf)
         good = sizes[:, -1] > 1e-6 * sizes[:, 0]
         largest = np.where(sizes[:, 0] > 0.0, sizes[:, 0], 1.0)
-        cost[good] = np.linalg.svd(turned[good] @ np.linalg.pinv(matrix[good]), compute_uv=False)[:, 0]
-        most = np.asarray(np.linalg.svd(turned, compute_uv=False)[:, 0], dtype=np.float64)
+        cost[good] = np.linalg.svd(rotation[good] @ np.linalg.pinv(matrix[good]), compute_uv=False)[:, 0]
+        most = np.asarray(np.linalg.svd(rotation, compute_uv=False)[:, 0], dtype=np.float64)
         found.append(ArmMeasures(place, sizes.prod(axis=1), sizes[:, -1] / largest, most, cost))
     parts = [np.concatenate([getattr(each, name) for each in found]) for name in ArmMeasures._fields]
     return ArmMeasures(*(part.reshape(*q.shape[:-1], *part.shape[1:]) for part in parts))

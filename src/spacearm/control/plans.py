@@ -48,11 +48,11 @@ ROUNDING = 1e-9
 
 def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Signal:
     """A quintic to rest, from rest or from a ``rate``, with zero acceleration at both ends; constant afterwards."""
-    way, t = last - first, positive(duration, "duration", unit="s", place="quintic")
+    change, t = last - first, positive(duration, "duration", unit="s", place="quintic")
     if not 1e-60 < t < 1e60:  # its fourth power is a number
         raise InputError(f"duration is {t:g} s", place="quintic", hint="expected 1e-60 to 1e60 s")
     # 10, -15, 6 are the coefficients from rest to rest; those of the rate meet the velocity at the start.
-    cubic, quartic, fifth = 10 * way / t - 6 * rate, -15 * way / t + 8 * rate, 6 * way / t - 3 * rate
+    cubic, quartic, fifth = 10 * change / t - 6 * rate, -15 * change / t + 8 * rate, 6 * change / t - 3 * rate
     powers = [first, rate, 0.0, cubic / t**2, quartic / t**3, fifth / t**4]
     return Signal(np.array([0.0, t, 2 * t]), np.array([powers, [last, 0, 0, 0, 0, 0]]).T)
 
@@ -74,16 +74,16 @@ def trapezoid(first: float, last: float, duration: float, blend: float = BLEND) 
 
 
 def shortest_duration(
-    way: npt.ArrayLike, rate: npt.ArrayLike, acceleration: npt.ArrayLike, profile: Profile = "quintic"
+    displacement: npt.ArrayLike, rate: npt.ArrayLike, acceleration: npt.ArrayLike, profile: Profile = "quintic"
 ) -> float:
     """Shortest duration (s) in which all displacements fit the largest rates and accelerations (infinite: no limit)."""
     one_of(profile, ("quintic", "trapezoid"), "profile")
-    ways = np.abs(np.asarray(way, dtype=np.float64))
+    distances = np.abs(np.asarray(displacement, dtype=np.float64))
     top, bend = QUINTIC_RATE, QUINTIC_ACCELERATION
     if profile == "trapezoid":
         top, bend = 1.0 / (1.0 - BLEND), 1.0 / (BLEND * (1.0 - BLEND))
     # Rates fall with the duration, accelerations with its square.
-    times = [top * ways / np.asarray(rate), np.sqrt(bend * ways / np.asarray(acceleration))]
+    times = [top * distances / np.asarray(rate), np.sqrt(bend * distances / np.asarray(acceleration))]
     return float(np.max(times, initial=0.0))
 
 
@@ -170,8 +170,8 @@ def hand_line(
             )
         if attitude is None:
             return HandPath(frame, tuple(position), AttitudeRotation(first), duration)
-        turn = rotation_from_quaternion(unit_vector(attitude, "attitude", (4,))) @ rotation.T
-        axis, angle = _axis_angle(turn)
+        relative = rotation_from_quaternion(unit_vector(attitude, "attitude", (4,))) @ rotation.T
+        axis, angle = _axis_angle(relative)
         make = quintic if profile == "quintic" else trapezoid
         return HandPath(frame, tuple(position), AttitudeRotation(first, axis, make(0.0, angle, duration)), duration)
 
@@ -222,15 +222,15 @@ def hand_spline(
         through = array(positions, "positions", (when.size - 1, 3))
         origin, rotation, velocity, angular_rate = _frame_motion(robot, start, frame)
         columns = zip(np.vstack([origin, through]).T, velocity, strict=True)
-        way = tuple(rest_spline(when, *column) for column in columns)
+        position = tuple(rest_spline(when, *column) for column in columns)
         first = quaternion_from_rotation(rotation)
-        turning: Attitude | None = AttitudeRotation(first) if hold_attitude else None
+        orientation: Attitude | None = AttitudeRotation(first) if hold_attitude else None
         if attitudes is None and hold_attitude and np.any(angular_rate):
             attitudes = np.tile(first, (len(through), 1))
         if attitudes is not None:
-            turns = np.vstack([first, array(attitudes, "attitudes", (len(through), 4))])
-            turning = AttitudeSpline.interpolate(when, turns, angular_rate)
-        return HandPath(frame, way, turning, float(when[-1]))
+            quaternions = np.vstack([first, array(attitudes, "attitudes", (len(through), 4))])
+            orientation = AttitudeSpline.interpolate(when, quaternions, angular_rate)
+        return HandPath(frame, position, orientation, float(when[-1]))
 
 
 @dataclass(frozen=True)
@@ -303,12 +303,14 @@ class JointPlan:
             return self.path
         times, states, at = self.run.times, self.run.states, Layout(self.robot.n)
         origin, rotation = mechanics_of(self.robot).frame_pose(frame, states[:, at.joints], base=states[:, at.pose])
-        turns = np.array([quaternion_from_rotation(each) for each in rotation])
-        for k in range(1, len(turns)):
+        quaternions = np.array([quaternion_from_rotation(each) for each in rotation])
+        for k in range(1, len(quaternions)):
             # q and -q are one attitude: a spline needs neighbours of the same sign.
-            turns[k] *= 1.0 if turns[k] @ turns[k - 1] >= 0.0 else -1.0
-        way, turn = (tuple(smooth_spline(times, column) for column in values.T) for values in (origin, turns))
-        return HandPath(frame, way, AttitudeSpline(turn), self.duration)
+            quaternions[k] *= 1.0 if quaternions[k] @ quaternions[k - 1] >= 0.0 else -1.0
+        position, attitude = (
+            tuple(smooth_spline(times, column) for column in values.T) for values in (origin, quaternions)
+        )
+        return HandPath(frame, position, AttitudeSpline(attitude), self.duration)
 
     @property
     def base_rotation(self) -> float:
@@ -397,10 +399,10 @@ def hermite(times: Array, values: Array, rates: Array) -> Signal:
     """Cubic segments with these values and rates at the times; afterwards the last rate is kept."""
     from scipy.interpolate import CubicHermiteSpline
 
-    way = from_ppoly(CubicHermiteSpline(times, values, rates))
-    breaks = np.append(way.breaks, 2 * times[-1] - times[0])
+    path = from_ppoly(CubicHermiteSpline(times, values, rates))
+    breaks = np.append(path.breaks, 2 * times[-1] - times[0])
     last = rates[-1] if abs(rates[-1]) > STILL else 0.0
-    return Signal(breaks, np.column_stack([way.coefficients, [values[-1], last, 0.0, 0.0]]))
+    return Signal(breaks, np.column_stack([path.coefficients, [values[-1], last, 0.0, 0.0]]))
 
 
 def scale_time(signal: Signal, factor: float) -> Signal:

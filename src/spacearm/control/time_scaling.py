@@ -47,14 +47,14 @@ def minimise_duration(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *
     with error_context("fastest"):
         most = np.array(np.broadcast_to(numbers(acceleration, "acceleration"), (robot.n,)))
         rates, forces = (np.array([getattr(j.limits, what) for j in robot.joints]) for what in ("velocity", "effort"))
-        step, way = _geometry(plan, integer(grid, "grid", least=10, most=5000))
+        step, path = _geometry(plan, integer(grid, "grid", least=10, most=5000))
         if not np.isfinite(np.concatenate([rates, forces, most])).any():
             raise InputError("no joint has a limit of rate or force", hint="give them in the robot, or an acceleration")
-        rows = _IntervalLimits(robot, way, step, forces, most)
-        slope = np.abs(way[1])
+        rows = _IntervalLimits(robot, path, step, forces, most)
+        slope = np.abs(path[1])
         top = np.min(np.where(slope > 1e-12, (rates / np.maximum(slope, 1e-12)) ** 2, np.inf), axis=1)
         speed = _profile(rows, top, step)
-    found = _apply_timing(plan, way, step, speed)
+    found = _apply_timing(plan, path, step, speed)
     for _ in range(ROUNDS):
         over = _slowdown_factor(found, rates, forces)
         if over <= 1.0 + 1e-9:
@@ -82,15 +82,15 @@ def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
         when = np.clip(when - np.where(rate > 0.0, (gone(when) - even) / np.maximum(rate, 1e-300), 0.0), 0, times[-1])
     when[[0, -1]] = times[[0, -1]]
     points = np.stack([path(when) for path in plan.paths], axis=1)
-    way = CubicSpline(even, points)
-    return float(even[1]), [way(even, order) for order in range(4)]
+    spline = CubicSpline(even, points)
+    return float(even[1]), [spline(even, order) for order in range(4)]
 
 
 class _IntervalLimits:
     """Limits at both ends of each interval: alpha u + beta x <= gamma, u = s'' on it and x = s'^2 at its start."""
 
-    def __init__(self, robot: Robot, way: list[Array], step: float, forces: Array, most: Array) -> None:
-        joints, slope, bend, _ = way
+    def __init__(self, robot: Robot, path: list[Array], step: float, forces: Array, most: Array) -> None:
+        joints, slope, bend, _ = path
         mechanics = mechanics_of(robot)
         base, mixed, arm = mechanics.mass_blocks(joints)
         # Zero momentum gives the base's velocity for unit s': -Hb^-1 Hbm q'.
@@ -162,7 +162,7 @@ def _profile(rows: _IntervalLimits, top: Array, step: float) -> Array:
     return np.sqrt(squared)
 
 
-def _apply_timing(plan: JointPlan, way: list[Array], step: float, speed: Array) -> JointPlan:
+def _apply_timing(plan: JointPlan, path: list[Array], step: float, speed: Array) -> JointPlan:
     """The path with this timing: cubic segments in s composed with s(t), which is quadratic on each."""
     v, w = speed[:-1], speed[1:]
     lasting = 2 * step / (v + w)
@@ -171,7 +171,7 @@ def _apply_timing(plan: JointPlan, way: list[Array], step: float, speed: Array) 
     edges = np.append(0.0, np.cumsum(lasting))
     signals = {}
     for i, name in enumerate(plan.robot.joint_names):
-        c0, c1, c2, c3 = (part[:-1, i] / math.factorial(order) for order, part in enumerate(way))
+        c0, c1, c2, c3 = (part[:-1, i] / math.factorial(order) for order, part in enumerate(path))
         pieces = np.stack([
             c0,
             c1 * v,
@@ -181,7 +181,7 @@ def _apply_timing(plan: JointPlan, way: list[Array], step: float, speed: Array) 
             3 * c3 * v * half**2,
             c3 * half**3,
         ])  # fmt: skip
-        still = np.append(way[0][-1, i], np.zeros(6))
+        still = np.append(path[0][-1, i], np.zeros(6))
         signals[name] = Signal(np.append(edges, 2 * edges[-1]), np.column_stack([pieces, still]))
     return JointPlan(plan.robot, plan.start, signals, float(edges[-1]), plan.error)
 

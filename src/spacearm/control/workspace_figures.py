@@ -77,8 +77,8 @@ def _joint_map_figure(over: JointMap, radii: Workspace | None, robot: Robot) -> 
     import plotly.graph_objects as go
 
     plot = panels(("dynamic manipulability", "base rate / joint rate"), height=420, spacing=0.16)
-    turning = [robot.joint(name).kind == "revolute" for name in over.joints]
-    scale = [180.0 / np.pi if turns else 1.0 for turns in turning]
+    revolute = [robot.joint(name).kind == "revolute" for name in over.joints]
+    scale = [180.0 / np.pi if rotates else 1.0 for rotates in revolute]
     axes = [values * factor for values, factor in zip(over.values, scale, strict=True)]
     for column, values in enumerate((over.measures.manipulability, over.measures.disturbance), 1):
         _add_heat_map(plot, axes[0], axes[1], values, column)
@@ -87,10 +87,10 @@ def _joint_map_figure(over: JointMap, radii: Workspace | None, robot: Robot) -> 
         marks: dict[str, Any] = {"mode": "markers", "marker": {"size": 3, "color": COLOURS[3]}, "showlegend": False}
         points = radii.configurations[:, chosen] * scale
         plot.add_trace(go.Scatter(x=points[:, 0], y=points[:, 1], name="singular", **marks), row=1, col=1)
-    for axis, (name, turns) in zip(
-        (plot.update_xaxes, plot.update_yaxes), zip(over.joints, turning, strict=True), strict=True
+    for axis, (name, rotates) in zip(
+        (plot.update_xaxes, plot.update_yaxes), zip(over.joints, revolute, strict=True), strict=True
     ):
-        axis(title_text=f"{name} [{'deg' if turns else 'm'}]")
+        axis(title_text=f"{name} [{'deg' if rotates else 'm'}]")
     for axis, values in zip((plot.update_xaxes, plot.update_yaxes), axes, strict=True):
         axis(range=[float(values.min()), float(values.max())])
     dots = (

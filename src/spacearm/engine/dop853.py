@@ -352,16 +352,16 @@ def fastest_rate(system: System, h: float, atol: Array, rtol: float) -> float:
     work = system.work
     # The state of stage 11 was overwritten: form it again, without a new evaluation.
     _combine(work.y, h, work.k, 11, work.y_try)
-    rise = way = 0.0
+    rise = distance = 0.0
     for n in range(system.stiff.index.size):
         if system.stiff.held[n]:
             continue
         i = system.stiff.index[n]
         scale = atol[n] + rtol * abs(work.y[i])
         rise += ((work.k[12, i] - work.k[11, i]) / scale) ** 2
-        way += ((work.y_new[i] - work.y_try[i]) / scale) ** 2
+        distance += ((work.y_new[i] - work.y_try[i]) / scale) ** 2
     # Below a thousandth of the tolerance the two states differ by rounding.
-    return float(np.sqrt(rise / way)) if way > 1e-6 * system.stiff.index.size else 0.0
+    return float(np.sqrt(rise / distance)) if distance > 1e-6 * system.stiff.index.size else 0.0
 
 
 @compile_inner

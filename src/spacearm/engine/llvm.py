@@ -289,7 +289,7 @@ class _Emitter:
 
     def _emit(self, index: int, instruction: Instruction, group: _Group) -> None:
         op, args, kind = instruction.op, instruction.args, group.type()
-        here = (index, group)
+        key = (index, group)
 
         def double(k: int) -> str:
             return self._as_double(args[k], group)
@@ -297,11 +297,11 @@ class _Emitter:
         if op == "const":
             return
         if op == "input":
-            self.value[here] = self._load("%in", self.places.inp[int(instruction.constant)], group)
+            self.value[key] = self._load("%in", self.places.inp[int(instruction.constant)], group)
         elif op in _BINARY:
-            self.value[here] = self._new(f"{_BINARY[op]} {kind} {double(0)}, {double(1)}")
+            self.value[key] = self._new(f"{_BINARY[op]} {kind} {double(0)}, {double(1)}")
         elif op == "neg":
-            self.value[here] = self._new(f"fneg {kind} {double(0)}")
+            self.value[key] = self._new(f"fneg {kind} {double(0)}")
         elif op in ("fma", "fms", "fnma"):
             a, b, c = double(0), double(1), double(2)
             # LLVM has one fused operation; a negated operand is folded into the instruction and costs nothing.
@@ -309,28 +309,28 @@ class _Emitter:
                 c = self._new(f"fneg {kind} {c}")
             elif op == "fnma":
                 a = self._new(f"fneg {kind} {a}")
-            self.value[here] = self._intrinsic("fma", group, [a, b, c])
+            self.value[key] = self._intrinsic("fma", group, [a, b, c])
         elif op in _COMPARE:
-            self.flag[here] = self._new(f"fcmp {_COMPARE[op]} {kind} {double(0)}, {double(1)}")
+            self.flag[key] = self._new(f"fcmp {_COMPARE[op]} {kind} {double(0)}, {double(1)}")
         elif op in ("and", "or", "not"):
             first = self._as_flag(args[0], group)
             second = group.splat("true", "i1") if op == "not" else self._as_flag(args[1], group)
-            self.flag[here] = self._new(f"{'xor' if op == 'not' else op} {group.type('i1')} {first}, {second}")
+            self.flag[key] = self._new(f"{'xor' if op == 'not' else op} {group.type('i1')} {first}, {second}")
         elif op == "select":
             condition = f"{group.type('i1')} {self._as_flag(args[0], group)}"
-            self.value[here] = self._new(f"select {condition}, {kind} {double(1)}, {kind} {double(2)}")
+            self.value[key] = self._new(f"select {condition}, {kind} {double(1)}, {kind} {double(2)}")
         elif op in ("sin", "cos"):
             # Sine and cosine of one angle share the reduction and both polynomials: compute them together.
             angle = (args[0], group)
             if angle not in self.angle:
                 self.angle[angle] = self._sin_cos(double(0), group)
-            self.value[here] = self.angle[angle][op == "cos"]
+            self.value[key] = self.angle[angle][op == "cos"]
         elif op in _INTRINSIC:
-            self.value[here] = self._intrinsic(_INTRINSIC[op], group, [double(k) for k in range(len(args))])
+            self.value[key] = self._intrinsic(_INTRINSIC[op], group, [double(k) for k in range(len(args))])
         elif op == "sign":
-            self.value[here] = self._sign(double(0), group)
+            self.value[key] = self._sign(double(0), group)
         else:
-            self.value[here] = self._library(op, group, [double(k) for k in range(len(args))])
+            self.value[key] = self._library(op, group, [double(k) for k in range(len(args))])
 
     def _sign(self, x: str, group: _Group) -> str:
         """-1, 0 or 1; NaN stays NaN."""

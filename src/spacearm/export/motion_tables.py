@@ -143,7 +143,7 @@ def _event_tables(
         "component": ("int", [level.component for level in levels]),
         "level": ("double", [level.value for level in levels]),
         "rate": ("int", [moving.get(level.component, 0) for level in levels]),
-        "direction": ("int", [*(level.direction for level in levels), *(way for way, _ in asked)]),
+        "direction": ("int", [*(level.direction for level in levels), *(direction for direction, _ in asked)]),
         "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
         "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
         "bounds": ("int", () if prepared.law is None else prepared.law.bounds),

@@ -110,8 +110,10 @@ class Ports:
         for body in dict.fromkeys(thruster.body for thruster in robot.thrusters):
             own = [(k, each) for k, each in enumerate(robot.thrusters) if each.body == body]
             total = sum((level[k] * ca.SX(ca.DM(thrust_wrench(robot, each.name))) for k, each in own), ca.SX.zeros(6))
-            turn = frame_pose(plant.tree, plant.tree.placements(plant.joints), plant.base, robot.frame(body)).rotation
-            pushes.append((body, ca.vertcat(turn @ total[:3], turn @ total[3:])))
+            rotation = frame_pose(
+                plant.tree, plant.tree.placements(plant.joints), plant.base, robot.frame(body)
+            ).rotation
+            pushes.append((body, ca.vertcat(rotation @ total[:3], rotation @ total[3:])))
         force = sum((plant.jacobian(frame).T @ each for frame, each in pushes), ca.SX.zeros(robot.dofs))
         inputs = {"state": plant.state, "thruster": level, "wrench": wrench}
         return Kernel(Program("push", inputs, {"force": ca.densify(force)}))

@@ -186,9 +186,9 @@ class FloatingSystem:
 
     def momentum(self, velocity: Array | None = None) -> Array:
         """Linear and angular momentum about the contact point (..., 6), world axes."""
-        here = self._contact_centred_base
+        base = self._contact_centred_base
         nu = self._nu if velocity is None else velocity
-        return self.point.mechanics.momentum(self._q, nu, base=here, about=np.zeros(3))
+        return self.point.mechanics.momentum(self._q, nu, base=base, about=np.zeros(3))
 
     @cached_property
     def lever(self) -> Array:
@@ -198,8 +198,8 @@ class FloatingSystem:
     @property
     def base_at_contact(self) -> tuple[Array, Array]:
         """Rotation matrix of the base, and from the contact point to its origin (..., 3), world axes, m."""
-        here = self._contact_centred_base
-        return rotation_matrices(here[..., 3:]), here[..., :3]
+        base = self._contact_centred_base
+        return rotation_matrices(base[..., 3:]), base[..., :3]
 
     @property
     def state(self) -> State:

@@ -150,7 +150,7 @@ class _HitIntegration:
         self.c, self.mu, self.e, self.hypothesis = c, mu, e, hypothesis
         self.closing = float(w[2])
         self.chi = damping_number(e) / self.closing if hypothesis == "contact" and e > 0.0 else 0.0
-        self.turned: _Point | None = None  # where compression ends
+        self.compressed: _Point | None = None  # where compression ends
         self.stopped = np.nan
         self.end, over = self._slide(_Point(w, np.zeros(3), 0.0))
         if not over:
@@ -164,13 +164,13 @@ class _HitIntegration:
         """Coefficients a of the remaining quantity, a . (u, p, work, 1): of compression, then of the impact; positive
         until the end.
         """
-        if self.turned is None:
+        if self.compressed is None:
             return np.array([1.0, 0.0, 0.0, 0.0])
         if self.e == 0.0 or self.hypothesis == "newton":
             return np.array([1.0, 0.0, 0.0, self.e * self.closing])
         if self.hypothesis == "poisson":
-            return np.array([0.0, -1.0, 0.0, (1.0 + self.e) * self.turned.impulse[2]])
-        kept = 0.0 if self.hypothesis == "contact" else (1.0 - self.e**2) * self.turned.work
+            return np.array([0.0, -1.0, 0.0, (1.0 + self.e) * self.compressed.impulse[2]])
+        kept = 0.0 if self.hypothesis == "contact" else (1.0 - self.e**2) * self.compressed.work
         return np.array([0.0, 0.0, 1.0, -kept])
 
     def _end_value(self, at: _Point) -> float:
@@ -185,7 +185,7 @@ class _HitIntegration:
             point, reached = self._slide_along_curve(point)
             if not reached:
                 break
-            ended, self.turned = self.turned is not None, self.turned or point
+            ended, self.compressed = self.compressed is not None, self.compressed or point
             if ended or self._end_value(point) <= 0.0 or self.e == 0.0:
                 return point, True
         slip = float(np.hypot(*point.velocity[:2]))
@@ -245,9 +245,9 @@ class _HitIntegration:
             return _Point(start.velocity - p * pull, start.impulse + p * push, start.work + work)
 
         # Compression may end inside this straight part; its impulse and work are needed by the hypotheses.
-        if self.turned is None and fall > 0.0 and u / fall <= most:
-            self.turned = point_after(u / fall)
-        rest = np.inf if self.turned is None else self._rest(start, u, fall)
+        if self.compressed is None and fall > 0.0 and u / fall <= most:
+            self.compressed = point_after(u / fall)
+        rest = np.inf if self.compressed is None else self._rest(start, u, fall)
         over = bool(rest <= most)
         return point_after(rest if over else most), over
 

@@ -150,8 +150,8 @@ def phase_commands(robot: Robot, spans: Iterable[tuple[Phase, float]], system: s
             thruster = name not in robot.joint_names
             before = found.get(name, constant(0.0) if thruster else None)
             # Without a command a joint keeps its last position: its path goes on as a constant.
-            here = now.get(name, constant(0.0 if thruster or before is None else float(before(begin))))
-            found[name] = here if before is None or begin <= 0.0 else splice(before, here, begin)
+            own = now.get(name, constant(0.0 if thruster or before is None else float(before(begin))))
+            found[name] = own if before is None or begin <= 0.0 else splice(before, own, begin)
     return found
 
 

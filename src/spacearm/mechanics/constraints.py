@@ -258,8 +258,8 @@ def _plane_normal(
         return np.array([0.0, 0.0, 1.0])
     i = rotating[0]
     vector = constant(tree.joints[i].axis)
-    way = paths[0] if i in paths[0] else paths[1]
-    for k in reversed(way[: way.index(i) + 1]):
+    path = paths[0] if i in paths[0] else paths[1]
+    for k in reversed(path[: path.index(i) + 1]):
         vector = places[k].to_parent(vector)
     for k in paths[0]:
         vector = places[k].to_child(vector)

@@ -85,8 +85,8 @@ def make_bus(
         bodies.append(body)
         joints.append(joint)
     jets = [
-        Thruster(f"jet_{each}", name, place, way, THRUST_ACCELERATION * mass, SHORTEST_PULSE, SPECIFIC_IMPULSE)
-        for each, place, way in (thruster_places(thrusters, edges) if thrusters else ())
+        Thruster(f"jet_{each}", name, place, direction, THRUST_ACCELERATION * mass, SHORTEST_PULSE, SPECIFIC_IMPULSE)
+        for each, place, direction in (thruster_places(thrusters, edges) if thrusters else ())
     ]
     return Robot(name, tuple(bodies), tuple(joints), face_frames(name, edges), tuple(jets))
 

@@ -318,8 +318,8 @@ class Axis:
 
     @property
     def label(self) -> str:
-        way = self.direction if isinstance(self.direction, str) else ""
-        return ("rotation" if self.kind == "revolute" else "slide") + (f"_{way}" if way else "")
+        suffix = self.direction if isinstance(self.direction, str) else ""
+        return ("rotation" if self.kind == "revolute" else "slide") + (f"_{suffix}" if suffix else "")
 
 
 def split_joint(

@@ -187,13 +187,13 @@ def _places(names: list[str], welds: list[Weld]) -> dict[str, tuple[str, Pose]]:
         # that a long chain in a file could exhaust.
         path: list[Weld] = []
         on_path: set[str] = set()
-        here = weld.child
-        while here not in places:
-            if here in on_path:
-                raise ModelError("the fixed joints form a cycle", place=f"joint {weld_of[here].name!r}")
-            on_path.add(here)
-            path.append(weld_of[here])
-            here = weld_of[here].parent
+        current = weld.child
+        while current not in places:
+            if current in on_path:
+                raise ModelError("the fixed joints form a cycle", place=f"joint {weld_of[current].name!r}")
+            on_path.add(current)
+            path.append(weld_of[current])
+            current = weld_of[current].parent
         for step in reversed(path):
             carrier, pose = places[step.parent]
             places[step.child] = (carrier, step.placement if carrier == step.parent else pose @ step.placement)

@@ -123,15 +123,15 @@ def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Arra
     for index, body in enumerate(robot.bodies):
         moment, mass = float(np.trace(body.inertia.tensor)), body.inertia.mass
         # Each joint between the body and the base could at most move all of its mass at the full distance.
-        here = index
+        current = index
         while True:  # from the body down to the base
-            lever = float(np.linalg.norm(centres[index] - origins[here])) + ROUNDING * reach
-            if here == 0:
+            lever = float(np.linalg.norm(centres[index] - origins[current])) + ROUNDING * reach
+            if current == 0:
                 squares[3:6] += mass * lever**2 + moment
                 break
-            revolute = robot.joints[here - 1].kind == "revolute"
-            squares[5 + here] += mass * lever**2 + moment if revolute else mass
-            here = robot.parents[here - 1]
+            revolute = robot.joints[current - 1].kind == "revolute"
+            squares[5 + current] += mass * lever**2 + moment if revolute else mass
+            current = robot.parents[current - 1]
     for index, joint in enumerate(robot.joints):
         if joint.rotor is not None:
             squares[6 + index] += joint.rotor.inertia * joint.rotor.ratio**2

@@ -184,8 +184,8 @@ class RobotImport:
                 "friction": Friction(dry, dry) if dry != 0.0 else None,
                 "limits": intake._limits(place, limits or {}),
             }
-            own, way = intake._joint_name(name, place), intake._axis(place, axis)
-            return Joint(own, kind, parent, child, placement, way, **laws, **parts)
+            own, direction = intake._joint_name(name, place), intake._axis(place, axis)
+            return Joint(own, kind, parent, child, placement, direction, **laws, **parts)
 
         return self._make_or_substitute(place, make, Joint(name, kind, parent, child, placement))
 

@@ -142,6 +142,6 @@ def attitude_angles(rotation: Array) -> Array:
     other = np.stack([roll + np.pi, np.pi - pitch, yaw + np.pi], axis=1)  # the same attitude
     found = plain.copy()
     for k in range(1, len(found)):
-        turns = [each + 2 * np.pi * np.round((found[k - 1] - each) / (2 * np.pi)) for each in (plain[k], other[k])]
-        found[k] = min(turns, key=lambda angles: float(np.abs(angles - found[k - 1]).sum()))
+        candidates = [each + 2 * np.pi * np.round((found[k - 1] - each) / (2 * np.pi)) for each in (plain[k], other[k])]
+        found[k] = min(candidates, key=lambda angles: float(np.abs(angles - found[k - 1]).sum()))
     return found

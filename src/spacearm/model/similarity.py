@@ -68,17 +68,17 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
         return 1.0 if joint.kind == "revolute" else length
 
     def scale_joint(joint: Joint) -> Joint:
-        way, stiff = travel(joint), resistance(joint)
-        effort, limits = stiff * way, joint.limits
+        ratio, stiff = travel(joint), resistance(joint)
+        effort, limits = stiff * ratio, joint.limits
         spring, friction, rotor = joint.spring, joint.friction, joint.rotor
         return replace(
             joint,
             placement=scale_pose(joint.placement),
             damping=stiff * joint.damping,
-            spring=spring and Spring(stiff * spring.stiffness, way * spring.rest),
+            spring=spring and Spring(stiff * spring.stiffness, ratio * spring.rest),
             friction=friction and Friction(effort * friction.static, effort * friction.coulomb),
-            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio / way),
-            limits=Limits(way * limits.lower, way * limits.upper, way * limits.velocity, effort * limits.effort),
+            rotor=rotor and Rotor(inertia * rotor.inertia, rotor.ratio / ratio),
+            limits=Limits(ratio * limits.lower, ratio * limits.upper, ratio * limits.velocity, effort * limits.effort),
         )
 
     def scale_coupling(coupling: Coupling) -> Coupling:

@@ -397,13 +397,13 @@ class _RobotBuilder:
         links = dh_links(rows, table.convention, self.pose_on_body(table.base, table, place))
         parent = table.base
         for index, (row, link) in enumerate(zip(table.row, links, strict=True)):
-            here = Place(f"{place.path}.row[{index}]", row.joint)
+            own = Place(f"{place.path}.row[{index}]", row.joint)
             frame = link.link_frame
-            self.bodies.append(Body(row.body, inertia_of(row, here, frame), *shapes_of(row, here, frame)))
-            self.places["body"].append(here.path)
+            self.bodies.append(Body(row.body, inertia_of(row, own, frame), *shapes_of(row, own, frame)))
+            self.places["body"].append(own.path)
             if table.convention == "standard":
                 self.frames[row.body] = link.link_frame
-            self.add(row, here, row.joint, parent, row.body, placement=link.placement)
+            self.add(row, own, row.joint, parent, row.body, placement=link.placement)
             parent = row.body
 
     def add(self, keys: JointKeys, place: Place, name: str, parent: str, child: str, **where: Any) -> None:

@@ -57,9 +57,9 @@ class UnitWarning(UserWarning):
 
 
 def dh_row(row: DhRowTable, place: Place) -> DhRow:
-    here = Place(place.path, row.joint)
-    with error_context(here, fallback=True):
-        alpha, theta = (_angle(row, key, here, sure=True) or 0.0 for key in ("alpha", "theta"))
+    own = Place(place.path, row.joint)
+    with error_context(own, fallback=True):
+        alpha, theta = (_angle(row, key, own, sure=True) or 0.0 for key in ("alpha", "theta"))
         return DhRow(row.a, alpha, row.d, theta, row.kind)
 
 
@@ -118,11 +118,11 @@ def shapes_of(
     """Visuals and collision shapes in the body's own frame; ``link_frame`` is the frame that the file gives them in."""
     visuals, collisions = [], []
     for index, table in enumerate(keys.visual):
-        here = place.key(f"visual[{index}]")
+        own = place.key(f"visual[{index}]")
         if table.size is None and table.shape != "mesh":
-            raise ModelError("'size' is missing", place=str(here), hint="expected lengths in m")
-        pose = (link_frame or Pose()) @ pose_of(table.origin, here.key("origin"))
-        with error_context(here, fallback=True):
+            raise ModelError("'size' is missing", place=str(own), hint="expected lengths in m")
+        pose = (link_frame or Pose()) @ pose_of(table.origin, own.key("origin"))
+        with error_context(own, fallback=True):
             size = np.ones(3) if table.size is None else np.array(table.size)
             modes = [
                 ModeShape(each.joint, np.array(each.translation), np.array(each.rotation)) for each in table.mode_shapes
@@ -130,9 +130,9 @@ def shapes_of(
             moved = [each.transform(link_frame or Pose()) for each in modes]
             visuals.append(Visual(table.shape, size, pose, table.colour, table.mesh, tuple(moved)))
     for index, solid in enumerate(keys.collision):
-        here = place.key(f"collision[{index}]")
-        pose = (link_frame or Pose()) @ pose_of(solid.origin, here.key("origin"))
-        with error_context(here, fallback=True):
+        own = place.key(f"collision[{index}]")
+        pose = (link_frame or Pose()) @ pose_of(solid.origin, own.key("origin"))
+        with error_context(own, fallback=True):
             collisions.append(CollisionShape(solid.shape, np.array(solid.size), pose))
     return tuple(visuals), tuple(collisions)
 

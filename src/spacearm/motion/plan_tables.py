@@ -168,20 +168,20 @@ class PlanTable(ConfigurationKeys):
         if self.displacement is None:
             return np.array(self._require_key("goal"))
         # From the start of the plan, not of the run.
-        here: Array = mechanics_of(robot).frame_pose(self._frame(robot), start.joints, base=start.pose)[0]
-        return np.asarray(here + np.array(self.displacement))
+        current: Array = mechanics_of(robot).frame_pose(self._frame(robot), start.joints, base=start.pose)[0]
+        return np.asarray(current + np.array(self.displacement))
 
     def _explicit_attitude(self) -> Any:
-        turn = self.si_value("rpy")
-        return self.attitude if turn is None else quaternion_from_rotation(rotation_from_rpy(turn))
+        angles = self.si_value("rpy")
+        return self.attitude if angles is None else quaternion_from_rotation(rotation_from_rpy(angles))
 
     def _attitude(self, robot: Robot, start: State) -> Any:
         """Attitude of the frame at the end: as given, as at the start, or None."""
         # ``None`` leaves the attitude free, which gives the search more configurations.
         if self._explicit_attitude() is not None or not self.hold_attitude:
             return self._explicit_attitude()
-        here = mechanics_of(robot).frame_pose(self._frame(robot), start.joints, base=start.pose)[1]
-        return quaternion_from_rotation(here)
+        current = mechanics_of(robot).frame_pose(self._frame(robot), start.joints, base=start.pose)[1]
+        return quaternion_from_rotation(current)
 
 
 class PlannedSignal(SignalTable):

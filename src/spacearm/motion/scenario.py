@@ -405,12 +405,12 @@ class MotionFindings(Findings):
             return f"The run ended after {run.end_time:g} s: {run.why}."
         place, attitude = data["base_position"].values, data["base_quaternion"].values
         # Rotation since the start from the scalar product of quaternions; its magnitude, since q and -q are equal.
-        turned = 2.0 * np.degrees(np.arccos(np.minimum(1.0, np.abs(attitude @ attitude[0]))))
+        rotation = 2.0 * np.degrees(np.arccos(np.minimum(1.0, np.abs(attitude @ attitude[0]))))
         moved = 1e3 * np.linalg.norm(place - place[0], axis=1)
         rate = np.degrees(np.linalg.norm(data["base_angular_velocity"].values, axis=1))
         return (
             f"{self._worst_limit_text()} In {run.end_time:g} s the base rotates by at most "
-            f"{_peak_text(run.times, turned, 'deg')}, moves by at most {_peak_text(run.times, moved, 'mm')}, and "
+            f"{_peak_text(run.times, rotation, 'deg')}, moves by at most {_peak_text(run.times, moved, 'mm')}, and "
             "its angular velocity is at most "
             f"{_peak_text(run.times, rate, 'deg/s')}."
         )

@@ -65,8 +65,8 @@ class Population:
         # The eigenvectors also give the inverse square root of the covariance, which ``tell`` needs.
         values, self.axes = np.linalg.eigh(self.covariance)
         self.lengths = np.sqrt(np.maximum(values, 1e-20))
-        turned = self.draw.standard_normal((self.size, self.n)) * self.lengths
-        members: Array = np.clip(self.mean + self.step * turned @ self.axes.T, 0.0, 1.0)
+        step = self.draw.standard_normal((self.size, self.n)) * self.lengths
+        members: Array = np.clip(self.mean + self.step * step @ self.axes.T, 0.0, 1.0)
         return members
 
     def report(self, members: Array, score: Array) -> None:

@@ -176,8 +176,8 @@ def solve_with_scaling(matrix: Array, right: Array) -> Array:
     values, vectors = np.linalg.eigh(0.5 * (matrix + np.swapaxes(matrix, -1, -2)))
     seen = values > ROUNDING * values[..., -1:]
     inverse = np.where(seen, 1.0 / np.where(seen, values, 1.0), 0.0)
-    turned = np.einsum("...ik,...i->...k", vectors, right) * inverse
-    return np.asarray(np.einsum("...ik,...k->...i", vectors, turned))
+    scaled_right = np.einsum("...ik,...i->...k", vectors, right) * inverse
+    return np.asarray(np.einsum("...ik,...k->...i", vectors, scaled_right))
 
 
 def _solve(matrix: Array, right: Array) -> Array:
@@ -222,9 +222,9 @@ def remove_directions(information: Array, directions: Array, sizes: Array) -> Ar
     shown = complement(basis)
     if not shown.shape[-1]:
         return np.zeros_like(scaled)
-    turned = np.swapaxes(shown, -1, -2)
+    transposed = np.swapaxes(shown, -1, -2)
     # Each direction together with the change of all others that keeps the fit best: along these the data know least,
-    flat = basis - shown @ _solve(turned @ scaled @ shown, turned @ scaled @ basis)
+    flat = basis - shown @ _solve(transposed @ scaled @ shown, transposed @ scaled @ basis)
     # and the projection that removes them leaves the information about everything else as it is.
     keep = np.eye(sizes.size) - flat @ np.swapaxes(basis, -1, -2)
     return np.asarray(np.swapaxes(keep, -1, -2) @ scaled @ keep / sizes[:, None] / sizes)

@@ -256,9 +256,9 @@ def _holds_only(folder: Path, names: Collection[str]) -> bool:
     files = {Path(name) for name in names}
     folders = {parent for name in files for parent in name.parents}
     for place, inside, there in os.walk(folder):
-        here = Path(place).relative_to(folder)
-        links = {here / name for name in inside if (Path(place) / name).is_symlink()}
-        if not {here / name for name in there} | links <= files or not {here / name for name in inside} <= folders:
+        inner = Path(place).relative_to(folder)
+        links = {inner / name for name in inside if (Path(place) / name).is_symlink()}
+        if not {inner / name for name in there} | links <= files or not {inner / name for name in inside} <= folders:
             return False
     return True
 

@@ -207,8 +207,8 @@ def _owners(tracks: Iterable[Track], names: list[str]) -> dict[str, int]:
     best: dict[str, tuple[int, int]] = {}
     for track in tracks:
         for body in track.robot.body_names:
-            here = len(track.robot.bodies), names.index(track.name)
-            best[body] = min(best.get(body, here), here)
+            rank = len(track.robot.bodies), names.index(track.name)
+            best[body] = min(best.get(body, rank), rank)
     return {body: system for body, (_, system) in best.items()}
 
 
@@ -312,11 +312,11 @@ def _wrenches(run: Run, track: Track, times: Array) -> dict[tuple[str, str, str]
         ends = [*(begin for _, begin, _ in spans[1:]), segment.end_time]
         for (prepared, begin, _), end in zip(spans, ends, strict=True):
             # Half open, so that an instant on a boundary belongs to one phase; the last phase has its end.
-            here = (times >= begin) & ((times < end) | (end == run.end_time))
-            for load in prepared.phase.loads if here.any() else ():
+            during = (times >= begin) & ((times < end) | (end == run.end_time))
+            for load in prepared.phase.loads if during.any() else ():
                 system, frame = segment.world.frame(load.frame)
                 if system == track.name:
-                    values = np.stack([entry(times - begin) for entry in load.wrench], axis=1) * here[:, None]
+                    values = np.stack([entry(times - begin) for entry in load.wrench], axis=1) * during[:, None]
                     key = load.source or frame, frame, load.axes
                     found[key] = found.get(key, 0.0) + values
     return found
@@ -364,9 +364,9 @@ def _law_thrusters(run: Run, track: Track, times: Array) -> Iterator[SceneForce]
         level = np.zeros(len(times))
         for log in (log for log in run.commands if log.law in acting and part.name in log.names):
             since, values = log.command_steps(part.name)
-            here = (times >= since[0]) & (times <= log.end)
+            during = (times >= since[0]) & (times <= log.end)
             # Commands are held between ticks: the last one at or before each frame.
-            level[here] = values[np.searchsorted(since, times[here], side="right") - 1]
+            level[during] = values[np.searchsorted(since, times[during], side="right") - 1]
         if np.any(level):
             where = track.robot.body_index(part.body)
             yield SceneForce(part.name, where, "thruster", part.position, level[:, None], part.direction)

@@ -152,8 +152,8 @@ class Camera:
         point = _transform_points(pose, push.at[None])[0]
         if push.kind == "thruster":
             if size > 1e-3:
-                way = _rotate_vectors(pose[3:], -push.direction)
-                fine.draw_shape(_PLUME, point, way, 0.3 * own * (0.3 + 0.7 * size), _FIRE)
+                direction = _rotate_vectors(pose[3:], -push.direction)
+                fine.draw_shape(_PLUME, point, direction, 0.3 * own * (0.3 + 0.7 * size), _FIRE)
             return
         share = size / self._peaks[push.kind]
         if share > 1e-3:
@@ -220,10 +220,10 @@ class _Raster:
         _fill(pixels, near, shades, self.ink, self.depth)
 
     def draw_shape(
-        self, shape: tuple[Array, Array], point: Array, way: Array, size: float, colour: tuple[int, ...]
+        self, shape: tuple[Array, Array], point: Array, direction: Array, size: float, colour: tuple[int, ...]
     ) -> None:
         """A shape along z, at a point along a direction."""
-        z = way / np.linalg.norm(way)
+        z = direction / np.linalg.norm(direction)
         x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
         x /= np.linalg.norm(x)
         rotation = np.stack([x, np.cross(z, x), z], axis=1)
@@ -266,9 +266,9 @@ def _fill(pixels: Array, near: Array, shades: Array, ink: Array, depth: Array) -
                 w = 1.0 - u - v
                 if u < 0.0 or v < 0.0 or w < 0.0:
                     continue
-                here = u * near[f, 0] + v * near[f, 1] + w * near[f, 2]
-                if here > depth[y, x]:
-                    depth[y, x] = here
+                distance = u * near[f, 0] + v * near[f, 1] + w * near[f, 2]
+                if distance > depth[y, x]:
+                    depth[y, x] = distance
                     for k in range(3):
                         ink[y, x, k] = u * shades[f, 0, k] + v * shades[f, 1, k] + w * shades[f, 2, k]
 
@@ -291,12 +291,12 @@ def _stroke(pixels: Array, near: Array, strength: Array, colour: Array, wide: fl
         for s in range(steps):
             t = s / steps
             share = strength[k] + t * (strength[k + 1] - strength[k])
-            here = near[k] + t * (near[k + 1] - near[k])
+            distance = near[k] + t * (near[k + 1] - near[k])
             for dx in range(-half, half + 1):
                 for dy in range(-half, half + 1):
                     x, y = int(ax + t * (bx - ax)) + dx, int(ay + t * (by - ay)) + dy
                     # A line that lies on a surface wins against it.
-                    if 0 <= x < width and 0 <= y < height and here * 1.001 > depth[y, x]:
+                    if 0 <= x < width and 0 <= y < height and distance * 1.001 > depth[y, x]:
                         for c in range(3):
                             ink[y, x, c] += share * (colour[c] - ink[y, x, c])
 

@@ -99,8 +99,12 @@ class SceneForce:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> SceneForce:
         width = 1 if data["kind"] == "thruster" else 3
-        at, values, way = np.array(data["at"]), unpack_numbers(data["values"], -1, width), np.array(data["direction"])
-        return cls(data["name"], data["body"], data["kind"], at, values, way)
+        at, values, directions = (
+            np.array(data["at"]),
+            unpack_numbers(data["values"], -1, width),
+            np.array(data["direction"]),
+        )
+        return cls(data["name"], data["body"], data["kind"], at, values, directions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,11 +108,11 @@ def _lines(
 
 
 def _tube(begin: Array, end: Array, radius: float) -> Visual:
-    way = end - begin
+    axis = end - begin
     return Visual(
         "capsule",
-        np.array([radius, float(np.linalg.norm(way))]),
-        Pose(_rotation_to_axis(way), 0.5 * (np.asarray(begin) + np.asarray(end))),
+        np.array([radius, float(np.linalg.norm(axis))]),
+        Pose(_rotation_to_axis(axis), 0.5 * (np.asarray(begin) + np.asarray(end))),
     )
 
 
@@ -123,9 +123,9 @@ def _joint_housing(joint: Joint, radius: float) -> Visual:
     return Visual("box", np.array([2.6 * radius, 2.6 * radius, 4.5 * radius]), pose)
 
 
-def _rotation_to_axis(way: Array) -> Array:
+def _rotation_to_axis(axis: Array) -> Array:
     """A rotation that turns z into this direction."""
-    z = way / np.linalg.norm(way)
+    z = axis / np.linalg.norm(axis)
     # The coordinate axis that is farthest from z: the cross product is never near zero.
     x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
     x /= np.linalg.norm(x)

@@ -124,8 +124,8 @@ class Attach(Change):
         ours, theirs = world.own_robot(host), world.own_robot(self.guest)
         a, b = states[host], states[self.guest]
         origin, rotation = terms.frame_pose(ours, a, frame)
-        turn = rotation_matrices(b.quaternion)
-        placement = Pose(rotation.T @ turn, rotation.T @ (b.position - origin))
+        axes = rotation_matrices(b.quaternion)
+        placement = Pose(rotation.T @ axes, rotation.T @ (b.position - origin))
         pinned = self.kind == "pin"
         if pinned:
             link = self.pin.joint(self.pin_name)
@@ -152,7 +152,7 @@ class Attach(Change):
         # From the host's frame to the origin of the guest's base, then into its axes: the guest's base moves as a part
         # of the host.
         twist[:3] -= skew(b.position - origin) @ twist[3:]
-        second[:6] = np.concatenate([turn.T @ twist[:3], turn.T @ twist[3:]])
+        second[:6] = np.concatenate([axes.T @ twist[:3], axes.T @ twist[3:]])
         masses = terms.mass_matrix(ours, a), terms.mass_matrix(theirs, b)
         # Momentum is conserved in every direction that the joined system can move in.
         momentum = first.T @ masses[0] @ a.velocity + second.T @ masses[1] @ b.velocity
@@ -173,7 +173,7 @@ class Attach(Change):
             - kinetic_energy(mass, velocity)
         )
         # Impulse on the host: momentum that the guest's base gave away, in world axes.
-        pushed = (masses[1] @ (b.velocity - second @ velocity))[:6].reshape(2, 3) @ turn.T  # at the guest's base
+        pushed = (masses[1] @ (b.velocity - second @ velocity))[:6].reshape(2, 3) @ axes.T  # at the guest's base
         wrench = np.concatenate([pushed[0], pushed[1] + np.cross(b.position - origin, pushed[0])])
         after = self._world(world, host, joined)
         labels = {after.label(host, joined.dof_names[i]): float(impulse[i]) for i in stuck}

@@ -174,21 +174,21 @@ def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, angula
     for t in range(rotation.shape[0]):
         own = rows[t if rows.shape[0] > 1 else 0]
         for b in range(own.shape[0]):
-            turn, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], angular_rate[t, b], own[b]
+            r, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], angular_rate[t, b], own[b]
             v0, v1, v2, w0, w1, w2 = v[0], v[1], v[2], w[0], w[1], w[2]
             # first moment in world axes, angular velocity in body axes, its moment of momentum in both
-            h0 = turn[0, 0] * m[1] + turn[0, 1] * m[2] + turn[0, 2] * m[3]
-            h1 = turn[1, 0] * m[1] + turn[1, 1] * m[2] + turn[1, 2] * m[3]
-            h2 = turn[2, 0] * m[1] + turn[2, 1] * m[2] + turn[2, 2] * m[3]
-            u0 = turn[0, 0] * w0 + turn[1, 0] * w1 + turn[2, 0] * w2
-            u1 = turn[0, 1] * w0 + turn[1, 1] * w1 + turn[2, 1] * w2
-            u2 = turn[0, 2] * w0 + turn[1, 2] * w1 + turn[2, 2] * w2
+            h0 = r[0, 0] * m[1] + r[0, 1] * m[2] + r[0, 2] * m[3]
+            h1 = r[1, 0] * m[1] + r[1, 1] * m[2] + r[1, 2] * m[3]
+            h2 = r[2, 0] * m[1] + r[2, 1] * m[2] + r[2, 2] * m[3]
+            u0 = r[0, 0] * w0 + r[1, 0] * w1 + r[2, 0] * w2
+            u1 = r[0, 1] * w0 + r[1, 1] * w1 + r[2, 1] * w2
+            u2 = r[0, 2] * w0 + r[1, 2] * w1 + r[2, 2] * w2
             l0 = m[4] * u0 + m[7] * u1 + m[8] * u2
             l1 = m[7] * u0 + m[5] * u1 + m[9] * u2
             l2 = m[8] * u0 + m[9] * u1 + m[6] * u2
-            k0 = turn[0, 0] * l0 + turn[0, 1] * l1 + turn[0, 2] * l2
-            k1 = turn[1, 0] * l0 + turn[1, 1] * l1 + turn[1, 2] * l2
-            k2 = turn[2, 0] * l0 + turn[2, 1] * l1 + turn[2, 2] * l2
+            k0 = r[0, 0] * l0 + r[0, 1] * l1 + r[0, 2] * l2
+            k1 = r[1, 0] * l0 + r[1, 1] * l1 + r[1, 2] * l2
+            k2 = r[2, 0] * l0 + r[2, 1] * l1 + r[2, 2] * l2
             s0, s1, s2 = w1 * h2 - w2 * h1, w2 * h0 - w0 * h2, w0 * h1 - w1 * h0
             p0, p1, p2 = m[0] * v0 + s0, m[0] * v1 + s1, m[0] * v2 + s2
             a0 = (h1 * v2 - h2 * v1) + k0 + (place[1] * p2 - place[2] * p1)
@@ -319,10 +319,10 @@ def external_wrenches(
         push, twist = (np.einsum("tij,tj->ti", rotation, half) for half in (force[:, :3], force[:, 3:]))
         add(0, bodies.origin[:, 0], push, twist)
     for k, load in enumerate(loads):
-        turn, point = frame_pose(robot, bodies, load.frame)
+        r, point = frame_pose(robot, bodies, load.frame)
         push, twist = wrench[:, 6 * k : 6 * k + 3], wrench[:, 6 * k + 3 : 6 * k + 6]
         if load.axes == "frame":
-            push, twist = np.einsum("tij,tj->ti", turn, push), np.einsum("tij,tj->ti", turn, twist)
+            push, twist = np.einsum("tij,tj->ti", r, push), np.einsum("tij,tj->ti", r, twist)
         add(robot.body_index(robot.frame(load.frame).body), point, push, twist)
     force, moment, power = (np.stack(column, axis=1) for column in zip(*parts, strict=True))
     return ExternalWrenches(force, moment, power)

@@ -144,8 +144,8 @@ def signal_bounds(signal: Signal, duration: float) -> tuple[float, float]:
             continue
         polynomial = np.polynomial.Polynomial(signal.coefficients[:, piece])
         # Extremes inside a piece are zeros of its derivative: exact for polynomials, no sampling.
-        turns = [root.real for root in polynomial.deriv().roots() if abs(root.imag) < ROUNDING]
-        found += [float(polynomial(time)) for time in (begin, end, *(time for time in turns if begin < time < end))]
+        extrema = [root.real for root in polynomial.deriv().roots() if abs(root.imag) < ROUNDING]
+        found += [float(polynomial(time)) for time in (begin, end, *(time for time in extrema if begin < time < end))]
     return min(found), max(found)
 
 

@@ -60,10 +60,10 @@ class MeasuredBalance:
         if not early.any() or not late.any():
             return None
         step = self.linear[late].mean(axis=0) - self.linear[early].mean(axis=0)
-        turn = self.angular[late].mean() - self.angular[early].mean()
+        rise = self.angular[late].mean() - self.angular[early].mean()
         # Neighbouring regressions share readings: their mean is hardly better than one of them.
         sds = [float(np.hypot(sd[late].mean(), sd[early].mean())) for sd in (self.linear_sd, self.angular_sd)]
-        return float(np.linalg.norm(step)), sds[0], float(turn), sds[1]
+        return float(np.linalg.norm(step)), sds[0], float(rise), sds[1]
 
 
 def measure_balance(measured: MeasuredRun, file: ValidationFile) -> MeasuredBalance | None:
@@ -110,9 +110,9 @@ def _momentum(motion: MeasuredMotion, system: str, times: Array) -> tuple[Array,
             slope = local_slope(own.times, own.values, float(at), (at - HALF, at + HALF), float(np.median(own.sigma)))
             velocity[row, column], sd[row, column] = (np.nan, np.nan) if slope is None else (slope.rate, slope.rate_sd)
     # World axes to the base's own.
-    turn = rotation_matrices(poses[:, QUATERNION])
+    change = rotation_matrices(poses[:, QUATERNION])
     for part in (slice(0, 3), slice(3, 6)):
-        velocity[:, part] = np.einsum("tji,tj->ti", turn, velocity[:, part])
+        velocity[:, part] = np.einsum("tji,tj->ti", change, velocity[:, part])
     for k, name in enumerate(robot.joint_names):
         if system == motion.first and name in motion.paths:
             velocity[:, 6 + k] = motion.paths[name].derivative()(times)

@@ -109,9 +109,9 @@ class FlightFit:
         axis = self.axis + device[:, 7:9] @ self.sideways
         axis /= np.linalg.norm(axis, axis=1, keepdims=True)
         units = np.array([self.units[self.flights[i][0]] for i in flights])[:, None]
-        turned = predict_rates(symmetric(own[:, :6] * units), axis, DRAG * own[:, 6:] * units, starts, wheel, step)
+        rates = predict_rates(symmetric(own[:, :6] * units), axis, DRAG * own[:, 6:] * units, starts, wheel, step)
         # Sensitivities about one: scales on the diagonal, cross-axis beside it.
-        seen = turned + turned * device[:, None, 1:4] + self._cross_sensitivity(turned, device[:, None, 4:7])
+        seen = rates + rates * device[:, None, 1:4] + self._cross_sensitivity(rates, device[:, None, 4:7])
         return [one[: self.flights[i][1].times.size] for i, one in zip(flights, seen, strict=True)]
 
     @staticmethod

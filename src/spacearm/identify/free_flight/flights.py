@@ -74,9 +74,9 @@ def cut_flight(
         rest: s at the record's start that show the gyro's bias, if nothing rotates then.
         band, sample: Hz, of the low-pass filter and of the samples.
     """
-    times, turning = record.channel("rate").times, record["wheel"]
+    times, speed = record.channel("rate").times, record["wheel"]
     clock = record.channel("wheel").times
-    fast = np.flatnonzero(np.abs(turning) > wheel)
+    fast = np.flatnonzero(np.abs(speed) > wheel)
     if not fast.size:
         return None
     start, end = clock[fast[0]] + skip, times[-1] - margin
@@ -103,7 +103,7 @@ def cut_flight(
         _resample(record["rate"], times, grid, band) - bias,
         None if own is None else _resample(own, times, grid, band),
         clock,
-        _filter(turning[:, None], clock, band)[:, 0],
+        _filter(speed[:, None], clock, band)[:, 0],
     )
 
 

@@ -34,12 +34,12 @@ def predict_rates(tensor: Array, axis: Array, drag: Array, start: Array, wheel: 
     speeds = np.ascontiguousarray(wheel.T)
     momentum = np.einsum("bij,bj->ib", tensor, start) + speeds[0] * about
 
-    def turn(at: Array, h: Array) -> Array:
+    def angular_velocity(at: Array, h: Array) -> Array:
         x, y, z = at - h * about
         return np.asarray(inverse[:, 0] * x + inverse[:, 1] * y + inverse[:, 2] * z)
 
     def slope(at: Array, h: Array) -> Array:
-        w = turn(at, h)
+        w = angular_velocity(at, h)
         (x, y, z), (p, q, r) = w, at
         found = -np.sqrt(x * x + y * y + z * z) * air * w
         found[0] += q * z - r * y
@@ -57,7 +57,7 @@ def predict_rates(tensor: Array, axis: Array, drag: Array, start: Array, wheel: 
             c = slope(momentum + 0.5 * own * b, speeds[i + 1])
             d = slope(momentum + own * c, speeds[i + 2])
             momentum = momentum + own / 6.0 * (a + 2.0 * (b + c) + d)
-        found[k + 1] = turn(momentum, speeds[2 * SUBSTEPS * (k + 1)])
+        found[k + 1] = angular_velocity(momentum, speeds[2 * SUBSTEPS * (k + 1)])
     return np.ascontiguousarray(np.moveaxis(found, -1, 0))
 
 

@@ -331,11 +331,11 @@ class _Rates:
         """Rates (rows, 12, 12) by the errors themselves; those of the pose (rows, 6, ...) by the joints and inertias;
         those of the momentum (rows, 6, k) by the thrusters' scales, and in an orbit (rows, 6, d) by the inertias."""
         rotation, position = self.rotation[rows], self.position[rows]
-        linear, turning = self.twist[rows, :3], self.twist[rows, 3:]
+        linear, rate = self.twist[rows, :3], self.twist[rows, 3:]
         force, moment = np.split(np.tensordot(thrust, wrench, 1), 2, axis=1)
         pushed = np.einsum("tij,tj->ti", rotation, force)
         each = np.einsum("tij,ktj->kti", rotation, wrench[..., :3])
-        turns = np.cross(position, each) + np.einsum("tij,ktj->kti", rotation, wrench[..., 3:])
+        moments = np.cross(position, each) + np.einsum("tij,ktj->kti", rotation, wrench[..., 3:])
         pose = self.solved[rows].copy()
         # Position errors are in world axes, the twist in base axes.
         pose[:, :3] = rotation @ pose[:, :3]
@@ -343,14 +343,14 @@ class _Rates:
         state[:, :6] = pose[:, :, :12]
         # d(R v) = R dv - R skew(v) theta, and theta' = d(omega) - omega x theta.
         state[:, :3, 3:6] -= rotation @ skew(linear)
-        state[:, 3:6, 3:6] -= skew(turning)
+        state[:, 3:6, 3:6] -= skew(rate)
         # The wrench is fixed to the base: a rotation error rotates its force and moment, a position error its moment
         # arm.
         by_turn = -rotation @ skew(force)
         state[:, 6:9, 3:6] += by_turn
         state[:, 9:, 3:6] += skew(position) @ by_turn - rotation @ skew(moment)
         state[:, 9:, :3] -= skew(pushed)
-        by_force = np.moveaxis(np.concatenate([each, turns], axis=2), 0, 2)
+        by_force = np.moveaxis(np.concatenate([each, moments], axis=2), 0, 2)
         if self.tide is None:
             return state, pose[:, :, 12:], by_force, None
         state[:, 6:, :6] += self.tide.by_pose[rows]

@@ -110,8 +110,8 @@ def inertia_slope(z: Array) -> Array:
         else:
             change[_UPPER[k - 4]] = 1.0
         # d(U U^T) = dU U^T + (dU U^T)^T
-        turned = change @ upper.T
-        columns.append(inertia_from_pseudo(turned + turned.T))
+        product = change @ upper.T
+        columns.append(inertia_from_pseudo(product + product.T))
     return np.stack(columns, axis=1)
 
 

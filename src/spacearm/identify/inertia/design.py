@@ -116,8 +116,8 @@ def score(information: Information, criterion: Criterion) -> float:
 
 
 def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[MotionRecord]) -> dict[str, float]:
-    """What the experiments use of each limit: the largest angle, rate and turn, the impulse, the time."""
-    angle = rate = turn = impulse = beyond = time = 0.0
+    """What the experiments use of each limit: the largest angle, rate and attitude, the impulse, the time."""
+    angle = rate = attitude = impulse = beyond = time = 0.0
     near = gap = np.inf
     for experiment, record in zip(experiments, records, strict=True):
         duration, paths, firings = _read_phases(robot, experiment)
@@ -132,10 +132,10 @@ def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[Mot
         # The angle from the first attitude: arccos of half the trace of the relative rotation less one.
         rotation = rotation_matrices(record.channel("attitude"))
         trace = np.einsum("ij,tij->t", rotation[0], rotation)
-        turn = max(turn, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
+        attitude = max(attitude, float(np.arccos(np.clip(0.5 * (trace - 1.0), -1.0, 1.0)).max()))
         impulse += sum(robot.thruster(name).force * level * (end - start) for name, start, end, level in firings)
         time += duration
-    used = {"angle": angle, "rate": rate, "attitude": turn, "impulse": impulse, "time": time}
+    used = {"angle": angle, "rate": rate, "attitude": attitude, "impulse": impulse, "time": time}
     return used | {"joint_limits": beyond, "clearance": near} | ({"margin": gap} if np.isfinite(gap) else {})
 
 

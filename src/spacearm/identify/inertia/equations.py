@@ -124,17 +124,17 @@ class Equations:
         places, sigma = record.deviations()
         slopes, parts = [], []
         for wrench, span, weights in record.quadrature():
-            turn, place = rotation[..., span, :, :], origin[..., span, :]
-            force = np.einsum("...ij,j->...i", turn, wrench[:3])
+            axes, place = rotation[..., span, :, :], origin[..., span, :]
+            force = np.einsum("...ij,j->...i", axes, wrench[:3])
             full = np.zeros((*place.shape[:-1], 6, sigma.size))
             # origin = position - R mount, and R becomes R exp(skew(error)): d(R f) = -R skew(f) error.
-            by_turn = -turn @ skew(np.broadcast_to(wrench[:3], place.shape))
-            full[..., :3, places["attitude"]] = by_turn
+            by_attitude = -axes @ skew(np.broadcast_to(wrench[:3], place.shape))
+            full[..., :3, places["attitude"]] = by_attitude
             full[..., 3:, places["position"]] = -skew(force)
             full[..., 3:, places["attitude"]] = (
-                skew(place) @ by_turn
-                - turn @ skew(np.broadcast_to(wrench[3:], place.shape))
-                - skew(force) @ turn @ skew(np.broadcast_to(record.mount, place.shape))
+                skew(place) @ by_attitude
+                - axes @ skew(np.broadcast_to(wrench[3:], place.shape))
+                - skew(force) @ axes @ skew(np.broadcast_to(record.mount, place.shape))
             )
             slopes.append(full)
             parts.append((span, weights))
@@ -178,8 +178,8 @@ class Equations:
         w, v = quaternion[..., :1, None], quaternion[..., 1:]
         # dq = q * (0, error) / 2: quaternion derivative by a rotation in base axes; and the origin shifts with the
         # mount.
-        turn = 0.5 * np.concatenate([-v[..., None, :], w * np.eye(3) + skew(v)], axis=-2)
-        full[..., places["attitude"]] = by["quaternion"] @ turn + by["position"] @ rotation @ skew(
+        tangent = 0.5 * np.concatenate([-v[..., None, :], w * np.eye(3) + skew(v)], axis=-2)
+        full[..., places["attitude"]] = by["quaternion"] @ tangent + by["position"] @ rotation @ skew(
             np.broadcast_to(record.mount, origin.shape)
         )
         for name, part in self._velocity_by_reading(record).items():
@@ -323,7 +323,7 @@ class EquationWeights:
             # sigma^2 D^T C^-1 gap: the least-squares errors that close the equations.
             pulled = np.einsum("...km,...k->...m", self.factor, parts)
             return np.asarray(self.sigma**2 * np.einsum("...my,...m->...y", self.slopes, pulled))
-        flat = _lower_solve(self.factor, white[..., None], turned=True)[..., 0]
+        flat = _lower_solve(self.factor, white[..., None], transposed=True)[..., 0]
         pulled = flat.reshape(*self.batch, self.count, self.rows)
         result = np.einsum("...my,...m->...y", self.slopes, pulled)
         # Transpose of the quadrature: gaps of all later samples act back on the readings within a firing.
@@ -342,12 +342,12 @@ class EquationWeights:
         return np.asarray(result)
 
 
-def _lower_solve(factor: Array, right: Array, turned: bool = False) -> Array:
+def _lower_solve(factor: Array, right: Array, transposed: bool = False) -> Array:
     """``factor`` (or its transpose) solved for (..., rows, columns), all columns in one call."""
     from scipy.linalg import solve_triangular
 
     # Repetitions become further columns of one solve with one factor.
     rows, columns = right.shape[-2:]
     side = np.moveaxis(right, -2, 0).reshape(rows, -1)
-    solved = solve_triangular(factor, side, lower=True, trans=1 if turned else 0, check_finite=False)
+    solved = solve_triangular(factor, side, lower=True, trans=1 if transposed else 0, check_finite=False)
     return np.moveaxis(np.asarray(solved).reshape(rows, *right.shape[:-2], columns), 0, -2)

@@ -349,8 +349,8 @@ class _GaussNewton:
         """Triangle of all derivatives, base parameters last and in typical sizes, and its right side."""
         residual, jacobian = self.problem.residual_vector(self.x), self.problem.residual_jacobian(self.x) * self.sizes
         # The order (others, base parameters, residual) makes one QR eliminate the others and project the residual.
-        turned = np.concatenate([jacobian[:, self.rank :], jacobian[:, : self.rank], residual[:, None]], axis=1)
-        triangle = _triangle(turned)
+        reordered = np.concatenate([jacobian[:, self.rank :], jacobian[:, : self.rank], residual[:, None]], axis=1)
+        triangle = _triangle(reordered)
         at = self.x.size - self.rank
         return triangle[at : at + self.rank, at : at + self.rank], triangle[at : at + self.rank, -1]
 

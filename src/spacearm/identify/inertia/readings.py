@@ -120,9 +120,9 @@ class MotionRecord:
                 mean = 0.5 * (rate[1:, k] + rate[:-1, k])
                 ask_about_degrees(mean, change[:, k], ("joint rates", "joint positions"), self.place)
         if {"attitude", "rate"} <= read.keys():
-            turn, rate = attitude_difference(read["attitude"][:-1], read["attitude"][1:]) / step, read["rate"]
+            rotation, rate = attitude_difference(read["attitude"][:-1], read["attitude"][1:]) / step, read["rate"]
             mean = 0.5 * (rate[1:] + rate[:-1])
-            ask_about_degrees(mean.ravel(), turn.ravel(), ("rates of the base", "attitudes"), self.place)
+            ask_about_degrees(mean.ravel(), rotation.ravel(), ("rates of the base", "attitudes"), self.place)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -174,10 +174,10 @@ class MotionRecord:
         ``rate``: mean motion, rad/s.
         """
         half, found = 0.5 * rate * self.times, dict(self.readings)
-        turn = np.stack([np.cos(half), 0.0 * half, 0.0 * half, np.sin(half)], axis=1)
-        axes, up = rotation_matrices(turn), np.array([0.0, 0.0, rate])
+        quaternion = np.stack([np.cos(half), 0.0 * half, 0.0 * half, np.sin(half)], axis=1)
+        axes, up = rotation_matrices(quaternion), np.array([0.0, 0.0, rate])
         # The quaternion of the axes times that of the body.
-        w, v, a, b = turn[:, :1], turn[:, 1:], found["attitude"][:, :1], found["attitude"][:, 1:]
+        w, v, a, b = quaternion[:, :1], quaternion[:, 1:], found["attitude"][:, :1], found["attitude"][:, 1:]
         scalar = w * a - np.sum(v * b, axis=1, keepdims=True)
         found["attitude"] = np.concatenate([scalar, w * b + a * v + np.cross(v, b)], axis=1)
         found["position"] = np.einsum("tij,tj->ti", axes, self.readings["position"])
@@ -304,13 +304,15 @@ class MotionRecord:
                 place=self.place,
                 hint="use the momentum equations, or measure 'joint_acceleration'",
             )
-        angular_rate, turning = self.channel("rate"), self.channel("angular_acceleration")
+        angular_rate, angular_acceleration = self.channel("rate"), self.channel("angular_acceleration")
         v = self.velocity()
         at_mount = v[..., :3] + np.cross(angular_rate, self.mount)
-        linear = self.channel("acceleration") - np.cross(angular_rate, at_mount) - np.cross(turning, self.mount)
+        linear = (
+            self.channel("acceleration") - np.cross(angular_rate, at_mount) - np.cross(angular_acceleration, self.mount)
+        )
         given = self.joint_acceleration if measured is None else np.where(self.moving, measured, 0.0)
         joints = np.broadcast_to(np.asarray(given), (*angular_rate.shape[:-1], len(self.moving)))
-        return np.concatenate([linear, turning, joints], axis=-1)
+        return np.concatenate([linear, angular_acceleration, joints], axis=-1)
 
     def impulse(self) -> Array:
         """Impulse (..., T, 6) of the known wrench since the first sample: world axes, moments about the origin.

@@ -116,8 +116,8 @@ class RecordPrediction:
             values, sigma = self.record.readings[name], self.record.sigma[name]
             if name == "attitude":
                 # A quaternion and its negative are the same; its entries change by half the angle.
-                turned = np.where(np.sum(values[1:] * values[:-1], axis=1) < 0.0, -1.0, 1.0)
-                values, sigma = values * np.concatenate([[1.0], np.cumprod(turned)])[:, None], 0.5 * sigma
+                signs = np.where(np.sum(values[1:] * values[:-1], axis=1) < 0.0, -1.0, 1.0)
+                values, sigma = values * np.concatenate([[1.0], np.cumprod(signs)])[:, None], 0.5 * sigma
             far = [row_outliers(self.record.times, column, sigma, self.record.edges) for column in values.T]
             found[:, rows] = np.any(far, axis=0)[:, None]
         return found & self.present
@@ -144,9 +144,9 @@ class RecordPrediction:
         base = np.concatenate([first["position"] - rotation @ record.mount, quaternion])
         if record.known_momentum is not None:
             return np.concatenate([base, record.known_momentum])
-        turning = first.get("rate", np.zeros(3))
-        linear = rotation.T @ first.get("velocity", np.zeros(3)) - np.cross(turning, record.mount)
-        return np.concatenate([base, self.momentum(base, np.concatenate([linear, turning]), inertia)])
+        rate = first.get("rate", np.zeros(3))
+        linear = rotation.T @ first.get("velocity", np.zeros(3)) - np.cross(rate, record.mount)
+        return np.concatenate([base, self.momentum(base, np.concatenate([linear, rate]), inertia)])
 
     def momentum(self, base: Array, twist: Array, inertia: Array) -> Array:
         """At the first sample, of a base with this pose (7,) and twist (..., 6), base axes."""
@@ -364,15 +364,15 @@ class RecordPrediction:
         return np.asarray(np.einsum("tij,tj->ti", moved.rotation, at_mount))
 
     def _assemble_channels(self, moved: LinearisedMotion, delay: float, more: ForceReadings | None) -> dict[str, Array]:
-        times, turning, velocity = self.record.times, moved.twist[:, 3:], self._velocity(moved)
+        times, rate, velocity = self.record.times, moved.twist[:, 3:], self._velocity(moved)
         position, attitude = moved.states[:, :3] + moved.rotation @ self.record.mount, moved.states[:, 3:7]
         if delay:
             # What is read now was so some time ago; half way back stands for the mean of what lies between.
             then, between = times - delay, times - 0.5 * delay
-            attitude = rotate_quaternion(attitude, -delay * _interpolate(between, times, turning))
+            attitude = rotate_quaternion(attitude, -delay * _interpolate(between, times, rate))
             position = position - delay * _interpolate(between, times, velocity)
-            velocity, turning = _interpolate(then, times, velocity), _interpolate(then, times, turning)
-        found = {"position": position, "attitude": attitude, "velocity": velocity, "rate": turning}
+            velocity, rate = _interpolate(then, times, velocity), _interpolate(then, times, rate)
+        found = {"position": position, "attitude": attitude, "velocity": velocity, "rate": rate}
         if more is not None:
             base = _interpolate(times - delay, times, more.values[:, :6]) if delay else more.values[:, :6]
             found |= {"acceleration": base[:, :3], "angular_acceleration": base[:, 3:], "torque": more.values[:, 6:]}
@@ -391,7 +391,7 @@ class RecordPrediction:
 
     def _differentiate_sensors(self, moved: LinearisedMotion, more: ForceReadings | None) -> dict[str, Array]:
         """Derivatives by what the sensors themselves may get wrong."""
-        rotation, turning, velocity = moved.rotation, moved.twist[:, 3:], self._velocity(moved)
+        rotation, rate, velocity = moved.rotation, moved.twist[:, 3:], self._velocity(moved)
         made = ("thrust", "encoder_offset", "joint_rate_bias", "encoder_delay")  # by the motion itself
         sizes = {
             name: own.size or self.robot.n
@@ -401,14 +401,14 @@ class RecordPrediction:
         found = {name: np.zeros((*self.present.shape, size)) for name, size in sizes.items()}
         times = self.record.times
         # Reading late by dt is the value of dt ago: minus the rate of change of each channel.
-        slopes = [np.gradient(values, times, axis=0) for values in (velocity, turning)]
-        found["delay"][:, :12, 0] = -np.concatenate([velocity, turning, *slopes], axis=1)
+        slopes = [np.gradient(values, times, axis=0) for values in (velocity, rate)]
+        found["delay"][:, :12, 0] = -np.concatenate([velocity, rate, *slopes], axis=1)
         for name, rows in ROWS.items():
             found[f"{name}_delay"][:, rows] = found["delay"][:, rows]
         found["rate_bias"][:, 9:12] = found["velocity_bias"][:, 6:9] = found["attitude_bias"][:, 3:6] = np.eye(3)
         # By the lever arm: d(R mount) and R (omega x mount).
-        found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skew(turning)
-        found["misalignment"][:, 9:12] = skew(turning)
+        found["mount"][:, :3], found["mount"][:, 6:9] = rotation, rotation @ skew(rate)
+        found["misalignment"][:, 9:12] = skew(rate)
         for name in SENSED:
             if more is None or name not in self.rows:
                 continue
@@ -429,7 +429,7 @@ class RecordPrediction:
                 if name == "acceleration":
                     found["acceleration_misalignment"][:, rows] = skew(values)
                     # Acceleration by the arm: alpha x r + omega x (omega x r).
-                    found["mount"][:, rows] = skew(spun) + skew(turning) @ skew(turning)
+                    found["mount"][:, rows] = skew(spun) + skew(rate) @ skew(rate)
         return found
 
 

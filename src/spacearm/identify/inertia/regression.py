@@ -235,10 +235,10 @@ class _TotalSearch:
             flat = line.weights.whiten(np.concatenate([line.columns, line.fixed, last], axis=-1))
             count = line.columns.shape[-1]
             design, fixed, white = flat[..., :count], flat[..., count:-1], flat[..., -1]
-            turned = np.swapaxes(design, -1, -2)
-            cross[..., line.places, :] += turned @ fixed
-            normal[..., line.places[:, None], line.places] += turned @ design
-            right[..., line.places] -= (turned @ white[..., None])[..., 0]
+            transposed = np.swapaxes(design, -1, -2)
+            cross[..., line.places, :] += transposed @ fixed
+            normal[..., line.places[:, None], line.places] += transposed @ design
+            right[..., line.places] -= (transposed @ white[..., None])[..., 0]
             kept.append((line, design, white))
         step = solve_with_scaling(self.steps.T @ normal @ self.steps, right @ self.steps) @ self.steps.T
         self.x, self.normal, self.cross, self.residuals = x + step, normal, cross, []

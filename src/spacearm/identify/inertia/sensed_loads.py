@@ -80,15 +80,15 @@ def predict_force_readings(
         gives = -inverse @ change[:, :6]
         return np.concatenate([read @ gives, change[:, 6:] + matrix[:, 6:, :6] @ gives], axis=1)
 
-    turning = twist[:, 3:]
-    at_mount = twist[:, :3] + np.cross(turning, mount)
+    rate = twist[:, 3:]
+    at_mount = twist[:, :3] + np.cross(rate, mount)
     values = np.concatenate([np.einsum("tij,tj->ti", read, base), torque], axis=1)
     # From the derivative of components to the acceleration of the point.
-    values[:, :3] += np.cross(turning, at_mount)
+    values[:, :3] += np.cross(rate, at_mount)
     by_velocity = propagate(by["velocity"])
     # d(omega x u) with u = v + omega x r.
-    by_velocity[:, :3, :3] += skew(turning)
-    by_velocity[:, :3, 3:6] -= skew(at_mount) + skew(turning) @ arm
+    by_velocity[:, :3, :3] += skew(rate)
+    by_velocity[:, :3, 3:6] -= skew(at_mount) + skew(rate) @ arm
     pushed = np.zeros((count, 6 + n, 6))
     # A wrench relieves the forces that the motion needs: minus one.
     pushed[:, :6] = -np.eye(6)

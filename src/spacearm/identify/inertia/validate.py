@@ -70,8 +70,8 @@ def _forces(robot: Robot, torques: Sequence[SineTorque], duration: float) -> dic
 def _compare_states(times: Array, real: Array, other: Array, n: int) -> ModelComparison:
     """Of states (..., 13 + 2 n)."""
     joints = Layout(n).joints
-    turned = attitude_difference(real[..., QUATERNION], other[..., QUATERNION])
-    return ModelComparison(times, other[..., :3] - real[..., :3], turned, other[..., joints] - real[..., joints])
+    rotation = attitude_difference(real[..., QUATERNION], other[..., QUATERNION])
+    return ModelComparison(times, other[..., :3] - real[..., :3], rotation, other[..., joints] - real[..., joints])
 
 
 def compare_models(

@@ -41,13 +41,13 @@ TERMS = 8
 class InputErrors:
     """Correlation of one test's residuals due to the errors of its inputs, linearised about some values.
 
-    ``shift`` (T, channels): what the nominal input leaves out, to be added to the prediction; ``turn`` (T, c, c) takes
-    residuals whitened with all their noise to ones whitened without that of the inputs; ``unknown``: numbers of the
-    start that only the data determine.
+    ``shift`` (T, channels): what the nominal input leaves out, to be added to the prediction. ``decorrelation``
+    (T, c, c) takes residuals whitened with all their noise to ones whitened without that of the inputs. ``unknown``:
+    numbers of the start that only the data determine.
     """
 
     whitener: Whitener
-    turn: Array
+    decorrelation: Array
     shift: Array
     unknown: int
     inputs: tuple[tuple[str, str], ...]
@@ -61,17 +61,19 @@ class InputErrors:
     def whiten_rows(self, rows: Array) -> Array:
         """Rows (T, c, ...) of sample-whitened residuals or derivatives, made white."""
         flat = rows.reshape(*rows.shape[:2], -1)
-        return np.asarray(self.whitener.whiten_columns(self.turn @ flat).reshape(rows.shape))
+        return np.asarray(self.whitener.whiten_columns(self.decorrelation @ flat).reshape(rows.shape))
 
     def colour_rows(self, rows: Array) -> Array:
         """Rows (T, c, ...) times the transpose of the inverse of :meth:`whiten_rows`, as covariances need it."""
         flat = rows.reshape(*rows.shape[:2], -1)
-        return self.whitener.colour_rows(np.linalg.inv(np.swapaxes(self.turn, 1, 2)) @ flat).reshape(rows.shape)
+        return self.whitener.colour_rows(np.linalg.inv(np.swapaxes(self.decorrelation, 1, 2)) @ flat).reshape(
+            rows.shape
+        )
 
     @property
     def log_determinant(self) -> float:
-        turn = float(np.sum(np.log(np.abs(np.linalg.det(self.turn)))))
-        return self.whitener.log_determinant - 2.0 * turn
+        change = float(np.sum(np.log(np.abs(np.linalg.det(self.decorrelation)))))
+        return self.whitener.log_determinant - 2.0 * change
 
 
 def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None:
@@ -117,8 +119,8 @@ def input_errors(model: JointProblem, x: Array, test: int) -> InputErrors | None
     shift = _propagate_inputs(ties, out, left[:, : len(inputs)])
     own = model.sample_whitener(test)
     # From residuals whitened with the whole noise of a sample to those whitened without the share of the inputs.
-    turn, names = white @ np.linalg.inv(own), tuple(key for key, _ in inputs)
-    return InputErrors(ties.whitener(seen.present), turn, shift, unknown, names, ties, out)
+    decorrelation, names = white @ np.linalg.inv(own), tuple(key for key, _ in inputs)
+    return InputErrors(ties.whitener(seen.present), decorrelation, shift, unknown, names, ties, out)
 
 
 def _linear(

@@ -316,9 +316,9 @@ def _take_measured_angles(
         return test
     plane = record["attitude"].ndim == 1
     axis = 2 if plane else _axis(chain.robot)
-    turn = record["attitude"]
-    turn = turn if plane else attitude_vector(to_quaternions(turn, record.source))[:, axis]
-    test = test.with_channel(BASE[3 + axis], turn, chain.noise["attitude"] or None)
+    attitude_rows = record["attitude"]
+    attitude_rows = attitude_rows if plane else attitude_vector(to_quaternions(attitude_rows, record.source))[:, axis]
+    test = test.with_channel(BASE[3 + axis], attitude_rows, chain.noise["attitude"] or None)
     return test if start_known else replace(test, biases=(BASE[3 + axis],))
 
 
@@ -371,5 +371,5 @@ def _pose(data: Record, whose: str = "") -> Array:
         columns = place.shape[1] if place.ndim == 2 else 1
         raise InputError(f"has {columns} columns", place=f"{whose}position", hint="expected x, y or x, y, z")
     height = place[:, 2] if place.shape[1] == 3 else np.zeros(place.shape[0])
-    turn = to_quaternions(data[f"{whose}attitude"], data.source or None)
-    return np.concatenate([place[:, :2], height[:, None], turn], axis=1)
+    attitude_rows = to_quaternions(data[f"{whose}attitude"], data.source or None)
+    return np.concatenate([place[:, :2], height[:, None], attitude_rows], axis=1)

@@ -179,14 +179,14 @@ class MeasurementChain:
         zeroed[:, link] = 0.0
         origins, rotations = self.mechanics.body_poses(zeroed, base=base)
         origin, rotation = origins[:, link + 1], rotations[:, link + 1]  # child frame at angle zero
-        tip, turned = self.mechanics.frame_pose(self.frame, zeroed, base=base)
+        tip, axes = self.mechanics.frame_pose(self.frame, zeroed, base=base)
         axis = np.einsum("tij,j->ti", rotation, joint.axis)
         if kind == "position":
             arm, seen = tip - origin, hand[:, :3] - origin
         else:
-            turn = rotation_matrices(hand[:, 3:]) @ np.swapaxes(turned, -1, -2)
+            relative = rotation_matrices(hand[:, 3:]) @ np.swapaxes(axes, -1, -2)
             arm = np.einsum("tij,j->ti", rotation, _perpendicular(joint.axis))
-            seen = np.einsum("tij,tj->ti", turn, arm)
+            seen = np.einsum("tij,tj->ti", relative, arm)
         # Components along the axis do not depend on the angle and would only add noise.
         arm = arm - axis * np.sum(arm * axis, axis=1, keepdims=True)
         seen = seen - axis * np.sum(seen * axis, axis=1, keepdims=True)
@@ -200,8 +200,8 @@ class MeasurementChain:
     def _error(self, q: Array, base: Array, hand: Array) -> Array:
         """Hand as seen minus hand as computed (T, 6): position, rotation vector; world axes."""
         origin, rotation = self.mechanics.frame_pose(self.frame, q, base=base)
-        turn = rotation_matrices(hand[:, 3:]) @ np.swapaxes(rotation, -1, -2)
-        return np.concatenate([hand[:, :3] - origin, rotation_vector(turn)], axis=1)
+        error = rotation_matrices(hand[:, 3:]) @ np.swapaxes(rotation, -1, -2)
+        return np.concatenate([hand[:, :3] - origin, rotation_vector(error)], axis=1)
 
     def _least_squares(self, q: Array, base: Array, hand: Array, rounds: int = 20) -> None:
         """Gauss-Newton on all samples at once; ``q`` is changed in place."""

@@ -232,9 +232,9 @@ def path_errors(model: JointProblem, x: Array, test: int) -> PathErrors | None:
     # Cov(move u - noise) = 1 - share move^T - move share^T + move move^T
     basis, triangle = np.linalg.qr(np.concatenate([alone, with_noise], axis=1))
     half = alone.shape[1]
-    gain, turn = np.linalg.eigh(triangle[:, :half] @ triangle[:, :half].T - triangle[:, half:] @ triangle[:, half:].T)
+    gain, axes = np.linalg.eigh(triangle[:, :half] @ triangle[:, :half].T - triangle[:, half:] @ triangle[:, half:].T)
     # Gains above -1 keep the covariance positive definite, also where stated noises contradict each other.
-    return PathErrors(basis @ turn, np.maximum(gain, 1e-9 - 1.0))
+    return PathErrors(basis @ axes, np.maximum(gain, 1e-9 - 1.0))
 
 
 def _covariance_with_channels(

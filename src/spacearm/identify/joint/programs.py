@@ -193,8 +193,8 @@ def _forces(setup: Setup, own: list[dict[str, SX]], q: SX, rates: SX, bristles: 
     for i, f in enumerate(setup.flexible):
         # A transmission with ratio r: its torque acts on the link as it is, on the motor as -r times it (virtual work).
         deflection = q[f.link] - f.ratio * q[f.motor] - f.rest
-        turning = rates[f.link] - f.ratio * rates[f.motor]
-        inside = torques(law, own[i], deflection, turning, rates[f.motor], bristles[i * each : (i + 1) * each])
+        slip = rates[f.link] - f.ratio * rates[f.motor]
+        inside = torques(law, own[i], deflection, slip, rates[f.motor], bristles[i * each : (i + 1) * each])
         force[6 + f.link] += inside.spring
         force[6 + f.motor] += inside.motor - f.ratio * inside.spring + applied[i]
         bristle_rates += inside.bristle_rates

@@ -88,8 +88,8 @@ def simulate_reference(
     base[:, 3:] /= np.linalg.norm(base[:, 3:], axis=1, keepdims=True)
     mechanics = Mechanics(write_joint_values(robot, values))
     origin, rotation = mechanics.frame_pose(frame, joints, base=base)
-    turn = Rotation.from_matrix(rotation).as_quat(canonical=True)
-    hand = np.concatenate([origin, np.roll(turn, 1, axis=1)], axis=1)
+    quaternion = Rotation.from_matrix(rotation).as_quat(canonical=True)
+    hand = np.concatenate([origin, np.roll(quaternion, 1, axis=1)], axis=1)
     # For a check by the reader: without drives and dampers it stays constant.
     energy = np.asarray(mechanics.kinetic_energy(joints, velocity), dtype=np.float64)
     each = len(setup.law.parameters)
@@ -143,9 +143,9 @@ def record_reference(
         if i not in links
     }
     for whose, poses in (("", truth.base), ("frame_", truth.hand)):
-        place, turn = f"{whose}position", f"{whose}attitude"
-        seen = _add_pose_noise(poses, add_noise, noise[place], noise[turn], _planar(truth))
-        found |= {place: seen[:, :3], turn: seen[:, 3:]}
+        place, attitude = f"{whose}position", f"{whose}attitude"
+        seen = _add_pose_noise(poses, add_noise, noise[place], noise[attitude], _planar(truth))
+        found |= {place: seen[:, :3], attitude: seen[:, 3:]}
     for k, f in enumerate(chain.flexible if torque else ()):
         found[f"{f.name}.torque"] = add_noise(truth.torque[:, k], noise["torque"])
     return Record.from_columns(name, truth.time, found)
@@ -161,15 +161,15 @@ def _add_pose_noise(
 ) -> Array:
     seen = np.empty_like(pose)
     offset = blur(np.zeros((len(pose), 3)), position)
-    turn = blur(np.zeros((len(pose), 3)), attitude)
+    error = blur(np.zeros((len(pose), 3)), attitude)
     # Noise out of the plane would contradict what the sensor can see at all.
     if planar:
         offset[:, 2] = 0.0
-        turn[:, :2] = 0.0
+        error[:, :2] = 0.0
     seen[:, :3] = pose[:, :3] + offset
     # Noise rotates in world axes, as the covariances of the measurement chain assume.
-    turned = Rotation.from_rotvec(turn) * Rotation.from_quat(np.roll(pose[:, 3:], -1, axis=1))
-    seen[:, 3:] = np.roll(turned.as_quat(), 1, axis=1)
+    rotated = Rotation.from_rotvec(error) * Rotation.from_quat(np.roll(pose[:, 3:], -1, axis=1))
+    seen[:, 3:] = np.roll(rotated.as_quat(), 1, axis=1)
     # q and -q are the same attitude: keep the sign that is continuous with the truth.
     seen[:, 3:] *= np.where(np.sum(seen[:, 3:] * pose[:, 3:], axis=1, keepdims=True) < 0, -1.0, 1.0)
     return seen

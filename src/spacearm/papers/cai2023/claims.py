@@ -301,10 +301,10 @@ def _method_findings(study: Cai2023Study) -> Iterator[Finding]:
 
 def _locked_joint_findings(study: Cai2023Study) -> Iterator[Finding]:
     """Sec. 5.2: with all joints locked no joint turns and the arm does not deflect."""
-    turned = max(float(np.abs(run.final_variation).max()) for run in study.locked.values())
+    rotation = max(float(np.abs(run.final_variation).max()) for run in study.locked.values())
     angular_rate = {name: max(float(np.linalg.norm(run.angular_velocity)) for run in runs.values()) * DEGREE
             for name, runs in (("locked", study.locked), ("free", study.full))}  # fmt: skip
-    yield build_finding("claim.locked.variation", turned * DEGREE)
+    yield build_finding("claim.locked.variation", rotation * DEGREE)
     yield build_finding("claim.locked.angular_velocity", angular_rate["locked"], free=angular_rate["free"])
 
 

@@ -177,12 +177,12 @@ def _run_on_rough_rail(rig: Rig, friction: float) -> dict[int, dict[str, float]]
     rough = Rig(rig.arm, replace(rig.device, friction=Friction(friction, friction)), rig.table)
     runs = eject_batch(rough, [rig.arm.configuration(f"attitude{n}") for n in ATTITUDES], flight=0.01)
     joints = [rig.arm.joint_index(name) for name in ("joint2", "joint4")]
-    turned: Array = runs.variation[:, joints] * DEGREE
+    variation: Array = runs.variation[:, joints] * DEGREE
     return {
         number: {
             "velocity": 1e3 * float(runs.velocity[i]),
-            "joint2": -float(turned[i, 0]),
-            "joint4": float(turned[i, 1]),
+            "joint2": -float(variation[i, 0]),
+            "joint4": float(variation[i, 1]),
         }
         for i, number in enumerate(ATTITUDES)
     }

@@ -124,10 +124,10 @@ def run_segment_algorithm(
             z * np.cos(omega * dt) + z_rate / omega * np.sin(omega * dt),
             -z * omega * np.sin(omega * dt) + z_rate * np.cos(omega * dt),
         )
-        turn = np.zeros(n)
-        turn[moving] = response.travel(end) if moving.size else 0.0
+        travel = np.zeros(n)
+        travel[moving] = response.travel(end) if moving.size else 0.0
         impulse = stiffness * stroke * ((np.sin(omega * end) - np.sin(omega * t)) / omega - shift * dt)
-        drag = slip * arm.coulomb * dt + arm.damping * turn
+        drag = slip * arm.coulomb * dt + arm.damping * travel
         velocity += _velocity_gain(total, h, arm_inertia, moving, impulse, drag)
         loss += energy_lost(arm, response, moving, slip, t, end)
         rate = np.zeros(n)
@@ -136,7 +136,7 @@ def run_segment_algorithm(
             joint = moving[stopped]
             rate[joint] = slip[joint] = 0.0
             stops[joint] = end
-        q, t = q + turn, end
+        q, t = q + travel, end
         segments += 1
         curve.append((t, velocity, q.copy()))
         if z >= -1e-12 * stroke:
@@ -159,13 +159,13 @@ def _build_result(
     """The result, from the curve on the rail (time, velocity, joints), the joint rates at its end and the flight."""
     stops = np.maximum(stops, flight.stops)
     kept = 2.0 * (rig.device.energy - flight.turning - flight.loss)
-    times, along, turned = (np.array(column) for column in zip(*curve, strict=True))
+    times, along, joints = (np.array(column) for column in zip(*curve, strict=True))
     return SegmentedEjection(
         rig,
         start,
         float(times[-1]),
         float(along[-1]),
-        turned[-1] - start,
+        joints[-1] - start,
         rate,
         flight.joints - start,
         dict(zip(rig.arm.joint_names, stops.tolist(), strict=True)),
@@ -175,7 +175,7 @@ def _build_result(
         segments,
         np.concatenate([times, flight.times]),
         np.concatenate([along, flight.velocity @ arm.direction]),
-        np.concatenate([turned, flight.positions]) - start,
+        np.concatenate([joints, flight.positions]) - start,
     )
 
 

@@ -162,8 +162,8 @@ def _build_stable_flight(
 ) -> SegmentedFlight:
     """Stable flight: Eq. 42 with the inertia of the stopped arm and the angular momentum in its axes."""
     where = np.where(np.isfinite(final), final, joints)
-    turn = rotation_matrices(moved.quaternion)
-    angular = turn.T @ moved.angular
+    rotation = rotation_matrices(moved.quaternion)
+    angular = rotation.T @ moved.angular
     _, inertia = moment_of_momentum(arm.mechanics.mass_matrix(where), np.zeros(6 + rig.arm.n))
     angular_rate = mean_spin(rig, angular, inertia)
     n = rig.arm.n
@@ -171,5 +171,5 @@ def _build_stable_flight(
     times, velocity, positions = (np.concatenate(parts) for parts in zip(empty, *found, strict=True))
     # Half of w . L: for the mean as at every instant.
     return SegmentedFlight(
-        final, stops, loss, turn @ angular_rate, 0.5 * float(angular_rate @ angular), times, velocity, positions
+        final, stops, loss, rotation @ angular_rate, 0.5 * float(angular_rate @ angular), times, velocity, positions
     )

@@ -154,8 +154,8 @@ def _sensitivity(case: NoiseFreeRuns) -> Iterator[Finding]:
     yield build_finding("sensitivity.K_products", float(found[:, [1, 2, 4]].max()), printed=2 * bound)
     # the sharp bound: the largest coefficient of any attitude and any angular velocity of this size
     half = np.sqrt(0.5)
-    turned = np.array([[half, half, 0.0], [-half, half, 0.0], [0.0, 0.0, 1.0]])
-    reached = float(np.abs(tensor_coefficients(turned, np.array([bound, 0.0, 0.0]))[:, [1, 2, 4]]).max())
+    rotated = np.array([[half, half, 0.0], [-half, half, 0.0], [0.0, 0.0, 1.0]])
+    reached = float(np.abs(tensor_coefficients(rotated, np.array([bound, 0.0, 0.0]))[:, [1, 2, 4]]).max())
     yield build_finding("sensitivity.K_products.bound", reached, printed=2 * bound)
 
 
@@ -194,14 +194,14 @@ def _half_unit(text: str) -> float:
 
 def _conclusions(cases: dict[str, ConclusionCase], rank: int) -> Iterator[Finding]:
     """Conclusions 1 to 5 of Sec. 6, from what the data determine in each case."""
-    turning, whole, joints = (cases[name] for name in ("attitude_only", "all_unknown", "joints_only"))
+    attitude, whole, joints = (cases[name] for name in ("attitude_only", "all_unknown", "joints_only"))
     base, arm, target = (cases[name].undetermined for name in ("base_known", "arm_known", "target_only"))
     fired = sum(cases[f"{name}_fired"].undetermined for name in ("base_known", "arm_known", "target_only"))
     yield build_finding(
         "conclusion1.rank_without_orbital_manoeuvres",
-        turning.rank,
+        attitude.rank,
         printed=joints.rank,
-        holds=turning.rank < whole.rank,
+        holds=attitude.rank < whole.rank,
         rank=rank,
     )
     yield build_finding("conclusion1.determined_numbers", whole.data, undetermined=whole.undetermined)

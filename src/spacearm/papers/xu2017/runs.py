@@ -346,7 +346,7 @@ def conclusion_cases(case: NoiseFreeRuns) -> dict[str, ConclusionCase]:
     Names with ``_law_thrusters`` have thruster firings beside the joint motions.
     """
     robot, names = case.robot, case.robot.body_names
-    turned = paper.read_experiment(robot, "attitude", attitude_only(robot), paper.sensors())
+    attitude = paper.read_experiment(robot, "attitude", attitude_only(robot), paper.sensors())
     joints = case.records[1:]
     known = {
         "base_known": Prior.from_known_bodies(robot, names[:1]),
@@ -358,7 +358,7 @@ def conclusion_cases(case: NoiseFreeRuns) -> dict[str, ConclusionCase]:
         (joints, {"joints_only": None, "base_known": known["base_known"], "arm_known": known["arm_known"]}),
         (joints[-1:], {"target_only": known["target_only"]}),
         (
-            (turned, *joints),
+            (attitude, *joints),
             {"attitude_only": None, "base_centre_known": Prior.from_known_mass_centre(robot, names[0])},
         ),
     )
@@ -369,7 +369,7 @@ def conclusion_cases(case: NoiseFreeRuns) -> dict[str, ConclusionCase]:
         for name, prior in priors.items():
             found[name] = _case(rank, standard_parameters(information, robot, prior))
     single = equivalent_robot(robot, robot.configuration(paper.POSTURE))
-    task = InertiaProblem(single, (turned.keep_joints([]).thin(5),))
+    task = InertiaProblem(single, (attitude.keep_joints([]).thin(5),))
     only = standard_parameters(fit_total(task, iterations=1).information, single)
     tensor = sum(number.source is ParameterSource.DATA and number.symbol.startswith("I") for number in only.numbers)
     found["single_body_turned"] = ConclusionCase(identifiability(task).rank, tensor, 0, 6 - tensor, only.null.shape[1])

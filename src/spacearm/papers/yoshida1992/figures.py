@@ -73,10 +73,10 @@ def build_figures(
 
 def _configuration(point: ImpactPoint, named: dict[str, JointCondition]) -> Any:
     joints = point.configuration("L")
-    origins, turns = point.mechanics.body_poses(joints)
+    origins, rotations = point.mechanics.body_poses(joints)
     # A rod's frame: the base's at its middle, the others' at their joint; each rod lies along -x.
-    starts = [origins[0] + turns[0] @ [0.5, 0.0, 0.0], *origins[1:]]
-    rods = [np.array([start, start - turn[:, 0]]) for start, turn in zip(starts, turns, strict=True)]
+    starts = [origins[0] + rotations[0] @ [0.5, 0.0, 0.0], *origins[1:]]
+    rods = [np.array([start, start - rotation[:, 0]]) for start, rotation in zip(starts, rotations, strict=True)]
     hand = point.mechanics.frame_pose(point.frame, joints)[0]
     marks = {"mass centre": point.mechanics.centre_of_mass(joints)}
     return ellipses_on_configuration(rods, hand, {name: case.ellipse for name, case in named.items()}, marks=marks)

@@ -170,12 +170,14 @@ def _difference(one: Array, two: Array) -> float:
 def _tensor_from_rods(point: ImpactPoint, joints: Array) -> Array:
     """R_h M^-1 R_h^T of Eqs. 2, 4 and 9, from the rods' masses, tensors and places."""
     robot, mechanics = point.robot, point.mechanics
-    origins, turns = mechanics.body_poses(joints)
+    origins, rotations = mechanics.body_poses(joints)
     centre = mechanics.centre_of_mass(joints)
     whole, inertia = np.zeros((6, 6)), np.zeros((3, 3))
-    for body, origin, turn in zip(robot.bodies, origins, turns, strict=True):
-        r = origin + turn @ body.inertia.com - centre
-        inertia += turn @ body.inertia.tensor @ turn.T + body.inertia.mass * (r @ r * np.eye(3) - np.outer(r, r))
+    for body, origin, rotation in zip(robot.bodies, origins, rotations, strict=True):
+        r = origin + rotation @ body.inertia.com - centre
+        inertia += rotation @ body.inertia.tensor @ rotation.T + body.inertia.mass * (
+            r @ r * np.eye(3) - np.outer(r, r)
+        )
     whole[:3, :3], whole[3:, 3:] = robot.mass * np.eye(3), inertia
     x, y, z = mechanics.frame_pose(HAND, joints)[0] - centre
     reach = np.eye(6)

@@ -409,8 +409,8 @@ class _MujocoSimulation:
         names = {self.segment.model.dof_names[self.part.dofs.start + dof]: dof for dof in coulomb}
 
         def friction_from(time: float) -> FrictionState:
-            stuck = frozenset(dof for dof, way in status.items() if way == 0)
-            return FrictionState(time, stuck, {dof: -way * coulomb[dof] for dof, way in status.items() if way})
+            stuck = frozenset(dof for dof, sign in status.items() if sign == 0)
+            return FrictionState(time, stuck, {dof: -sign * coulomb[dof] for dof, sign in status.items() if sign})
 
         history = [friction_from(0.0)]
         for event in _friction_events(self.segment.occurrences(), number):
@@ -468,12 +468,12 @@ class _MujocoSimulation:
             lacking = -loop_bias(mujoco_robot, self.robot, State.from_vector(y)) - rows @ acceleration
             give = np.linalg.solve(inertia, rows[:, free].T)
             acceleration[free] += give @ np.linalg.lstsq(rows[:, free] @ give, lacking, rcond=1e-12)[0]
-        w, vector, turn = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
+        w, vector, half = quaternion[0], quaternion[1:], 0.5 * velocity[3:6]
         return np.concatenate(
             [
                 linear,
-                [-vector @ turn],
-                w * turn + np.cross(vector, turn),
+                [-vector @ half],
+                w * half + np.cross(vector, half),
                 velocity[6:],
                 acceleration,
             ]

@@ -52,9 +52,9 @@ def loop_bias(model: MujocoModel, robot: Robot, state: State) -> Array:
 
     def slope(step: float) -> Array:
         ends = []
-        for way in (step, -step):
+        for change in (step, -step):
             # Rows are seen from a frame of the robot: where the base is does not matter.
-            model.set_state(state.position, state.quaternion, state.joints + way * state.rates, state.velocity)
+            model.set_state(state.position, state.quaternion, state.joints + change * state.rates, state.velocity)
             ends.append(loop_rows(model, robot) @ state.velocity)
         return np.asarray((ends[0] - ends[1]) / (2.0 * step))
 

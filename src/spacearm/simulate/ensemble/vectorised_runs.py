@@ -175,7 +175,7 @@ def _check_balances(
     velocity, centre = seen.velocity.reshape(*shape, 3), seen.centre.reshape(*shape, 3)
     angular = seen.sums.angular.reshape(*shape, 3)
     if first.has_external_action:
-        impulse, twist, way = (rows[:, :, ny - 9 + 3 * k : ny - 6 + 3 * k] for k in range(3))
+        impulse, twist, displacement = (rows[:, :, ny - 9 + 3 * k : ny - 6 + 3 * k] for k in range(3))
         energy = {name: rows[:, :, place] for name, place in model.energies.items()}
         work = sum((energy[name][:, :, :6].sum(axis=2) * sign for name, sign in (("drive", 1), ("damping", -1))), 0.0)
         work = work + energy["load"].sum(axis=2)
@@ -184,7 +184,7 @@ def _check_balances(
         work = work - 0.5 * mass * (squared - squared[:, :1])
     else:
         impulse = twist = np.zeros((1, 1, 3))
-        way = np.append(0.0, times)[None, :, None] * velocity[:, :1]
+        displacement = np.append(0.0, times)[None, :, None] * velocity[:, :1]
         work = np.zeros(shape)
 
     def largest(values: Array) -> Array:
@@ -195,7 +195,7 @@ def _check_balances(
 
     now = Centred(rows[:, :, :3], centre, velocity, angular, parts.sum(axis=2))
     start = Centred(*(part[:, :1] for part in now))
-    gaps = balance_gaps(mass[:, :, None], now, start, impulse, twist, way, work)
+    gaps = balance_gaps(mass[:, :, None], now, start, impulse, twist, displacement, work)
     sizes = {name: length(gap) if gap.ndim > 2 else largest(gap) for name, gap in gaps.items()}
     sizes |= {
         "speed": length(velocity),

@@ -62,7 +62,7 @@ class Centred(NamedTuple):
 
 
 def balance_gaps(
-    mass: Array | float, now: Centred, start: Centred, impulse: Array, twist: Array, way: Array, work: Array
+    mass: Array | float, now: Centred, start: Centred, impulse: Array, twist: Array, displacement: Array, work: Array
 ) -> dict[str, Array]:
     """What the balances leave, (..., 3) and for the energy (...): changes since the start less what came from outside.
 
@@ -74,7 +74,7 @@ def balance_gaps(
         "linear": mass * (now.velocity - start.velocity) - impulse,
         "angular": now.angular - start.angular - twist,
         # The base's displacement first: at a large distance it is known better than its end points.
-        "gone": (now.place - start.place) + (now.centre - start.centre) - way,
+        "gone": (now.place - start.place) + (now.centre - start.centre) - displacement,
         "energy": now.inner - start.inner - work,
     }
 
@@ -119,7 +119,7 @@ class Balance:
         self.mass = 0.0  # kg
         self.impulse, self.twist = np.zeros(3), np.zeros(3)  # N s, N m s about the mass centre: external
         self.work = 0.0  # J, of the same, against velocities relative to the mass centre
-        self.way = np.zeros(3)  # m, expected displacement of the mass centre
+        self.displacement = np.zeros(3)  # m, expected displacement of the mass centre
         self.gross = np.zeros(3)  # N s, N m s, J: sums of the magnitudes of all contributors
         self.within = np.zeros(2)  # N s, N m s: sums of the magnitudes of applied forces and dry friction in joints
         self.largest: dict[str, Array] = {}  # sizes and residuals
@@ -172,7 +172,7 @@ class Balance:
             impulse = accumulate(self.impulse, acting.force.sum(axis=1))
             twist = accumulate(self.twist, acting.moment.sum(axis=1))
             work = accumulate(self.work, acting.power.sum(axis=1))
-            way = accumulate(self.way, motion.velocity)
+            displacement = accumulate(self.displacement, motion.velocity)
             push = weight @ np.linalg.norm(acting.force, axis=2).sum(axis=1)
             # One contributor may be many forces whose moments cancel, such as those at the corners of a standing box:
             # the moment of each is known only as accurately as the force.
@@ -184,8 +184,13 @@ class Balance:
             self._add_within(rows, weight)
             energies = rows[:, code.record + code.speed.size :]
             y = np.concatenate([rows[ends, :nx], energies[ends]], axis=1)
-            self._update_extremes(motion, ends, y, impulse, twist, way, work)
-        self.impulse, self.twist, self.way, self.work = impulse[-1], twist[-1], way[-1], float(work[-1])
+            self._update_extremes(motion, ends, y, impulse, twist, displacement, work)
+        self.impulse, self.twist, self.displacement, self.work = (
+            impulse[-1],
+            twist[-1],
+            displacement[-1],
+            float(work[-1]),
+        )
         self.time += float(weight.sum())
 
     def add_samples(self, times: Array, y: Array, inputs: Array) -> None:
@@ -200,9 +205,9 @@ class Balance:
             self.time = self._last - self._begin
             # Without external action the mass centre moves uniformly: the reference is exact, no sum of steps is
             # needed.
-            way = (times[rows] - self._begin)[:, None] * self._start.velocity
+            displacement = (times[rows] - self._begin)[:, None] * self._start.velocity
             nothing = np.zeros((count, 3))
-            self._update_extremes(motion, np.arange(count), y[rows], nothing, nothing, way, np.zeros(count))
+            self._update_extremes(motion, np.arange(count), y[rows], nothing, nothing, displacement, np.zeros(count))
 
     def _centre_rows(self, rows: Array, at: npt.NDArray[np.int64] | None = None) -> CentredMotion:
         """Motion about the mass centre, from the states at the head of each row; ``at``: at some of them only."""
@@ -226,7 +231,7 @@ class Balance:
         y: Array,
         impulse: Array,
         twist: Array,
-        way: Array,
+        displacement: Array,
         work: Array,
     ) -> None:
         """Compute all balances at the instants ``at`` of ``motion`` (integrated vector ``y``), and keep the largest."""
@@ -240,7 +245,7 @@ class Balance:
         self._enlarge("linear_scale", sums.linear_scale.max())
         self._enlarge("angular_scale", sums.angular_scale.max())
         now = Centred(y[:, :3], centre, velocity, sums.angular, inner)
-        for name, gap in balance_gaps(motion.mass, now, self._start, impulse, twist, way, work).items():
+        for name, gap in balance_gaps(motion.mass, now, self._start, impulse, twist, displacement, work).items():
             self._enlarge(name, (np.linalg.norm(gap, axis=1) if gap.ndim > 1 else np.abs(gap)).max())
 
     def _enlarge(self, name: str, value: Array | np.floating) -> None:

@@ -397,11 +397,11 @@ def enter(
         y[code.speed[index]] = 0.0
     for index, path in prepared.paths:
         position, rate = path(0.0), path.derivative()(0.0)
-        here, speed = y[model.positions[index]], y[code.speed[index]]
-        gap, jump = abs(here - position), abs(speed - rate)
+        value, speed = y[model.positions[index]], y[code.speed[index]]
+        gap, jump = abs(value - position), abs(speed - rate)
         if gap > PATH_TOLERANCE * (1.0 + abs(position)) or jump > PATH_TOLERANCE * (1.0 + abs(rate)):
             raise InputError(
-                f"joint {names[index]!r} is at {here:.9g} with rate {speed:.6g}, "
+                f"joint {names[index]!r} is at {value:.9g} with rate {speed:.6g}, "
                 f"its path starts at {position:.9g} with rate {rate:.6g}",
                 place=prepared.place,
                 hint="a jump takes an impulse: let the path start at the joint's position and rate",

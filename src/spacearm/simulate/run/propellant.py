@@ -121,7 +121,7 @@ def _drain(robot: Robot, used: Mapping[str, float]) -> Robot:
 def _flow(robot: Robot, state: State, middle: State, used: Mapping[str, float], terms: Terms) -> tuple[Array, Array]:
     """What leaves (K, 13) with the velocities in the middle of it, and the generalised impulse (6 + n) on the tanks'
     bodies."""
-    turn, mass = rotation_matrices(state.quaternion), terms.mass_matrix(robot, state)
+    rotation, mass = rotation_matrices(state.quaternion), terms.mass_matrix(robot, state)
     rows, push, rest = [], np.zeros(robot.dofs), robot
     for name, gone in used.items():
         part = robot.thruster(name)
@@ -130,10 +130,10 @@ def _flow(robot: Robot, state: State, middle: State, used: Mapping[str, float], 
         missing = mass - less
         mass = less
         # Momentum about the base, world axes; first moments stand in the mass matrix as m [c x].
-        momentum = (missing @ state.velocity)[:6].reshape(2, 3) @ turn.T
+        momentum = (missing @ state.velocity)[:6].reshape(2, 3) @ rotation.T
         moments = missing[3:6, :3] / gone
-        place = state.position + turn @ np.array([moments[2, 1], moments[0, 2], moments[1, 0]])
-        own = turn @ (missing @ middle.velocity)[:3] / gone
+        place = state.position + rotation @ np.array([moments[2, 1], moments[0, 2], moments[1, 0]])
+        own = rotation @ (missing @ middle.velocity)[:3] / gone
         row = np.concatenate([[gone], *_nozzle(robot, middle, part, terms), place, own])
         wrench = momentum.ravel() + exhaust_impulse(row[None], state.position, np.zeros(3))
         body = robot.frame(part.tank).body

@@ -288,6 +288,13 @@ def spoilt(case: Case, drive: Drive, seed: int, fault: str, share: float = 0.01)
 
 def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: float = 0.0) -> JointTest:
     """The link's angle by the poses of base and hand (0.5 mm, 1 mrad), the hand's target ``aside`` (m) of its place."""
+    return prepare_test(*camera_record(case, truth, seed, drive, aside))
+
+
+def camera_record(
+    case: Case, truth: Truth, seed: int, drive: Drive, aside: float = 0.0
+) -> tuple[Record, MeasurementChain]:
+    """The same as a record of such poses and of encoders, and how it shows the joint."""
     plant, rng, q = case.plant, np.random.default_rng([seed, 2000]), truth.positions
     angles = np.cumsum(q[:, 2:5], axis=1)
     hand = q[:, :2] + sum(
@@ -305,4 +312,4 @@ def seen_by_cameras(case: Case, truth: Truth, seed: int, drive: Drive, aside: fl
         columns["joint1.torque"] = read["joint1.torque"]
     sensors = [encoder, TorqueSensor(noise=case.sigma["joint1.torque"])]
     record = Record.from_columns(f"seed {seed}", case.times, columns)
-    return prepare_test(record, MeasurementChain(plant.robot(), "hand", sensors))
+    return record, MeasurementChain(plant.robot(), "hand", sensors)

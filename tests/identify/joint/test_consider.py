@@ -9,7 +9,7 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.joint import JointFit, identify_joints
-from support.joint_physics import CASES, Case, Plant, joint_test
+from support.joint_physics import CASES, Case, Plant, camera_record, joint_test
 
 SOFT, STIFF = CASES["soft"], replace(CASES["k8000"], times=CASES["k8000"].times[:401], truths={})
 
@@ -66,6 +66,25 @@ def test_a_gear_ratio_left_at_one() -> None:
     assert np.isinf(found.std("motor_inertia"))
     assert np.abs(errors(SOFT, found)[1:]).max() < 3.0
     assert any("motor_inertia is not determined" in remark for remark in found.remarks)
+
+
+def test_a_gear_ratio_left_at_one_in_a_record() -> None:
+    """A record that a script hands over is one of a machine: a ratio of 1 counts as left out there too."""
+    plant = replace(SOFT.plant, ratio=100.0)
+    other = replace(SOFT, plant=plant)
+    record, chain = camera_record(other, other.truth("motor_angle"), 4, "motor_angle")
+    exact, found = (
+        identify_joints(SOFT.plant.robot(), [record], chain=chain, warn=False, consider=consider)
+        for consider in ({}, None)
+    )
+    assert exact.sound
+    assert abs(errors(SOFT, exact)[0]) > 20.0
+    assert np.isinf(found.std("motor_inertia"))
+    assert np.abs(errors(SOFT, found)[1:]).max() < 3.0
+    assert any("motor_inertia is not determined" in remark for remark in found.remarks)
+    # Where the robot file has the ratio, nothing is left out.
+    geared = identify_joints(plant.robot(), [record], chain=chain, warn=False)
+    assert np.isfinite(geared.std("motor_inertia"))
 
 
 def test_a_number_that_is_not_there_is_refused() -> None:

@@ -127,8 +127,9 @@ def identify_joints(
         consider: standard deviations of numbers that are not estimated (:func:`.consider_parameters`): ``nominal``
             inertias, ``gear`` ratios, ``hysteresis`` of springs, and others. What the data leave open about them
             widens every interval. Counted for the most likely values alone: least squares without weights, of tests
-            that state their noise. None here, so that a script's estimate counts what the script states; scenario
-            files have the defaults of their ``[nominal]`` table.
+            that state their noise. If omitted, all are exact but for the gear ratios of records: one of 1 counts as
+            left out, as in scenario files, and its motor's inertia is not determined without a torque; ``{}``: there
+            is no gear. Scenario files have the defaults of their ``[nominal]`` table.
         warn: warn about what is not determined.
 
     Readings that their neighbours do not bear out are left out, unless paths are ``smooth``.
@@ -136,6 +137,9 @@ def identify_joints(
     began = time.perf_counter()
     one_of(cost, ("likelihood", "paper"), "cost", place="identification")
     how = _resolve_nuisances(nuisances or {})
+    if consider is None and any(isinstance(test, Record) for test in tests):
+        # A robot file without a gear has a ratio of 1; a motor that really turns as slowly as its joint is rare.
+        consider = {"gear_of_one": 1.0}
     # Before any fit, because a single bad reading bends a least-squares fit towards itself.
     chosen, outliers = _prepare_tests(robot, [_as_test(test, chain, drive) for test in tests], cost)
     # The same problem with other nuisances is built again when a misfit is to be explained.

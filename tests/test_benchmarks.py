@@ -17,6 +17,7 @@ from benchmarks import (
     batch,
     common,
     control,
+    environments,
     growth,
     identify_captured,
     memory,
@@ -174,6 +175,13 @@ def test_short_benchmark_of_the_command_line() -> None:
     assert all(value > 0 and unit for _, value, unit in rows)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_environments_of_a_capture_are_timed_beside_mujocos_with_the_same_motion() -> None:
+    assert environments.difference(count=2, periods=2) < 1e-10
+    times = environments.compare(rounds=1, many=8, peers=2)
+    assert set(times) == {"spacearm", "MuJoCo", "MuJoCo, physics alone"}
+    assert all(value > 0 for value in times.values())
 
 
 def test_single_steps_are_timed_beside_mujoco() -> None:

@@ -37,7 +37,7 @@ def _coefficients() -> tuple[Array, Array]:
     # The nodes are the zeros of P_5 - P_4 on [-1, 1], mapped to [0, 1].
     difference = np.zeros(STAGES + 1)
     difference[STAGES - 1], difference[STAGES] = -1.0, 1.0
-    x = np.sort(legendre.legroots(difference))
+    x = np.sort(legendre.legroots(difference).real)  # NumPy from 2.5 on gives real roots as complex numbers
     # Roots by eigenvalues are off by a few units in the last place; Newton steps remove that.
     for _ in range(3):
         x -= legendre.legval(x, difference) / legendre.legval(x, legendre.legder(difference))

@@ -14,8 +14,8 @@ from spacearm.model import (
     load,
     save,
 )
-from spacearm.model.document import find_robot
 from spacearm.model.files import file_format, robot_text
+from spacearm.model.mounts import find_robot
 from spacearm.model.robot_import import Reading
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.toml_write import toml_text

@@ -82,7 +82,7 @@ def test_verdicts(result):
     dampings = ("undamped", "damping1", "damping5")
     assert by[Verdict.AGREES] == {"settling.damping1", "settling.order", "convergence.fz", "convergence.mz"}
     assert by[Verdict.NO_EVIDENCE] == {
-        *(f"decoupling.{hit}.turns" for hit in zhang2020.SINGLE),
+        *(f"decoupling.{hit}.turns" for hit in zhang2020_data.SINGLE),
         *(f"decoupling.{hit}.slide" for hit in ("fx", "my", "fy", "mx", "mz")),
         *(f"transmitted.{hit}.{d}" for hit in ("fz", "mz") for d in dampings),
         "settling.undamped",
@@ -240,8 +240,8 @@ def test_bending_stretches_the_slide_to_second_order_only(hit):
     half = replace(whole, wrench=tuple(0.5 * entry for entry in whole.wrench))
     slides = []
     for blow in (whole, half):
-        cross = zhang2020.largest_cross_deformation(
-            simulate_capture(ARM, REST, [blow], duration=10.0), zhang2020.SINGLE[hit]
+        cross = zhang2020_claims.largest_cross_deformation(
+            simulate_capture(ARM, REST, [blow], duration=10.0), zhang2020_data.SINGLE[hit]
         )
         slides.append(cross.pop("slide_z"))
         assert max(cross.values()) == 0.0

@@ -12,7 +12,7 @@ import pytest
 
 from spacearm.cli.app import run_app
 from spacearm.model import Robot
-from spacearm.model.document import find_robot
+from spacearm.model.mounts import find_robot
 from spacearm.report import write_result
 from spacearm.report.page import badges
 from spacearm.report.write import IndexEntry, write_index

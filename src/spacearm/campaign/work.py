@@ -16,7 +16,7 @@ from spacearm.deadline import check_time
 from spacearm.engine.device import Device
 from spacearm.errors import SpacearmError, error_context
 from spacearm.model import Robot
-from spacearm.model.document import find_robot
+from spacearm.model.mounts import find_robot
 from spacearm.result import Certificate
 from spacearm.simulate.ensemble.vectorised_phases import VectorisedError
 from spacearm.simulate.ensemble.vectorised_runs import simulate_lanes

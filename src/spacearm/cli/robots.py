@@ -90,7 +90,7 @@ class _RobotNotices:
 
 def _read(name: str, reading: Reading) -> tuple[Robot, _RobotNotices]:
     """The robot, and the messages about it."""
-    from spacearm.model.document import find_robot
+    from spacearm.model.mounts import find_robot
 
     notes = _RobotNotices([], [], [])
     with warnings.catch_warnings(record=True) as caught:

@@ -13,9 +13,8 @@ from spacearm.checks import check_name
 from spacearm.control.maps import HandMap, JointMap, evaluate_arm, hand_map, joint_map, twist_rows
 from spacearm.control.workspace import longest_reach
 from spacearm.control.workspace_figures import figures
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
-from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Name, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.study import Findings, Session, StudyFile, dataset, key, row

@@ -28,9 +28,8 @@ from spacearm.ejection.rig import Rig, reduce_to_plane
 from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
 from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 from spacearm.ejection.verify import check_in_mujoco, friction_check
-from spacearm.errors import InputError, SimulationError
+from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.model import Friction, Robot
-from spacearm.model.document import error_context
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Checks, Figure, Limit

@@ -7,7 +7,8 @@ from pathlib import Path
 from spacearm.errors import InputError, SpacearmError
 from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.model import Robot
-from spacearm.model.document import find_robot, read_document
+from spacearm.model.document import read_document
+from spacearm.model.mounts import find_robot
 from spacearm.model.robot_import import Reading
 from spacearm.motion.scenario import MotionFile
 from spacearm.simulate import RK4

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, did_you_mean, error_context
 from spacearm.impact.aftermath import scene_after
 from spacearm.impact.collision import CONSERVED, Collision, VelocityJump, collide
 from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
@@ -24,7 +24,6 @@ from spacearm.impact.floating import CONTACT, FloatingSystem, build_system, free
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
 from spacearm.impact.mass_map import CaseMap, map_cases, map_data, map_figures
 from spacearm.impact.tensor import ImpactPoint, impact_point
-from spacearm.model.document import error_context
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Certificate, Check, Checks, Figure

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spacearm.checks import array, check_name
-from spacearm.errors import InputError, SimulationError
+from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.identify.inertia import MotionRecord, OutputErrorProblem, prepare_record
 from spacearm.identify.inertia.experiments import firing_intervals
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
@@ -32,7 +32,6 @@ from spacearm.mission.flight import MissionFlight
 from spacearm.mission.limits import LimitUsage, Positive
 from spacearm.mission.stages import Flown, StageTable
 from spacearm.model import Pose, Robot
-from spacearm.model.document import error_context
 from spacearm.model.layout import Layout
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.model.toml_schema import Duration

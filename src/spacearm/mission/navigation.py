@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics.sensors import Sensor
 from spacearm.mission.encounter import FACING, Encounter, MissionTargetTable
 from spacearm.mission.limits import Positive
-from spacearm.model.document import error_context
 from spacearm.model.layout import QUATERNION
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Number, Seed, Vector3

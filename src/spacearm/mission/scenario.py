@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.errors import InputError, SimulationError
+from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.mission.approach_figures import approach_figures
 from spacearm.mission.curves import mission_curves
 from spacearm.mission.encounter import (
@@ -50,7 +50,6 @@ from spacearm.mission.stages import (
 )
 from spacearm.mission.zones import PlumeTable
 from spacearm.model import Robot
-from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Duration, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of

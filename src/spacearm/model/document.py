@@ -14,13 +14,10 @@ from pydantic import ValidationError
 
 from spacearm.errors import ModelError, error_context
 from spacearm.model.files import FORMATS
-from spacearm.model.mounts import find_robot
 from spacearm.model.problems import ModelErrors
 from spacearm.model.toml_errors import schema_errors
 from spacearm.model.toml_read import FILE_USES, ROBOT_FILE, parse_toml, read_text, require_file_type
 from spacearm.model.toml_schema import TomlTable
-
-__all__ = ["TomlTable", "error_context", "find_robot", "read_document", "validate_tables"]
 
 T = TypeVar("T", bound=TomlTable)
 

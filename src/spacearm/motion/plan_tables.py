@@ -15,9 +15,8 @@ from pydantic import PrivateAttr
 from spacearm import control
 from spacearm.checks import check_name
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
-from spacearm.model.document import error_context
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
 from spacearm.simulate import Signal, State

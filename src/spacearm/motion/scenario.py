@@ -11,9 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.control import JointPlan, Law, Sensor
-from spacearm.errors import InputError, SimulationError
+from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.model import Robot
-from spacearm.model.document import error_context
 from spacearm.model.toml_schema import BaseKey, Duration, Name, Number, Seed
 from spacearm.motion.law_tables import ControlLawTable
 from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans

@@ -14,9 +14,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.model import toml_schema
-from spacearm.model.document import error_context, validate_tables
+from spacearm.model.document import validate_tables
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_values import warn_of_degrees
 

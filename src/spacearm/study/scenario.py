@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from spacearm.errors import InputError, SimulationError, SpacearmError, did_you_mean
+from spacearm.errors import InputError, SimulationError, SpacearmError, did_you_mean, error_context
 from spacearm.model import Robot
-from spacearm.model.document import error_context, read_document, validate_tables
+from spacearm.model.document import read_document, validate_tables
 from spacearm.model.mounts import assemble_robot
 from spacearm.model.toml_read import SCENARIO_FILE
 from spacearm.model.toml_schema import Name

@@ -10,11 +10,10 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from spacearm.checks import check_name
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.measure.channels import CHANNELS, MOMENTUM_CHANNELS
 from spacearm.measure.sensors import make_sensors
 from spacearm.mechanics.sensors import KINDS, BaseVelocity, JointSensor, MountedSensor, Sensor
-from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Duration, Name, Number, Seed, Vector3
 from spacearm.study.keys import ScenarioTable, key, validation_error
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator
 
-from spacearm.errors import InputError, quote_text
+from spacearm.errors import InputError, error_context, quote_text
 from spacearm.model import Robot
-from spacearm.model.document import error_context
 from spacearm.model.toml_schema import Name, Number, Vector3
 from spacearm.simulate import Load, Signal, constant, half_sine, pulse, spline, table, thruster_load, triangle
 from spacearm.study.keys import ScenarioTable, key, validation_error, warn_of_large_angle

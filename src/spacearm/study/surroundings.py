@@ -10,10 +10,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from spacearm.checks import check_name
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics import shapes
 from spacearm.model import Frame, Pose, Robot
-from spacearm.model.document import error_context
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.toml_schema import BaseKey, BaseTable, Name, Number, Vector3
 from spacearm.model.toml_values import base_of

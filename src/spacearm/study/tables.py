@@ -10,10 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, model_validator
 
-from spacearm.errors import InputError, quote_text
+from spacearm.errors import InputError, error_context, quote_text
 from spacearm.measure.files import Column, SampleRate
 from spacearm.model import Body, Inertia, Robot
-from spacearm.model.document import error_context
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_rpy
 from spacearm.model.toml_errors import Place
 from spacearm.model.toml_schema import (

@@ -14,13 +14,11 @@ from spacearm.capture.modes import Modes
 from spacearm.model import Robot, catalogue
 from spacearm.papers import Progress
 from spacearm.papers.agreement import agreement, checks, page, settings
-from spacearm.papers.zhang2020.claims import findings, largest_cross_deformation
+from spacearm.papers.zhang2020.claims import findings
 from spacearm.papers.zhang2020.data import (
     CRITERION,
     DAMPINGS,
     NAME,
-    SINGLE,
-    closed_form_modes,
     robot,
     single_hit,
     six_hit,
@@ -44,10 +42,6 @@ from spacearm.scene import scene_of
 from spacearm.simulate import State
 
 __all__ = [
-    "SINGLE",
-    "closed_form_modes",
-    "cross_checks",
-    "largest_cross_deformation",
     "reproduce",
     "robot",
     "single_hit",

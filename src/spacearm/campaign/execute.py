@@ -23,6 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from spacearm.campaign.decide import is_finished
 from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.store import Store
 from spacearm.campaign.work import FAILED, RunOutcome, check_vectorisable, columns, run_chunks, run_one, select_rows
+from spacearm.campaign.worst_case import search_worst_cases
 from spacearm.checks import one_of
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device, cupy
@@ -141,8 +143,30 @@ def run_campaign(
         # Large batches fill the lanes; each worker still gets a share.
         most = 1 if device is None else min(TOGETHER[device], -(-plan.total // workers))
         _run_batches(plan, _batches(plan, queue, most), queue, keep, submit, workers, device)
-    queue.remove_surplus()
+        queue.remove_surplus()
+        # Jobs of an array each have a part of the runs: the call that finishes the campaign searches.
+        if plan.file.worst_case is not None and part == (0, 1):
+            search_worst_cases(plan, store, partial(_evaluate_points, submit, workers), progress)
     return store
+
+
+def _evaluate_points(submit: Submit | None, workers: int, plan: CampaignPlan, cell: int) -> list[RunOutcome]:
+    """All runs of a plan in one cell, shared by the workers."""
+    places = [(cell, number) for number in range(plan.chunks)]
+    if submit is None:
+        return [outcome for found in run_chunks(plan, places) for outcome in found]
+    share = -(-len(places) // workers)
+    futures = [submit(plan, places[first : first + share], None) for first in range(0, len(places), share)]
+    busy: dict[Any, list[Place]] = {future: [] for future in futures}
+    while busy:
+        for future in _ready(busy):
+            del busy[future]
+    try:
+        return [outcome for future in futures for found in future.result() for outcome in found]
+    except CancelledError as error:
+        raise SpacearmError(
+            "the cluster has lost a chunk", hint="what is finished is kept: the same command goes on"
+        ) from error
 
 
 def _names(plan: CampaignPlan, store: Store, device: Device | None) -> dict[str, str]:
@@ -183,6 +207,12 @@ def _run_first_chunk(plan: CampaignPlan, device: Device | None) -> tuple[list[Ru
         check_time()
         seen.append(select_rows(plan, run_one(plan, cell, 0)))
     _check_rows(plan, seen)
+    if plan.file.worst_case is not None and all(outcome.margin is None for outcome in seen):
+        raise InputError(
+            "the runs have no margin that could be searched",
+            place="worst_case",
+            hint="expected [[require]], or a scenario with limits of its own",
+        )
     return outcomes, seen
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -148,6 +148,16 @@ class StopTable(ScenarioTable):
     least: Count = field(50, "runs in any case; without `half_width` a cell is judged then, at twice as many, ...")
 
 
+class WorstCaseTable(ScenarioTable):
+    """A search for the smallest margin within the dispersions, cell by cell, after the runs."""
+
+    runs: Annotated[int, integer_between(2, 1_000_000)] = field(200, "of the search in each cell, at most")
+    share: Annotated[float, Field(gt=0.0, lt=1.0)] = field(
+        0.9973, "of each distribution, about its middle, that is searched; 0.9973: of a normal, 3 standard deviations"
+    )
+    seed: Seed = field(0, "of the search")
+
+
 class CampaignFile(ScenarioTable):
     """A scenario run many times."""
 
@@ -164,6 +174,7 @@ class CampaignFile(ScenarioTable):
     vary: list[VaryTable] = field([], "dispersed numbers")
     require: list[RequireTable] = field([], "what makes a run a success, besides being sound")
     stop: StopTable | None = field(None, "all `runs` of each cell if omitted")
+    worst_case: WorstCaseTable | None = field(None, "a search for the worst case in each cell, after the runs")
     goal: Annotated[float, Field(gt=0.0, lt=1.0)] = field(
         0.9, "success rate: a cell is a go if its interval lies at or above it, a no go if below, else undecided"
     )
@@ -185,6 +196,8 @@ class CampaignPlan:
                 )  # fmt: skip
         if self.total > MOST_RUNS:
             raise InputError(f"has {self.total} runs", place="axis", hint=f"expected at most {MOST_RUNS} in all cells")
+        if file.worst_case is not None and all(entry.kind == "seed" for entry in file.vary):
+            raise InputError("has nothing to search", place="worst_case", hint="expected [[vary]] tables")
         if file.sampling == "sobol" and file.runs & (file.runs - 1):
             raise InputError(
                 f"is {file.runs}",
@@ -264,6 +277,13 @@ class CampaignPlan:
             return np.asarray(qmc.Sobol(size[1], rng=rng).random(size[0]), dtype=np.float64)
         # One point in each of n equal parts of every number: less scatter of means than random points.
         return np.asarray(qmc.LatinHypercube(size[1], rng=rng).random(size[0]), dtype=np.float64)
+
+    def with_shares(self, shares: Array) -> CampaignPlan:
+        """The same campaign with these points (runs, dispersed numbers), one in each chunk, as the runs of a cell."""
+        found = copy(self)
+        found.file = self.file.model_copy(update={"runs": len(shares), "chunk": 1})
+        found.__dict__["shares"] = shares
+        return found
 
     @cached_property
     def _robot_tables(self) -> dict[str, Any]:

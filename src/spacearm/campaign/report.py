@@ -16,6 +16,7 @@ from spacearm.campaign.sensitivity import Sensitivity, chart_sensitivities, rank
 from spacearm.campaign.store import Store
 from spacearm.campaign.tolerance import SHARE, End, least_runs, tolerance_bound
 from spacearm.campaign.work import FAILED, SOUND
+from spacearm.campaign.worst_case import WorstCase, chart_worst_cases, worst_cases
 from spacearm.figures import add_curve, new_figure
 from spacearm.result import Certificate, Check, Figure, Result, Row
 
@@ -42,6 +43,8 @@ def report(store: Store) -> Result:
     rows += _sensitivity_rows(plan, driven)
     rows += _spreads(columns, store.names())
     rows += _bounds(plan, columns, store.names())
+    worst = worst_cases(plan, store) if plan.file.worst_case is not None else []
+    rows += _worst_rows(plan, worst)
     # Sound only if all cells have the runs that their rule asks for: rates of an unfinished map are provisional.
     complete = len(cells) == len(plan.cells) and all(cell.finished for cell in cells)
     failed = sum(status == FAILED for status in columns["status"])
@@ -57,11 +60,73 @@ def report(store: Store) -> Result:
             }
         ),
         {"campaign": store.manifest["campaign"], "scenario": plan.file.scenario},
-        figures=_figures(plan, columns, cells, store.names(), driven),
+        figures=_figures(plan, columns, cells, store.names(), driven) + _worst_figures(plan, worst),
         title=plan.file.title or f"Campaign of {plan.file.scenario}",
-        headline=_headline(plan, cells),
-        summary=_summary(columns, driven),
+        headline=_headline(plan, cells) + _worst_headline(worst),
+        summary=_summary(columns, driven) + _worst_words(plan, worst),
     )
+
+
+def _worst_rows(plan: CampaignPlan, worst: list[WorstCase]) -> list[Row]:
+    """The worst case of each cell, its limit and its inputs, beside the worst Monte Carlo run."""
+    from scipy.special import ndtri
+
+    found: list[Row] = []
+    for case in worst:
+        place = f".cell{case.cell}" if len(plan.cells) > 1 else ""
+        note = f"{_where(plan, case.cell)}: smallest of {case.runs} runs of a search {_reach(plan)}"
+        note += f"; {case.refused} that failed or are not sound do not count" if case.refused else ""
+        found += [
+            Row(f"worst{place}.margin", case.margin, note=note),
+            Row(f"worst{place}.limit", case.binding, note="nearest limit in the worst case"),
+            Row(f"worst{place}.run.margin", case.run_margin, note=f"of the worst Monte Carlo run, {case.run}"),
+            Row(f"worst{place}.run.limit", case.run_binding, note="its nearest limit"),
+        ]
+        for entry, share in zip(plan.file.vary, case.shares, strict=True):
+            place_of = "of the worst run" if entry.kind == "seed" else f"{ndtri(share):+.2f} standard deviations"
+            found.append(
+                Row(f"worst{place}.{entry.key}", case.values[entry.key], note=f"{place_of}, quantile {share:.4g}")
+            )
+    return found
+
+
+def _where(plan: CampaignPlan, cell: int) -> str:
+    return ", ".join(f"{name} {label}" for name, label in plan.cells[cell].items()) or "all runs"
+
+
+def _reach(plan: CampaignPlan) -> str:
+    assert plan.file.worst_case is not None
+    return f"within the middle {100 * plan.file.worst_case.share:.5g} % of each dispersion"
+
+
+def _worst_words(plan: CampaignPlan, worst: list[WorstCase]) -> str:
+    if not worst:
+        return ""
+    case = min(worst, key=lambda each: each.margin)
+    where = f" ({_where(plan, case.cell)})" if len(plan.cells) > 1 else ""
+    kept = "keeps its limits with" if case.margin >= 0.0 else "breaks a limit, with"
+    return (
+        f" The worst case found {_reach(plan)}{where} {kept} a margin of {case.margin:.3g} ({case.binding}); the worst "
+        f"of the Monte Carlo runs there has {case.run_margin:.3g} ({case.run_binding})."
+    )
+
+
+def _worst_headline(worst: list[WorstCase]) -> str:
+    if not worst:
+        return ""
+    case = min(worst, key=lambda each: each.margin)
+    return f" Worst case found: margin {case.margin:.3g} ({case.binding})."
+
+
+def _worst_figures(plan: CampaignPlan, worst: list[WorstCase]) -> list[Figure]:
+    if not worst:
+        return []
+    titles = [f"{_where(plan, case.cell)}: margin {case.margin:.3g}" for case in worst]
+    text = (
+        "Worst case: where the smallest margin that was found lies in the distributions, and the worst of the Monte "
+        f"Carlo runs. The search stays {_reach(plan)}; it proves no bound."
+    )
+    return [Figure("worst-case", chart_worst_cases(plan, worst, titles), text)]
 
 
 def _headline(plan: CampaignPlan, cells: list[CellSummary]) -> str:

@@ -1,6 +1,7 @@
 """A campaign on disk: a manifest, and Parquet files that each appear complete or not at all.
 
-``campaign.json`` says what the campaign is; ``runs-CCCCCC-NNNNNN.parquet`` is chunk N of cell C. All chunks have the
+``campaign.json`` says what the campaign is; ``runs-CCCCCC-NNNNNN.parquet`` is chunk N of cell C, and
+``worst-CCCCCC-NNNNNN.parquet`` generation N of the search for its worst case. All chunks have the
 columns of the first, whatever rows later runs have, so that they read as one table::
 
     duckdb.sql("select * from 'out/runs-*.parquet'")        pandas.read_parquet("out")
@@ -13,8 +14,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from spacearm.campaign.plan import CampaignFile, CampaignPlan
 from spacearm.campaign.work import RunOutcome
@@ -22,6 +26,7 @@ from spacearm.errors import InputError, SpacearmError
 from spacearm.report.folder import read_json
 from spacearm.report.reuse import input_digest
 from spacearm.result import json_value
+from spacearm.typing import Array
 
 MANIFEST = "campaign.json"
 
@@ -50,7 +55,7 @@ class Store:
         _pyarrow()
         store = cls(folder)
         content = {
-            "campaign": json_value(plan.file.model_dump(exclude_unset=True)),
+            "campaign": json_value(plan.file.model_dump(exclude_unset=True, exclude={"worst_case"})),
             "scenario": json_value(plan.document),
             "robot": plan.robot_text,
         } | ({"side_by_side": True} if vectorised else {})
@@ -73,7 +78,18 @@ class Store:
             store._write(MANIFEST, (json.dumps(store.manifest, indent=1) + "\n").encode())
         for left in store.folder.glob(".writing-*"):  # of a killed call
             left.unlink(missing_ok=True)
+        store._begin_search(plan)
         return store
+
+    def _begin_search(self, plan: CampaignPlan) -> None:
+        """Take note of the search for worst cases: it comes after the runs and may be changed without them."""
+        search = None if plan.file.worst_case is None else json_value(plan.file.worst_case.model_dump())
+        if self.manifest.get("worst_case") == search:
+            return
+        for path in self.folder.glob("worst-*-*.parquet"):
+            path.unlink()
+        self.manifest["worst_case"] = search
+        self._write(MANIFEST, (json.dumps(self.manifest, indent=1) + "\n").encode())
 
     def abandon(self) -> None:
         """Give up a campaign of which no run is kept."""
@@ -93,7 +109,9 @@ class Store:
         """The plan with which the campaign was begun."""
         from spacearm.model.document import validate_tables
 
-        file = validate_tables(CampaignFile, self.manifest["campaign"])
+        search = self.manifest.get("worst_case")
+        tables = self.manifest["campaign"] | ({} if search is None else {"worst_case": search})
+        file = validate_tables(CampaignFile, tables)
         return CampaignPlan(file, self.manifest["scenario"], Path(self.manifest["folder"]), self.manifest["robot"])
 
     def path(self, cell: int, chunk: int) -> Path:
@@ -131,6 +149,45 @@ class Store:
         arrow.parquet.write_table(arrow.table(table, schema=arrow.schema(schema)), sink, compression="zstd")
         first = outcomes[0]
         self._write(self.path(first.cell, first.number // plan.file.chunk).name, sink.getvalue().to_pybytes())
+
+    def generation_path(self, cell: int, generation: int) -> Path:
+        return self.folder / f"worst-{cell:06d}-{generation:06d}.parquet"
+
+    def has_generation(self, cell: int, generation: int, shares: Array) -> bool:
+        """Whether a generation of the search for worst cases is there, at these points."""
+        if not self.generation_path(cell, generation).is_file():
+            return False
+        return bool(np.array_equal(np.array(self.read_generation(cell, generation)["shares"]), shares))
+
+    def write_generation(
+        self, plan: CampaignPlan, cell: int, generation: int, shares: Array, outcomes: list[RunOutcome]
+    ) -> None:
+        """Put a generation of the search for worst cases into its place."""
+        arrow = _pyarrow()
+        table: dict[str, Any] = {
+            "shares": arrow.array(shares.tolist(), arrow.list_(arrow.float64())),
+            **{entry.key: [float(outcome.drawn[entry.key]) for outcome in outcomes] for entry in plan.file.vary},
+            "status": [outcome.status for outcome in outcomes],
+            "margin": arrow.array([outcome.margin for outcome in outcomes], arrow.float64()),
+            "binding": arrow.array([outcome.binding for outcome in outcomes], arrow.string()),
+            "reason": [outcome.reason for outcome in outcomes],
+        }
+        sink = arrow.BufferOutputStream()
+        arrow.parquet.write_table(arrow.table(table), sink, compression="zstd")
+        self._write(self.generation_path(cell, generation).name, sink.getvalue().to_pybytes())
+
+    def read_generation(self, cell: int, generation: int) -> dict[str, list[Any]]:
+        """Columns of a generation of the search for worst cases."""
+        found: dict[str, list[Any]] = _pyarrow().parquet.read_table(self.generation_path(cell, generation)).to_pydict()
+        return found
+
+    def read_generations(self, cell: int) -> dict[str, list[Any]] | None:
+        """Columns of all generations of a cell's search, in order; None if there are none."""
+        count = 0
+        while self.generation_path(cell, count).is_file():
+            count += 1
+        parts = [self.read_generation(cell, number) for number in range(count)]
+        return {name: [*chain(*(part[name] for part in parts))] for name in parts[0]} if parts else None
 
     def names(self) -> dict[str, str]:
         """The rows that all chunks keep, with their units."""

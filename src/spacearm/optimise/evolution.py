@@ -27,12 +27,17 @@ _PATIENCE, _GAIN = 20, 1e-7
 _SAME = 0.02
 
 
+def population_size(n: int) -> int:
+    """Members of a population in ``n`` dimensions."""
+    return 8 + 4 * int(np.log(n)) + n
+
+
 class Population:
     """One population in the unit box of ``start.size`` dimensions."""
 
     def __init__(self, start: Array, worth: float, step: float, seed: Sequence[int]) -> None:
         n = start.size
-        self.n, self.size = n, 8 + 4 * int(np.log(n)) + n
+        self.n, self.size = n, population_size(n)
         self.mean, self.step = start.copy(), step
         self.best, self.worth = start.copy(), worth
         self.covariance = np.eye(n)

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from spacearm.engine.law import SolverLaw
 from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import skew
@@ -60,6 +60,8 @@ class LinearLoop:
     store: Array
     keep: Array
     names: tuple[str, ...]
+    #: Largest poles by period, as they are asked for.
+    _largest: dict[float, float] = field(default_factory=dict, init=False, repr=False)
 
     def closed_rates(self) -> Array:
         """Rates (states,), 1/s, complex: eigenvalues of the loop that is sampled without pause."""
@@ -86,9 +88,13 @@ class LinearLoop:
 
     def largest_pole(self, period: float | None = None) -> float:
         """The largest magnitude of a pole; infinite where the transition overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            moved = self.transition(period)
-        return float(np.abs(np.linalg.eigvals(moved)).max()) if np.all(np.isfinite(moved)) else math.inf
+        every = self.period if period is None else period
+        if every not in self._largest:
+            with np.errstate(over="ignore", invalid="ignore"):
+                moved = self.transition(every)
+            finite = np.all(np.isfinite(moved))
+            self._largest[every] = float(np.abs(np.linalg.eigvals(moved)).max()) if finite else math.inf
+        return self._largest[every]
 
     def is_stable(self, period: float | None = None) -> bool:
         """Whether nothing grows from tick to tick faster than ``SLOWEST_GROWTH``."""
@@ -145,28 +151,36 @@ def linearise_loop(robot: Robot | World, state: States, phase: Phase) -> LinearL
     # A law's own drives move, though their acceleration is given; other driven degrees of freedom do not deviate.
     commanded = {int(place) - model.code.drive for place in law.target}
     moving = [i for i in range(len(model.dof_names)) if i not in prepared.driven or i in commanded]
-    accelerate, command = _motion_of(model, world, law, prepared.driven), _law_of(law)
-    memory = law.enter(None).start
-    answer, count, actions = command(vector, memory), len(moving), law.target.size
+    entered = law.enter(None)
+    memory = entered.start
+    count, actions = len(moving), law.target.size
+    answer = _evaluate_law(law, entered, vector[None], memory[None])[0]
     held, speeds = answer[:actions], model.code.speed[moving]
     motion, drive = np.zeros((2 * count, 2 * count)), np.zeros((2 * count, actions))
     law_matrix = np.zeros((answer.size, 2 * count + memory.size))
     motion[:count, count:] = np.eye(count)
     motion[:count, :count] = _transport(model, vector, moving)
-    for k in range(2 * count):
-        ahead, behind = (_shift(model, vector, moving, k, step) for step in (DIFFERENCE, -DIFFERENCE))
-        motion[count:, k] = (accelerate(ahead, held) - accelerate(behind, held))[speeds] / (2.0 * DIFFERENCE)
-        law_matrix[:, k] = (command(ahead, memory) - command(behind, memory)) / (2.0 * DIFFERENCE)
-    for k, unit in enumerate(np.eye(memory.size)):
+    # Pairs of states ahead and behind, then the state itself under pairs of commands.
+    shifted = _shift_states(model, vector, moving)
+    # Accelerations are linear in forces: the difference is that of a usual force, for the sake of rounding.
+    forced = [held + step for unit in np.eye(actions) for step in (unit, -unit)]
+    states = np.concatenate([shifted, np.tile(vector, (2 * actions, 1))])
+    commands = np.array([held] * (4 * count) + forced).reshape(len(states), actions)
+    rates = _evaluate_motion(model, world, law, prepared.driven, states, commands)[:, speeds]
+    motion[count:] = ((rates[: 4 * count : 2] - rates[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
+    drive[count:] = ((rates[4 * count :: 2] - rates[4 * count + 1 :: 2]) / 2.0).T
+    steps = [step * unit for unit in np.eye(memory.size) for step in (DIFFERENCE, 0.1 * DIFFERENCE)]
+    memories = [memory] * (4 * count) + [memory + sign * step for step in steps for sign in (1.0, -1.0)]
+    states = np.concatenate([shifted, np.tile(vector, (4 * memory.size, 1))])
+    answers = _evaluate_law(law, entered, states, np.array(memories).reshape(len(states), memory.size))
+    law_matrix[:, : 2 * count] = ((answers[: 4 * count : 2] - answers[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
+    for k in range(memory.size):
+        first = answers[4 * (count + k) :][:4]
         column, finer = (
-            (command(vector, memory + step * unit) - command(vector, memory - step * unit)) / (2.0 * step)
-            for step in (DIFFERENCE, 0.1 * DIFFERENCE)
+            (first[2 * i] - first[2 * i + 1]) / (2.0 * step) for i, step in enumerate((DIFFERENCE, 0.1 * DIFFERENCE))
         )
         # Counters of ticks and pulses switch: a jump grows as its interval shrinks, and has no linear gain.
         law_matrix[:, 2 * count + k] = np.where(np.abs(finer - column) > 0.5 * np.abs(finer), 0.0, column)
-    # Accelerations are linear in forces: the difference is that of a usual force, for the sake of rounding.
-    for k, step in enumerate(np.eye(actions)):
-        drive[count:, k] = (accelerate(vector, held + step) - accelerate(vector, held - step))[speeds] / 2.0
     for part in law.laws_by_system:
         thrust = [kind == "wrench" for kind, _, _ in part.program.actions]
         law_matrix[part.places("action")[thrust]] = 0.0
@@ -194,64 +208,67 @@ def _check_laws(phase: Phase) -> None:
         raise InputError("has laws of several periods", place=phase.place, hint="expected one period")
 
 
-def _motion_of(
-    model: WorldMotion, world: World, law: PreparedLaw, driven: tuple[int, ...]
-) -> Callable[[Array, Array], Array]:
-    """Rates (nx) of the flat state under commands, by the compiled motion."""
-    inp, out = model.input(world.parameters), np.zeros(model.kernel.n_out)
-    inp[model.code.mode + np.array(driven, dtype=np.int64)] = 1.0
-    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(model.code.address)
-
-    def accelerate(state: Array, commands: Array) -> Array:
-        inp[: model.nx] = state
-        inp[law.target] = commands
-        kernel(inp.ctypes.data, out.ctypes.data)
-        return out[: model.nx].copy()
-
-    return accelerate
+def _evaluate_motion(
+    model: WorldMotion, world: World, law: PreparedLaw, driven: tuple[int, ...], states: Array, commands: Array
+) -> Array:
+    """Rates (B, nx) of flat states (B, nx) under commands (B, commands), by the compiled motion."""
+    inp = np.tile(model.input(world.parameters), (len(states), 1))
+    inp[:, model.code.mode + np.array(driven, dtype=np.int64)] = 1.0
+    inp[:, : model.nx] = states
+    inp[:, law.target] = commands
+    return _call_kernel(model.code.address, inp, model.kernel.n_out)[:, : model.nx]
 
 
-def _law_of(law: PreparedLaw) -> Callable[[Array, Array], Array]:
-    """Commands, and the memory of the next tick, by the compiled law with the references of the phase's start."""
-    entered = law.enter(None)
-    inp, out = entered.inp, entered.out
-    inp[law.reference.target] = law.reference.coefficient[0, 0]
-    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entered.address)
-    first, last = entered.memory[0], entered.memory[0] + entered.memory[1]
+def _evaluate_law(law: PreparedLaw, entered: SolverLaw, states: Array, memories: Array) -> Array:
+    """Commands, and the memory of the next tick (B, ...), by the compiled law with the references of the phase's start.
 
-    def command(state: Array, memory: Array) -> Array:
-        inp[: law.size] = state[law.first : law.first + law.size]
-        inp[first:last] = memory
-        kernel(inp.ctypes.data, out.ctypes.data)
-        return out[: law.target.size + memory.size].copy()
-
-    return command
+    ``states``: flat (B, nx); ``memories``: of the law (B, memory).
+    """
+    row = entered.inp.copy()
+    row[law.reference.target] = law.reference.coefficient[0, 0]
+    inp = np.tile(row, (len(states), 1))
+    inp[:, : law.size] = states[:, law.first : law.first + law.size]
+    inp[:, entered.memory[0] : entered.memory[0] + entered.memory[1]] = memories
+    return _call_kernel(entered.address, inp, entered.out.size)[:, : law.target.size + memories.shape[1]]
 
 
-def _shift(model: WorldMotion, state: Array, moving: list[int], k: int, step: float) -> Array:
-    """The flat state with one of the states of the linear loop changed: a displacement, or a rate."""
-    if k < len(moving):
-        return _displace(model, state, moving[k], step)
-    moved = state.copy()
-    moved[model.code.speed[moving[k - len(moving)]]] += step
-    return moved
+def _call_kernel(address: int, inp: Array, size: int) -> Array:
+    """Outputs (B, size) of a kernel's machine code at flat inputs (B, inputs), row by row."""
+    out = np.zeros((len(inp), size))
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+    given, found = inp.ctypes.data, out.ctypes.data
+    for k in range(len(inp)):
+        kernel(given + k * inp.strides[0], found + k * out.strides[0])
+    return out
 
 
-def _displace(model: WorldMotion, state: Array, dof: int, step: float) -> Array:
-    """The flat state with one degree of freedom displaced; those of a base along and about its own axes."""
-    moved, place = state.copy(), model.positions[dof]
-    if place >= 0:
-        moved[place] += step
-        return moved
+def _shift_states(model: WorldMotion, state: Array, moving: list[int]) -> Array:
+    """Flat states (4 B, nx) with one of the states of the linear loop ahead and behind: displacements, then rates."""
+    steps, count = np.array([DIFFERENCE, -DIFFERENCE]), len(moving)
+    found = np.tile(state, (4 * count, 1))
+    for k, dof in enumerate(moving):
+        ahead, place = slice(2 * k, 2 * k + 2), model.positions[dof]
+        if place >= 0:
+            found[ahead, place] += steps
+        else:
+            found[ahead] = _displace_base(model, state, dof, steps)
+        found[2 * (count + k) : 2 * (count + k) + 2, model.code.speed[dof]] += steps
+    return found
+
+
+def _displace_base(model: WorldMotion, state: Array, dof: int, steps: Array) -> Array:
+    """Flat states (B, nx) with a base displaced along or about one of its own axes."""
     part = next(part for part in model.parts if part.dofs.start <= dof < part.dofs.stop)
     axis, at = dof - part.dofs.start, part.layout
+    moved = np.tile(state, (len(steps), 1))
     if axis < 3:
-        moved[at.position] += step * rotation_matrices(state[at.quaternion])[:, axis]
+        moved[:, at.position] += steps[:, None] * rotation_matrices(state[at.quaternion])[:, axis]
         return moved
     w, v = state[at.quaternion][0], state[at.quaternion][1:]
-    half = 0.5 * step * np.eye(3)[axis - 3]
-    rotated = np.concatenate([[w - v @ half], v + w * half + np.cross(v, half)])
-    moved[at.quaternion] = rotated / np.linalg.norm(rotated)
+    unit = np.eye(3)[axis - 3]
+    change = 0.5 * np.array([-v @ unit, *(w * unit + skew(v) @ unit)])
+    rotated = state[at.quaternion] + steps[:, None] * change
+    moved[:, at.quaternion] = rotated / np.linalg.norm(rotated, axis=1)[:, None]
     return moved
 
 

@@ -53,14 +53,20 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
             first and last piece continue beyond their ends.
         end: length of the phase, s; the grid runs from 0 to it.
     """
-    inner = [breaks[1:-1] for _, breaks, _ in channels]
+    # Values and rates of one signal are on the same breaks, as are those of all parts of a path.
+    shared = {id(breaks): breaks for _, breaks, _ in channels}
+    inner = [breaks[1:-1] for breaks in shared.values()]
     candidates = np.unique(np.concatenate([np.array([0.0, end]), *inner])) if inner else np.array([0.0, end])
     candidates = candidates[(candidates >= 0.0) & (candidates <= end)]
-    grid = [candidates[0]]
     # Breaks of two channels that should coincide differ by rounding; kept apart they would leave a piece of no length.
-    for time in candidates[1:]:
-        if time - grid[-1] > SAME_BREAK * max(end, 1.0):
-            grid.append(time)
+    near = SAME_BREAK * max(end, 1.0)
+    grid = [candidates[0]]
+    if np.any(candidates[1:] - candidates[:-1] <= near):
+        for time in candidates[1:]:
+            if time - grid[-1] > near:
+                grid.append(time)
+    else:
+        grid = [*candidates]
     if len(grid) == 1:
         grid.append(end)
     grid[-1] = end
@@ -70,13 +76,17 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
     table = np.zeros((degree + 1, pieces, len(channels)))
     # The middle of a piece decides to which piece of a channel it belongs: at its ends rounding could decide otherwise.
     middle = 0.5 * (breaks[:-1] + breaks[1:])
+    places: dict[int, tuple[Any, Array]] = {}
     for column, (_, own, coefficients) in enumerate(channels):
         # A constant needs neither search nor shift.
         if coefficients.shape == (1, 1):
             table[0, :, column] = coefficients[0, 0]
             continue
-        source = np.searchsorted(own[1:-1], middle, side="right")
-        shifted = _taylor_shift(coefficients[:, source], breaks[:-1] - own[source])
+        if id(own) not in places:
+            source = np.searchsorted(own[1:-1], middle, side="right")
+            places[id(own)] = source, breaks[:-1] - own[source]
+        source, shift = places[id(own)]
+        shifted = _taylor_shift(coefficients[:, source], shift)
         table[: coefficients.shape[0], :, column] = shifted
     target = np.array([target for target, _, _ in channels], dtype=np.int64)
     return Signals(breaks, table, target)

@@ -32,7 +32,8 @@ from spacearm.model.rotations import (
     rpy_from_rotation,
 )
 from spacearm.model.toml_schema import Name, Number, Vector3
-from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate, spline
+from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate
+from spacearm.simulate.signals import signals_of_splines
 from spacearm.study import Session, key
 from spacearm.study.keys import RobotTable
 from spacearm.study.surroundings import PoseKeys
@@ -374,13 +375,14 @@ def fit_pose_signals(times: Array, position: Array, quaternion: Array) -> HandPo
     # neighbours are alike.
     signs = np.cumprod(np.concatenate([[1.0], np.where(np.sum(quaternion[1:] * quaternion[:-1], axis=1) < 0, -1, 1)]))
     quaternion = quaternion * signs[:, None]
-    rate = CubicSpline(times, quaternion).derivative()(times)
+    pose = CubicSpline(times, np.concatenate([position, quaternion], axis=1))
+    rate = pose.derivative()(times)[:, 3:]
     w, v = quaternion[:, :1], quaternion[:, 1:]
     # Vector part of 2 dq/dt q*: angular velocity in world axes, from the spline that the law's quaternion is close to,
     # so that both references agree.
     angular_rate = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
-    made = [[spline(times, column, "not-a-knot") for column in part.T] for part in (position, quaternion, angular_rate)]
-    return HandPoseSignals(*made)
+    made = signals_of_splines(pose)
+    return HandPoseSignals(made[:3], made[3:], signals_of_splines(CubicSpline(times, angular_rate)))
 
 
 def plan_carried_path(

@@ -109,6 +109,7 @@ class MissionFlight:
         self.held: Pose | None = None  # the same, also after it was let go
         self.firings: list[tuple[str, float, float, float]] = []  # of the identification: thruster, s, s, level
         self._assumed_robot: tuple[Pose, Robot] | None = None
+        self._momentum: tuple[State, Array] | None = None  # with the state that it is of
         self.verdict = ""
         self.context: RunContext
 
@@ -340,6 +341,8 @@ class MissionFlight:
     def assumed_robot(self) -> Robot:
         """The servicer with the target as it is assumed to be before its inertia is identified."""
         assert self.caught is not None
+        if self.table.assumed is None and TARGET not in self.context.world.systems:
+            return self.context.world.own_robot(self.name)  # joined at the catch
         # Cached by the very pose of the catch: assembling a robot compiles new programs.
         if self._assumed_robot is None or self._assumed_robot[0] is not self.caught:
             self._assumed_robot = (
@@ -421,9 +424,12 @@ class MissionFlight:
     def momentum(self) -> Array:
         """Angular momentum (3,) of the servicer, and what it holds, about its mass centre, base axes, N m s."""
         robot, state = self.context.world.own_robot(self.name), self.state
-        numbers = robot_parameters(robot)
-        seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
-        return np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
+        # At the end of a phase it is asked for several times: a state is replaced and never written into.
+        if self._momentum is None or self._momentum[0] is not state:
+            numbers = robot_parameters(robot)
+            seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
+            self._momentum = state, np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
+        return self._momentum[1]
 
     def base_rotation(self, since: State | None = None) -> float:
         """Angle of the base's attitude from that of an earlier state, or at time zero, rad."""

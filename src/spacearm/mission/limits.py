@@ -72,8 +72,10 @@ class Use:
 
     def judge(self, name: str) -> Limit:
         """The most that was used; a break between samples counts as just beyond."""
+        most = float(self.values.max(initial=0.0))
         # An event may have located a break between two samples that are both within the limit.
-        most, first = float(np.max(self.values, initial=0.0)), self.first_break
+        kept = self.crossing is None and most <= self.limit
+        first = np.inf if kept else self.first_break
         if np.isfinite(first):
             return Limit(
                 name, max(most, self.limit * (1.0 + 2.0 * LIMIT_SLACK)), self.limit, self.unit, self.what, time=first

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,8 +23,7 @@ import numpy.typing as npt
 from spacearm.engine.loops import compile_lean
 from spacearm.mechanics.motion import LoadFrame
 from spacearm.model import Robot
-from spacearm.model.layout import QUATERNION, Layout
-from spacearm.model.rotations import rotation_matrices
+from spacearm.model.layout import Layout
 from spacearm.typing import Array
 
 
@@ -75,21 +74,20 @@ def _joint_arrays(robot: Robot) -> _JointArrays:
 
 def evaluate_bodies(robot: Robot, states: Array) -> Bodies:
     """Bodies for states (T, 13 + 2 n)."""
-    n, count = robot.n, len(states)
-    rotation, axis = np.empty((count, n + 1, 3, 3)), np.empty((count, n, 3))
-    origin, velocity, angular_rate = np.empty((3, count, n + 1, 3))
-    rotation[:, 0] = rotation_matrices(states[:, QUATERNION])
-    origin[:, 0] = states[:, :3]
-    velocity[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).linear_velocity])
-    angular_rate[:, 0] = np.einsum("tij,tj->ti", rotation[:, 0], states[:, Layout(n).angular_velocity])
-    q, rates = (np.ascontiguousarray(states[:, part]) for part in (Layout(n).joints, Layout(n).rates))
-    _propagate_motion(_joint_arrays(robot), q, rates, rotation, origin, velocity, angular_rate, axis)
+    at, count = Layout(robot.n), len(states)
+    rotation, axis = np.empty((count, at.n + 1, 3, 3)), np.empty((count, at.n, 3))
+    origin, velocity, angular_rate = np.empty((3, count, at.n + 1, 3))
+    parts = (at.pose, at.base_velocity, at.joints, at.rates)
+    pose, twist, q, rates = (np.ascontiguousarray(states[:, part]) for part in parts)
+    _propagate_motion(_joint_arrays(robot), pose, twist, q, rates, rotation, origin, velocity, angular_rate, axis)
     return Bodies(rotation, origin, velocity, angular_rate, axis)
 
 
 @compile_lean
 def _propagate_motion(
     tree: _JointArrays,
+    pose: Array,
+    twist: Array,
     q: Array,
     rates: Array,
     rotation: Array,
@@ -98,8 +96,23 @@ def _propagate_motion(
     angular_rate: Array,
     axis: Array,
 ) -> None:
-    """Propagate motion from body to body; the first entry of each array is given."""
+    """Propagate motion from the base (``pose``: position and quaternion, ``twist``: in its axes) to body after body."""
     for t in range(q.shape[0]):
+        w, x, y, z = pose[t, 3], pose[t, 4], pose[t, 5], pose[t, 6]
+        rotation[t, 0, 0, 0] = 1.0 - 2.0 * (y * y + z * z)
+        rotation[t, 0, 0, 1] = 2.0 * (x * y - w * z)
+        rotation[t, 0, 0, 2] = 2.0 * (x * z + w * y)
+        rotation[t, 0, 1, 0] = 2.0 * (x * y + w * z)
+        rotation[t, 0, 1, 1] = 1.0 - 2.0 * (x * x + z * z)
+        rotation[t, 0, 1, 2] = 2.0 * (y * z - w * x)
+        rotation[t, 0, 2, 0] = 2.0 * (x * z - w * y)
+        rotation[t, 0, 2, 1] = 2.0 * (y * z + w * x)
+        rotation[t, 0, 2, 2] = 1.0 - 2.0 * (x * x + y * y)
+        for k in range(3):
+            r0, r1, r2 = rotation[t, 0, k, 0], rotation[t, 0, k, 1], rotation[t, 0, k, 2]
+            origin[t, 0, k] = pose[t, k]
+            velocity[t, 0, k] = r0 * twist[t, 0] + r1 * twist[t, 1] + r2 * twist[t, 2]
+            angular_rate[t, 0, k] = r0 * twist[t, 3] + r1 * twist[t, 4] + r2 * twist[t, 5]
         for i in range(q.shape[1]):
             p, b, revolute = tree.parents[i], i + 1, tree.revolute[i]
             angle = q[t, i] if revolute else 0.0
@@ -212,19 +225,50 @@ def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -
 
     The axial inertia of rotors counts as if they did not rotate.
     """
-    rows = np.asarray(inertia).reshape(-1, 10)
-    mass, origin = rows[:, 0], bodies.origin
-    arm = np.einsum("tbij,bj->tbi", bodies.rotation, rows[:, 1:4])
-    tensor = rows[:, [[4, 7, 8], [7, 5, 9], [8, 9, 6]]]
-    # Second moments of mass about the origin; the tensor is the trace less the moments themselves.
-    own = 0.5 * np.einsum("bii->b", tensor)[:, None, None] * np.eye(3) - tensor
-    mixed = np.einsum("tbi,tbj->tbij", origin, arm)
-    moments = np.einsum("tbij,bjk,tblk->til", bodies.rotation, own, bodies.rotation)
-    moments = moments + (mixed + mixed.swapaxes(2, 3)).sum(axis=1) + np.einsum("b,tbi,tbj->tij", mass, origin, origin)
-    whole: Array = np.einsum("tii->t", moments)[:, None, None] * np.eye(3) - moments
-    axes = bodies.axis[:, [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]]
-    whole = whole + np.einsum("r,tri,trj->tij", rotors, axes, axes)
-    return float(mass.sum()), arm.sum(axis=1) + np.einsum("b,tbi->ti", mass, origin), whole
+    rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, 10)
+    first, whole = np.zeros((len(bodies.origin), 3)), np.zeros((len(bodies.origin), 3, 3))
+    _sum_moments(rows, bodies.rotation, bodies.origin, first, whole)
+    geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
+    if geared:
+        axes = bodies.axis[:, geared]
+        whole += np.einsum("r,tri,trj->tij", rotors, axes, axes)
+    return float(rows[:, 0].sum()), first, whole
+
+
+@compile_lean
+def _sum_moments(rows: Array, rotation: Array, origin: Array, first: Array, whole: Array) -> None:
+    """Add first moments (T, 3) and inertia tensors (T, 3, 3) about the origin, world axes."""
+    for t in range(rotation.shape[0]):
+        for b in range(rows.shape[0]):
+            r, place, m = rotation[t, b], origin[t, b], rows[b]
+            p0, p1, p2 = place[0], place[1], place[2]
+            h0 = r[0, 0] * m[1] + r[0, 1] * m[2] + r[0, 2] * m[3]
+            h1 = r[1, 0] * m[1] + r[1, 1] * m[2] + r[1, 2] * m[3]
+            h2 = r[2, 0] * m[1] + r[2, 1] * m[2] + r[2, 2] * m[3]
+            first[t, 0] += h0 + m[0] * p0
+            first[t, 1] += h1 + m[0] * p1
+            first[t, 2] += h2 + m[0] * p2
+            # the own tensor in world axes, then what the shift by ``place`` adds: twice h.p and m p.p on the diagonal
+            for i in range(3):
+                a0, a1, a2 = r[i, 0], r[i, 1], r[i, 2]
+                t0 = a0 * m[4] + a1 * m[7] + a2 * m[8]
+                t1 = a0 * m[7] + a1 * m[5] + a2 * m[9]
+                t2 = a0 * m[8] + a1 * m[9] + a2 * m[6]
+                for j in range(3):
+                    whole[t, i, j] += t0 * r[j, 0] + t1 * r[j, 1] + t2 * r[j, 2]
+            along = 2.0 * (h0 * p0 + h1 * p1 + h2 * p2) + m[0] * (p0 * p0 + p1 * p1 + p2 * p2)
+            whole[t, 0, 0] += along - 2.0 * h0 * p0 - m[0] * p0 * p0
+            whole[t, 1, 1] += along - 2.0 * h1 * p1 - m[0] * p1 * p1
+            whole[t, 2, 2] += along - 2.0 * h2 * p2 - m[0] * p2 * p2
+            s01 = h0 * p1 + h1 * p0 + m[0] * p0 * p1
+            s02 = h0 * p2 + h2 * p0 + m[0] * p0 * p2
+            s12 = h1 * p2 + h2 * p1 + m[0] * p1 * p2
+            whole[t, 0, 1] -= s01
+            whole[t, 1, 0] -= s01
+            whole[t, 0, 2] -= s02
+            whole[t, 2, 0] -= s02
+            whole[t, 1, 2] -= s12
+            whole[t, 2, 1] -= s12
 
 
 def elastic_energy(robot: Robot, states: Array, stiffness: Array, rest: Array, coupling: Array) -> Array:
@@ -274,22 +318,67 @@ def centre_motion(
     local[:, :3] = 0.0
     local[:, Layout(n).linear_velocity] = 0.0
     bodies = evaluate_bodies(robot, local)
-    rows = np.asarray(inertia).reshape(-1, len(robot.bodies), 10)
-    each = rows[:, :, 0].sum(axis=1)[:, None]
-    arms = np.einsum("tbij,tbj->tbi", bodies.rotation, rows[:, :, 1:4])
-    centre = (np.einsum("tb,tbi->ti", rows[:, :, 0], bodies.origin) + arms.sum(axis=1)) / each
-    swing = cross(bodies.angular_velocity, arms).sum(axis=1)
-    drift = (np.einsum("tb,tbi->ti", rows[:, :, 0], bodies.velocity) + swing) / each
-    common = np.einsum("tij,tj->ti", bodies.rotation[:, 0], states[:, Layout(n).linear_velocity])
-    seen = replace(bodies, origin=bodies.origin - centre[:, None], velocity=bodies.velocity - drift[:, None])
-    some, chosen = (seen, local) if at is None else (seen.select_rows(at), local[at])
-    mass = each[:, 0] if len(rows) > 1 else float(each[0, 0])
-    return CentredMotion(mass, centre, common + drift, seen, momentum(robot, some, chosen, rows, rotors))
+    rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, len(robot.bodies), 10)
+    centre, velocity, linear = np.empty((len(states), 3)), np.empty((len(states), 3)), Layout(n).linear_velocity
+    common = np.ascontiguousarray(states[:, linear])
+    _shift_to_centre(
+        rows, bodies.rotation, bodies.origin, bodies.velocity, bodies.angular_velocity, common, centre, velocity
+    )
+    some, chosen = (bodies, local) if at is None else (bodies.select_rows(at), local[at])
+    masses = rows[:, :, 0].sum(axis=1)
+    mass = masses if len(rows) > 1 else float(masses[0])
+    return CentredMotion(mass, centre, velocity, bodies, momentum(robot, some, chosen, rows, rotors))
+
+
+@compile_lean
+def _shift_to_centre(
+    rows: Array,
+    rotation: Array,
+    origin: Array,
+    velocity: Array,
+    angular_rate: Array,
+    common: Array,
+    centre: Array,
+    whole: Array,
+) -> None:
+    """Mass centre and its velocity (T, 3); origins and velocities of the bodies become relative to it.
+
+    ``common``: linear velocity of the base (T, 3), base axes, without which the bodies' velocities are given.
+    """
+    for t in range(rotation.shape[0]):
+        own = rows[t if rows.shape[0] > 1 else 0]
+        mass = c0 = c1 = c2 = d0 = d1 = d2 = 0.0
+        for b in range(own.shape[0]):
+            r, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], angular_rate[t, b], own[b]
+            h0 = r[0, 0] * m[1] + r[0, 1] * m[2] + r[0, 2] * m[3]
+            h1 = r[1, 0] * m[1] + r[1, 1] * m[2] + r[1, 2] * m[3]
+            h2 = r[2, 0] * m[1] + r[2, 1] * m[2] + r[2, 2] * m[3]
+            mass += m[0]
+            c0 += m[0] * place[0] + h0
+            c1 += m[0] * place[1] + h1
+            c2 += m[0] * place[2] + h2
+            d0 += m[0] * v[0] + (w[1] * h2 - w[2] * h1)
+            d1 += m[0] * v[1] + (w[2] * h0 - w[0] * h2)
+            d2 += m[0] * v[2] + (w[0] * h1 - w[1] * h0)
+        c0, c1, c2, d0, d1, d2 = c0 / mass, c1 / mass, c2 / mass, d0 / mass, d1 / mass, d2 / mass
+        for b in range(own.shape[0]):
+            origin[t, b, 0] -= c0
+            origin[t, b, 1] -= c1
+            origin[t, b, 2] -= c2
+            velocity[t, b, 0] -= d0
+            velocity[t, b, 1] -= d1
+            velocity[t, b, 2] -= d2
+        centre[t, 0], centre[t, 1], centre[t, 2] = c0, c1, c2
+        base, u0, u1, u2 = rotation[t, 0], common[t, 0], common[t, 1], common[t, 2]
+        whole[t, 0] = base[0, 0] * u0 + base[0, 1] * u1 + base[0, 2] * u2 + d0
+        whole[t, 1] = base[1, 0] * u0 + base[1, 1] * u1 + base[1, 2] * u2 + d1
+        whole[t, 2] = base[2, 0] * u0 + base[2, 1] * u1 + base[2, 2] * u2 + d2
 
 
 @dataclass(frozen=True)
 class ExternalWrenches:
-    """External actions, one contributor along the second axis: world axes, for the given placement of the bodies."""
+    """External actions, those that are not zero along the second axis: world axes, for the given placement of the
+    bodies."""
 
     force: Array  # (T, K, 3) N
     moment: Array  # (T, K, 3) N m about the reference point of the bodies' origins
@@ -314,15 +403,23 @@ def external_wrenches(
         power = np.einsum("ti,ti->t", push, speed) + np.einsum("ti,ti->t", twist, angular_velocity)
         parts.append((push, twist + cross(point, push), power))
 
+    # Most thrusters are off most of the time, and a free base has no forces of its own: zeros add nothing.
     for force in base:
+        if not force.any():
+            continue
         rotation = bodies.rotation[:, 0]
         push, twist = (np.einsum("tij,tj->ti", rotation, half) for half in (force[:, :3], force[:, 3:]))
         add(0, bodies.origin[:, 0], push, twist)
     for k, load in enumerate(loads):
-        r, point = frame_pose(robot, bodies, load.frame)
         push, twist = wrench[:, 6 * k : 6 * k + 3], wrench[:, 6 * k + 3 : 6 * k + 6]
+        if not (push.any() or twist.any()):
+            continue
+        r, point = frame_pose(robot, bodies, load.frame)
         if load.axes == "frame":
             push, twist = np.einsum("tij,tj->ti", r, push), np.einsum("tij,tj->ti", r, twist)
         add(robot.body_index(robot.frame(load.frame).body), point, push, twist)
+    count = len(bodies.origin)
+    if not parts:
+        return ExternalWrenches(np.zeros((count, 0, 3)), np.zeros((count, 0, 3)), np.zeros((count, 0)))
     force, moment, power = (np.stack(column, axis=1) for column in zip(*parts, strict=True))
     return ExternalWrenches(force, moment, power)

@@ -147,7 +147,14 @@ class Law:
         found = replace(self, **changes)
         if "references" not in changes and "signals" in self.__dict__:
             found.__dict__["signals"] = self.signals  # checked already
+        if "build" not in changes and "build_key" in self.__dict__:
+            found.__dict__["build_key"] = self.build_key
         return found
+
+    @cached_property
+    def build_key(self) -> Hashable:
+        """Key of what ``build`` does; a TypeError if that may change."""
+        return closure_key(self.build)
 
     def prescribe_dofs(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
         """The law in a phase that locks, drives and accelerates these degrees of freedom."""
@@ -402,19 +409,15 @@ def _key(law: Law, model: Robot) -> Hashable:
     sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
     constants = tuple((name, value.size) for name, value in law.constants.items())
     settings = law.period, law.delay, repr(law.resolution), law.limited, closure_key(law.sensors), law.given
+    return law.build_key, sizes, constants, settings, *_model_key(model)
+
+
+@lru_cache(maxsize=64)
+def _model_key(model: Robot) -> tuple[Hashable, ...]:
+    """What the program of a law depends on of its model."""
     # Limits are compiled into the saturation of the commands.
     limits = tuple((joint.limits, joint.rotor) for joint in model.joints)
-    return (
-        closure_key(law.build),
-        sizes,
-        constants,
-        settings,
-        structure(model),
-        limits,
-        model.wheel_names,
-        model.mode_names,
-        model.thrusters,
-    )
+    return structure(model), limits, model.wheel_names, model.mode_names, model.thrusters
 
 
 def closure_key(value: Any) -> Hashable:

@@ -81,6 +81,10 @@ class Signal:
         object.__setattr__(found, "coefficients", coefficients)
         return found
 
+    def with_pieces(self, coefficients: Array) -> Signal:
+        """A signal of these pieces (degree + 1, pieces - 2) between constant ones, on the breaks of this one."""
+        return self._with_coefficients(_hold_values(self.breaks, coefficients))
+
     def shift(self, by: float) -> Signal:
         """The signal ``by`` seconds later."""
         return Signal(self.breaks + by, self.coefficients)
@@ -167,7 +171,11 @@ def constant(value: float) -> Signal:
 @lru_cache(maxsize=4096)
 def _constant(value: float, sign: float) -> Signal:
     del sign
-    return Signal(np.array([0.0, 1.0]), np.array([[value]]))
+    # A number that is not finite is told by those who use it.
+    return _ZERO._with_coefficients(np.array([[value]]))
+
+
+_ZERO = Signal(np.array([0.0, 1.0]), np.zeros((1, 1)))
 
 
 def _window(start: float, width: float, what: str) -> None:
@@ -206,12 +214,17 @@ def _zero_outside(signal: Signal) -> Signal:
 
 def _hold_ends(signal: Signal) -> Signal:
     """The end values are kept before and after the signal's own breaks."""
-    framed = _zero_outside(signal)
-    coefficients = np.array(framed.coefficients)
-    coefficients[0, 0] = signal.coefficients[0, 0]
-    width = signal.breaks[-1] - signal.breaks[-2]
-    coefficients[0, -1] = np.polynomial.polynomial.polyval(width, signal.coefficients[:, -1])
-    return Signal(framed.breaks, coefficients)
+    breaks = np.concatenate([[signal.breaks[0] - 1.0], signal.breaks, [signal.breaks[-1] + 1.0]])
+    return Signal(breaks, _hold_values(breaks, signal.coefficients))
+
+
+def _hold_values(breaks: Array, coefficients: Array) -> Array:
+    """Coefficients with those of two constant pieces about them, of the end values; ``breaks`` are those of all."""
+    found = np.zeros((coefficients.shape[0], breaks.size - 1))
+    found[:, 1:-1] = coefficients
+    found[0, 0] = coefficients[0, 0]
+    found[0, -1] = np.polynomial.polynomial.polyval(breaks[-2] - breaks[-3], coefficients[:, -1])
+    return found
 
 
 def _nodes(times: npt.ArrayLike, values: npt.ArrayLike, what: str) -> tuple[Array, Array]:
@@ -248,6 +261,13 @@ def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") 
     if ends not in get_args(Ends):
         raise InputError(f"ends are {quote_text(ends)}", place="spline", hint=did_you_mean(str(ends), get_args(Ends)))
     return _hold_ends(from_ppoly(CubicSpline(t, v, bc_type=ends)))
+
+
+def signals_of_splines(polynomial: Any) -> list[Signal]:
+    """Signals from a ``scipy.interpolate.PPoly`` of several values (n,); the end values are kept outside."""
+    coefficients = np.asarray(polynomial.c, dtype=np.float64)[::-1]
+    first = _hold_ends(Signal(np.asarray(polynomial.x), coefficients[:, :, 0]))
+    return [first, *(first.with_pieces(each) for each in np.moveaxis(coefficients[:, :, 1:], 2, 0))]
 
 
 def from_ppoly(polynomial: Any) -> Signal:

@@ -97,9 +97,10 @@ def inverse_inertia(model: WorldMotion, parameters: Parameters, state: Array, dr
     inp[code.mode + np.asarray(driven, dtype=np.int64)] = 1.0
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)
     result = np.zeros((code.speed.size, code.speed.size))
+    given, found = inp.ctypes.data, out.ctypes.data
     for j in range(code.speed.size):
         inp[inputs["force"].start + j] = 1.0
-        kernel(inp.ctypes.data, out.ctypes.data)
+        kernel(given, found)
         inp[inputs["force"].start + j] = 0.0
         # W is symmetric: a column may be stored as a row.
         result[j] = out[code.speed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from spacearm import load
 from spacearm.engine import Mechanics
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.study import Session
-from spacearm.study.scenario import run_document, solve_document
+from spacearm.study.scenario import run_document, solve_document, study_file
 from support import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -47,6 +48,26 @@ def test_a_mission_with_arrays_and_a_tank() -> None:
     assert rows["margin"] > 0.05
     figures = {figure.name: figure.caption for figure in result.figures}
     assert "fuel.slosh" in figures["modes-slides"] or "array" in figures["modes-slides"]
+
+
+def test_a_mission_draws_propellant() -> None:
+    """What thrusters spend in detumbling leaves the tank."""
+    data = tomllib.loads((EXAMPLES / "flexible-mission.toml").read_text())
+    for stage in ("identify", "decide", "stow", "eject"):
+        del data[stage]
+    data["detumble"]["actuator"], data["limits"]["propellant"] = "thrusters", 1.0
+    session = Session(EXAMPLES)
+    robot = session.robot(study_file(data).robot)
+    fed = robot.replace(thrusters=tuple(replace(part, tank="fuel") for part in robot.thrusters))
+    data["robot"] = "fed"
+    found = study_file(data).solve(replace(session, robots={"fed": fed}))
+    assert found.run.sound
+    assert [each.stage for each in found.outcomes][-1] == "detumble"
+    changes = [entry.changed for entry in found.run.changes if "propellant" in entry.text]
+    assert sum(each.exhaust[:, 0].sum() for each in changes) == pytest.approx(found.flight.spent, rel=1e-9)
+    left = changes[-1].world.systems[robot.name].tanks[0].mass
+    assert found.flight.spent > 1e-3
+    assert left == pytest.approx(60.0 - found.flight.spent, rel=1e-12)
 
 
 def test_a_servicer_catches_turns_and_burns() -> None:

@@ -11,11 +11,23 @@ from scipy.integrate import solve_ivp
 
 from spacearm import Body, Inertia, Phase, Pose, Robot, State, World, cross_check, load, save, simulate
 from spacearm.errors import InputError, ModelError
+from spacearm.export.motion_code import motion_code
 from spacearm.model import Frame, Thruster
+from spacearm.model.layout import Layout
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.model.slosh import Tank
 from spacearm.model.tanks import add_tank, drain_tank
-from spacearm.simulate import Attach, Detach, RunContext, UsePropellant, pulse, thruster_load, use_propellant
+from spacearm.simulate import (
+    RK4,
+    Attach,
+    Detach,
+    Event,
+    RunContext,
+    UsePropellant,
+    pulse,
+    thruster_load,
+    use_propellant,
+)
 from spacearm.study.scenario import run_scenario
 from spacearm.typing import Array
 
@@ -220,3 +232,33 @@ def test_a_file_names_the_tank(tmp_path: Path) -> None:
     (tmp_path / "sat.toml").write_text(FILE.replace('tank = "fuel"', 'tank = "fuels"'))
     with pytest.raises(ModelError, match=r"thruster 'main'.*no tank 'fuels'"):
         load(tmp_path / "sat.toml")
+
+
+def test_a_schedule_sees_the_phase_before_the_propellant_left() -> None:
+    """Events, samples and commands are those of the phase, whatever change came after it."""
+    robot, seen = spacecraft(), []
+
+    def schedule(context: RunContext):  # type: ignore[no-untyped-def]
+        with pytest.raises(InputError, match="no phase was run yet"):
+            _ = context.samples
+        load = thruster_load(robot, "main", pulse(1.0, 0.0, 1.0))
+        yield Phase(1.0, loads=[load], until=[Event("base_vz", 0.5)])
+        times, states = context.samples
+        seen.extend([context.events[-1].name, float(times[-1]), states["spacecraft"][-1], len(context.drives)])
+        yield Phase(0.1)
+
+    run = simulate(robot, State.at_rest(robot), lambda here: use_propellant(schedule(here), here), duration=2.0)
+    assert any("used by main" in entry.text for entry in run.changes)
+    name, time, state, systems = seen
+    assert (name, systems) == ("base_vz", 1)
+    assert time == pytest.approx(0.5 * 420.0 / FORCE, rel=1e-3)
+    assert state[Layout(robot.n).speed(2)] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_exports_refuse_to_draw_propellant() -> None:
+    robot = spacecraft()
+    phases = [Phase(1.0, loads=[thruster_load(robot, "main", pulse(1.0, 0.0, 1.0))])]
+    start = State.at_rest(robot)
+    with pytest.raises(InputError, match="main draw propellant, and masses of exported code are constant"):
+        motion_code(robot, start, phases, RK4(0.01))
+    motion_code(robot, start, [Phase(1.0)], RK4(0.01), tested=False)

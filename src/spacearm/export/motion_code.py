@@ -46,6 +46,7 @@ from spacearm.simulate.law import SAME_INSTANT, Law, PreparedLaw, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.prepare import PreparedPhase, prepare
+from spacearm.simulate.run.propellant import find_fed_thrusters
 from spacearm.typing import Array
 
 #: Parameters of dry friction, a number for each degree of freedom.
@@ -389,6 +390,12 @@ def motion_code(
             if isinstance(law, PythonLaw):
                 raise InputError("is a Python function, which cannot be exported", place=f"{place}, {law.place}")
     world = World.from_robots(robot).replace(elements=tuple(elements))
+    fed = find_fed_thrusters(world, phases)
+    if fed:
+        raise InputError(
+            f"{', '.join(fed[:3])} draw propellant, and masses of exported code are constant", place="scenario",
+            hint="leave out the thrusters' key 'tank': the tanks then stay full",
+        )  # fmt: skip
     model = world_motion(world, load_frames(world, phases), False)
     if model.elements is not None and (model.elements.memory.size or model.elements.labels):
         raise InputError("contacts and stops cannot be exported", place="scenario", hint="remove them")

@@ -148,7 +148,7 @@ class Collision:
             ),
         }  # fmt: skip
         if any(np.size(system.opening) for system in (self.first, self.second)):
-            opening = max(float(np.max(system.opening, initial=0.0)) for system in (self.first, self.second))
+            opening = np.array(max(np.max(system.opening, initial=0.0) for system in (self.first, self.second)))
             found["loops"] = (opening, RESTITUTION, "rate at which closed loops open afterwards, relative")
         if self.sliding is not None:
             given = _ratio(np.maximum(self.contact_work, 0.0), energy)

@@ -100,7 +100,7 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
     ]
     if file.rendezvous is not None:
         found.append(
-            "The base's law counts on an arm at rest and on the robot's mass; used propellant is not taken off."
+            "The base's law counts on an arm at rest and on the robot's mass at the start, whatever propellant is used."
         )
     if file.plume is not None:
         found.append("Exhaust is a cone that must not reach the target; what it would do there is not computed.")

@@ -56,6 +56,7 @@ from spacearm.scene import Scene, scene_of
 from spacearm.simulate import EndReason, Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.elements import ForceElement
+from spacearm.simulate.run.propellant import draws_propellant, with_propellant
 from spacearm.study import Findings, Session, StudyFile, key, row
 from spacearm.study.findings import NotedValue, largest_difference, mujoco_check
 from spacearm.study.tables import StartTable
@@ -221,7 +222,7 @@ class MissionFile(StudyFile):
             run = simulate(
                 world.replace(elements=tuple(elements)),
                 {servicer_actuators.robot.name: servicer, TARGET: met.start},
-                flight.fly,
+                with_propellant(flight.fly) if draws_propellant(world) else flight.fly,
                 duration=self.longest,
                 sample=self.sample,
                 tolerance=self.tolerance,

@@ -111,35 +111,50 @@ class RunContext:
     @property
     def events(self) -> tuple[Occurrence, ...]:
         """Events of the preceding phase."""
-        segment = self._chain.segment
-        return segment.occurrences(len(segment.prepared) - 1) if segment and segment.prepared else ()
+        last = self._chain.last
+        return () if last is None else last.segment.occurrences(last.number)
 
     @property
     def commands(self) -> tuple[CommandLog, ...]:
         """Commands of sampled laws in the preceding phase."""
-        segment = self._chain.segment
-        return tuple(log for log in segment.commands if log.phase == self._chain.number - 1) if segment else ()
+        last = self._chain.last
+        if last is None:
+            return ()
+        number = last.segment.prepared[last.number].number
+        return tuple(log for log in last.segment.commands if log.phase == number)
 
     @property
     def samples(self) -> tuple[Array, dict[str, Array]]:
         """Times (T,) and flat states (T, 13 + 2 n) of each system: the samples of the preceding phase, and its end."""
-        segment, chain = self._chain.segment, self._chain
-        if segment is None or not segment.firsts:
-            raise InputError("no phase was run since the last change", place="context")
-        rows = slice(segment.firsts[-1], segment.rows.stop)
-        times = np.append(segment.record.times[rows], chain.time)
-        y = np.concatenate([segment.record.y[rows, : segment.model.nx], chain.vector[None]])
+        last = self._last_phase()
+        segment, rows = last.segment, last.rows
+        times = np.append(segment.record.times[rows], last.time)
+        y = np.concatenate([segment.record.y[rows, : segment.model.nx], last.vector[None]])
         return times, {part.name: y[:, part.layout.whole] for part in segment.model.parts}
 
     @property
     def drives(self) -> dict[str, Array]:
         """Forces of drives and brakes (T, 6 + n), N or N m, of each system, at the samples of the preceding phase."""
-        segment = self._chain.segment
-        if segment is None or not segment.firsts:
-            raise InputError("no phase was run since the last change", place="context")
-        record, kernel, rows = segment.record, segment.model.kernel, slice(segment.firsts[-1], segment.rows.stop)
+        last = self._last_phase()
+        segment, record, rows = last.segment, last.segment.record, last.rows
+        kernel = segment.model.kernel
         total = record.inp[rows, kernel.inputs["force"]] + record.out[rows, kernel.outputs["reaction"]]
         return {part.name: total[:, part.dofs] for part in segment.model.parts}
+
+    def _last_phase(self) -> _LastPhase:
+        if self._chain.last is None:
+            raise InputError("no phase was run yet", place="context")
+        return self._chain.last
+
+
+class _LastPhase(NamedTuple):
+    """The phase that was run last, as it ended; changes after it leave it alone."""
+
+    segment: Segment
+    number: int  # of the phase in its segment
+    rows: slice  # of its samples
+    time: float  # s, of its end
+    vector: Array  # flat state then
 
 
 Item: TypeAlias = Phase | Change
@@ -246,6 +261,7 @@ class PhaseChain:
         self.world, self.vector, self.settings = world, start, settings
         self.time, self.number, self.reason = 0.0, 0, EndReason.FINISHED
         self.segment: Segment | None = None  # that is open
+        self.last: _LastPhase | None = None
         self.steps: list[Segment | LedgerEntry] = []
         self.warnings: list[str] = []
         self.budget = settings.max_steps or 0
@@ -530,6 +546,8 @@ class PhaseChain:
         self.time += local
         segment.end_time = self.time
         self.vector = work.y[: model.code.nx].copy()
+        rows = slice(segment.firsts[-1], segment.rows.stop)
+        self.last = _LastPhase(segment, len(segment.prepared) - 1, rows, self.time, self.vector)
         pieces = prepared.signals.breaks
         piece = min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1
         segment.end_position = (system, piece, local)

@@ -43,6 +43,7 @@ from spacearm.simulate.changes import (
     replace_velocity,
 )
 from spacearm.simulate.commands import CommandLog
+from spacearm.simulate.motion import laws_of
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.run.chain import Item, Phases, RunContext, as_items
 from spacearm.simulate.state import State
@@ -187,6 +188,19 @@ def _drain_robot(world: World, system: str, drained: Robot, used: Mapping[str, f
 def draws_propellant(world: World) -> bool:
     """Whether a thruster takes propellant out of a tank."""
     return any(part.tank and part.mass_flow for robot in world.systems.values() for part in robot.thrusters)
+
+
+def find_fed_thrusters(world: World, phases: Iterable[Phase]) -> list[str]:
+    """Thrusters that fire in some phase, as loads or by a law, and draw from a tank."""
+    found: dict[str, None] = {}
+    for phase in phases:
+        found |= dict.fromkeys(_used_by_loads(phase, world))
+        for system, law in laws_of(world, phase):
+            fed = {part.name for part in world.robot(system).thrusters if part.tank and part.mass_flow}
+            found |= dict.fromkeys(
+                world.label(system, name) for name in law.commands_of(world.robot(system)) if name in fed
+            )
+    return [*found]
 
 
 def with_propellant(phases: Phases) -> Phases:

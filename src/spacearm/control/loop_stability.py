@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -60,8 +62,6 @@ class LinearLoop:
     store: Array
     keep: Array
     names: tuple[str, ...]
-    #: Largest poles by period, as they are asked for.
-    _largest: dict[float, float] = field(default_factory=dict, init=False, repr=False)
 
     def closed_rates(self) -> Array:
         """Rates (states,), 1/s, complex: eigenvalues of the loop that is sampled without pause."""
@@ -81,20 +81,24 @@ class LinearLoop:
         free, forced = moved[:states, :states], moved[:states, states:]
         return np.block([[free + forced @ self.gain, forced @ self.recall], [self.store, self.keep]])
 
+    @cached_property
+    def _found(self) -> dict[float, Any]:
+        """Poles by period, as they are asked for."""
+        return {}
+
     def poles(self, period: float | None = None) -> Array:
-        """Eigenvalues of :meth:`transition`, the largest first."""
-        found = np.linalg.eigvals(self.transition(period))
-        return np.asarray(found[np.argsort(-np.abs(found), kind="stable")])
+        """Eigenvalues of :meth:`transition`, the largest first; infinite where the transition overflows."""
+        every = self.period if period is None else period
+        if every not in self._found:
+            with np.errstate(over="ignore", invalid="ignore"):
+                moved = self.transition(every)
+            found = np.linalg.eigvals(moved) if np.all(np.isfinite(moved)) else np.full(len(moved), np.inf)
+            self._found[every] = found[np.argsort(-np.abs(found), kind="stable")]
+        return np.asarray(self._found[every])
 
     def largest_pole(self, period: float | None = None) -> float:
         """The largest magnitude of a pole; infinite where the transition overflows."""
-        every = self.period if period is None else period
-        if every not in self._largest:
-            with np.errstate(over="ignore", invalid="ignore"):
-                moved = self.transition(every)
-            finite = np.all(np.isfinite(moved))
-            self._largest[every] = float(np.abs(np.linalg.eigvals(moved)).max()) if finite else math.inf
-        return self._largest[every]
+        return float(np.abs(self.poles(period)[0]))
 
     def is_stable(self, period: float | None = None) -> bool:
         """Whether nothing grows from tick to tick faster than ``SLOWEST_GROWTH``."""

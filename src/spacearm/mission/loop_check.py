@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -217,7 +217,7 @@ def _linearise_at_rest(
         return loop
     ahead = held.replace(references=_lead(held, LEAD))
     rise = (linearise_loop(alone, still, Phase(phase.duration, laws=ahead, limits="ignore")).gain - loop.gain) / LEAD
-    return LeadingLoop(**vars(loop), rise=rise)
+    return LeadingLoop(**{each.name: getattr(loop, each.name) for each in fields(loop)}, rise=rise)
 
 
 def _hold(actuators: Actuators, robot: Robot, state: State, law: Law) -> dict[str, list[Any]]:

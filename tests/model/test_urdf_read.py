@@ -408,8 +408,8 @@ def test_one_of_several_robots_is_chosen_by_its_base():
 
 def test_sdf_and_xacro_are_told_what_to_do(tmp_path):
     for name, text, note in (
-        ("robot.sdf", "<sdf/>", "convert it to MJCF"),
-        ("robot.urdf", "<sdf version='1.6'/>", "convert it to MJCF"),
+        ("robot.sdf", "<sdf/>", "there is no <model>"),
+        ("robot.urdf", "<sdf version='1.6'/>", "ends in .sdf"),
         ("robot.urdf", "<mujoco/>", "ends in .xml"),
         ("robot.urdf", '<robot name="r" xmlns:xacro="http://ros.org/wiki/xacro"><xacro:x/></robot>', "ends in .xacro"),
     ):

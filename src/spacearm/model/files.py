@@ -5,6 +5,7 @@
 ``.urdf``                 URDF
 ``.xml``, ``.mjcf``       MJCF (MuJoCo)
 ``.xacro``                xacro, which becomes URDF; read only
+``.sdf``, ``.world``      SDF (Gazebo), which becomes URDF; read only
 ========================  ==========================================
 """
 
@@ -28,12 +29,7 @@ from spacearm.model.visuals import with_meshes
 #: Format by file ending. The readers and writers are imported when needed: pydantic and the XML parsers take time.
 FORMATS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
 #: Formats that are read and not written.
-READ_ONLY = {".xacro": "xacro"}
-#: What to do with files that spacearm does not read, by file ending.
-FOREIGN = {
-    ".sdf": "SDF is not read; convert it to MJCF (sdf2mjcf of the package sdformat-mjcf) or export the robot as URDF",
-}
-FOREIGN[".world"] = FOREIGN[".sdf"]
+READ_ONLY = {".xacro": "xacro", ".sdf": "sdf", ".world": "sdf"}
 
 
 def file_format(path: str | Path) -> str:
@@ -50,7 +46,7 @@ def _find_format(path: str | Path, formats: Mapping[str, str]) -> str:
         raise ModelError(
             f"a file ending in {ending!r} is not a robot file" if ending else "the file's name has no ending",
             file=path,
-            hint=FOREIGN.get(ending, f"expected one of {', '.join(formats)}"),
+            hint=f"expected one of {', '.join(formats)}",
         )
     return formats[ending]
 

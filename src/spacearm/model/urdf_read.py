@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, clip_text, error_context, format_path, quote_text
-from spacearm.model.files import FOREIGN
 from spacearm.model.fuse import Weld
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Inertia, Joint, JointKind, Pose
@@ -46,7 +45,10 @@ _BALL: _Axes = [(f"r{letter}", "revolute", axis) for letter, axis in zip("xyz", 
 _SLIDES: _Axes = [(letter, "prismatic", axis) for letter, axis in zip("xyz", np.eye(3), strict=True)]
 _SINGULAR = "singular where the second angle is 90 degrees"
 #: What to do with a file of another format, by its root element.
-_OTHER_ROOTS = {"sdf": FOREIGN[".sdf"], "mujoco": "this is MJCF: give the file a name that ends in .xml"}
+_OTHER_ROOTS = {
+    "sdf": "this is SDF: give the file a name that ends in .sdf",
+    "mujoco": "this is MJCF: give the file a name that ends in .xml",
+}
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,10 +61,20 @@ def read_urdf(path: str | Path, reading: Reading | None = None) -> Robot:
 
 
 def robot_from_urdf(
-    text: str | bytes, file: str | Path | None = None, reading: Reading | None = None, *, stacklevel: int = 4
+    text: str | bytes,
+    file: str | Path | None = None,
+    reading: Reading | None = None,
+    *,
+    lost: Iterable[tuple[str, str]] = (),
+    stacklevel: int = 4,
 ) -> Robot:
-    """The robot of a URDF text; ``file`` is named in messages, and its folder is where meshes are looked for."""
+    """The robot of a URDF text; ``file`` is named in messages, and its folder is where meshes are looked for.
+
+    ``lost``: places, and what was lost there before, where the text was made from another format.
+    """
     intake = RobotImport("URDF" if file is None else format_path(file), reading, what="link")
+    for place, what in lost:
+        intake.losses.add(place, what)
     with error_context(file=file):
         root = _root(text, intake)
         name = _robot_name(root, file, intake)

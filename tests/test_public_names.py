@@ -83,3 +83,52 @@ def test_names_of_the_package_are_names_of_a_room() -> None:
     for name, home in spacearm._HOME.items():
         package = next(package for package in (home, home.rsplit(".", 2)[0]) if package in PACKAGES)
         assert name in import_module(package).__all__
+
+
+def defined(path: Path) -> set[str]:
+    """Names that a module defines or imports, and those of its classes' members."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+def test_references_lead_to_something() -> None:
+    """Roles of docstrings and pages that name a place in full, such as ``:class:`~spacearm.model.Robot```."""
+    files = [*SOURCE.rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    texts = {file: file.read_text(encoding="utf-8") for file in files}
+    lost = []
+    for file, text in texts.items():
+        for reference in re.findall(r"[:}]`~?(spacearm(?:\.\w+)+)`", text):
+            place, names = SOURCE, reference.split(".")[1:]
+            while names and (place / names[0]).is_dir():
+                place /= names.pop(0)
+            if names and (place / f"{names[0]}.py").is_file():
+                place /= f"{names.pop(0)}.py"
+            else:
+                place /= "__init__.py"
+            if (
+                names
+                and names[0] not in defined(place)
+                and not (place == SOURCE / "__init__.py" and names[0] in spacearm._HOME)
+            ):
+                lost.append(f"{file.relative_to(ROOT)}: {reference}")
+    assert lost == []
+
+
+def test_pages_and_examples_import_from_packages() -> None:
+    """What comes from a module within a package is internal; importing the module of environments registers them."""
+    allowed = {*PACKAGES, "spacearm", "spacearm.connect.environments"}
+    files = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "examples").rglob("*.py")]
+    deep = [
+        f"{file.relative_to(ROOT)}: {module}"
+        for file in files
+        for module in re.findall(r"^ *(?:from|import) (spacearm[\w.]*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        if module not in allowed
+    ]
+    assert deep == []

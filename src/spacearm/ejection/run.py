@@ -1,7 +1,7 @@
 """One ejection in its three phases (the paper's Fig. 4): on the rail, free flight while joints slip, stable flight.
 
 The full nonlinear motion with exact stick-slip: joints may stop, start again and break each other loose. None of the
-paper's approximations is used; they are in :mod:`spacearm.ejection.segmented`.
+paper's approximations is used; they are in :mod:`spacearm.papers.cai2023.segmented`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Cut the flights from records with :func:`cut_flight` and give them to :func:`ide
 from spacearm.identify.free_flight.flights import Flight, cut_flight
 from spacearm.identify.free_flight.flown_bodies import BodyEstimate, DeviceDoubt, FlownBody, FreeFlightIdentification
 from spacearm.identify.free_flight.identify import identify_flights
+from spacearm.identify.free_flight.tumbling import predict_rates
 
 __all__ = [
     "BodyEstimate",
@@ -15,4 +16,5 @@ __all__ = [
     "FreeFlightIdentification",
     "cut_flight",
     "identify_flights",
+    "predict_rates",
 ]

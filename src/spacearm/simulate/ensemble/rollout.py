@@ -247,7 +247,7 @@ def rollout_extremes(
     gives.
 
     Args:
-        observe: function from a :class:`~spacearm.mechanics.Plant` to names and expressions, written like laws; they
+        observe: function from a :class:`~spacearm.control.Plant` to names and expressions, written like laws; they
             are evaluated at the start of each step and at the end, with the parameters of each sample. Keep the
             function: the compiled code is cached by it.
     """

@@ -48,7 +48,7 @@ class Servo:
     """Forces from commands, evaluated anew several times in a period.
 
     Args:
-        build: function of a :class:`~spacearm.mechanics.Plant` with the robot's own numbers, and of the commands
+        build: function of a :class:`~spacearm.control.Plant` with the robot's own numbers, and of the commands
             (size,), that returns the forces: an expression, written like a law. Equal functions share compiled code.
         size: how many numbers a command has.
         hold: integration steps over which forces are held; the steps of a period are a multiple.

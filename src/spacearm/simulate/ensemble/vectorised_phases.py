@@ -444,8 +444,8 @@ def run_phases(
     """Times (T,) since the phase's start, s, the last at its end; the integrated vectors there (B, T, ny); and whether
     each run kept the rate limits of its drives (B,), since there are no events between ticks.
 
-    The flat state comes first, then energies as :class:`~spacearm.simulate.motion.Motion` places them, then impulse,
-    twist about and path of the mass centre if there is an external action. Phases share a structure key.
+    The flat state comes first, then energies as :class:`~spacearm.simulate.motion.RobotMotion` places them, then
+    impulse, twist about and path of the mass centre if there is an external action. Phases share a structure key.
     """
     batch = _PhaseBatch.from_phases(intervals, states)
     rows, ends = batch.run(device, threads)

@@ -82,19 +82,19 @@ class LinearLoop:
         return np.block([[free + forced @ self.gain, forced @ self.recall], [self.store, self.keep]])
 
     @cached_property
-    def _found(self) -> dict[float, Any]:
+    def _poles(self) -> dict[float, Any]:
         """Poles by period, as they are asked for."""
         return {}
 
     def poles(self, period: float | None = None) -> Array:
         """Eigenvalues of :meth:`transition`, the largest first; infinite where the transition overflows."""
         every = self.period if period is None else period
-        if every not in self._found:
+        if every not in self._poles:
             with np.errstate(over="ignore", invalid="ignore"):
                 moved = self.transition(every)
             found = np.linalg.eigvals(moved) if np.all(np.isfinite(moved)) else np.full(len(moved), np.inf)
-            self._found[every] = found[np.argsort(-np.abs(found), kind="stable")]
-        return np.asarray(self._found[every])
+            self._poles[every] = found[np.argsort(-np.abs(found), kind="stable")]
+        return np.asarray(self._poles[every])
 
     def largest_pole(self, period: float | None = None) -> float:
         """The largest magnitude of a pole; infinite where the transition overflows."""

@@ -41,7 +41,7 @@ STRATEGIES = ("matched", "impedance")
 WIDEST = 0.5 * np.pi
 
 
-class HoldTable(ScenarioTable):
+class HoldPointTable(ScenarioTable):
     """A hold point: where the base goes to, and how long it stays."""
 
     either: ClassVar = (("distance", "position"),)
@@ -99,7 +99,9 @@ class RendezvousTable(StageTable):
 
     called: ClassVar[str] = "rendezvous"
 
-    hold: list[HoldTable] = key(what="hold points in their order; the last one lies before the grasp", max_length=100)
+    hold: list[HoldPointTable] = key(
+        what="hold points in their order; the last one lies before the grasp", max_length=100
+    )
     stiffness: Positive = key(0.04, "of the position's error, 1/s2")
     damping: Positive = key(0.4, "of its rate, 1/s")
     attitude_stiffness: Positive = key(0.09, "of the attitude's error, 1/s2")

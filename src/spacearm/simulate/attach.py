@@ -191,9 +191,9 @@ class Attach(Change):
         guest.
         """
         free = np.setdiff1d(np.arange(motion.shape[1]), still)
-        moved = np.abs(motion[np.ix_(np.array(bound, dtype=np.intp), free)]).max(initial=0.0)
+        slip = np.abs(motion[np.ix_(np.array(bound, dtype=np.intp), free)]).max(initial=0.0)
         # If all rotations are about one normal, what is zero now stays zero in every configuration.
-        if moved > PARALLEL or np.abs(guest.velocity[[*bound]]).max(initial=0.0) > PARALLEL:
+        if slip > PARALLEL or np.abs(guest.velocity[[*bound]]).max(initial=0.0) > PARALLEL:
             raise InputError(
                 f"the base of {self.guest!r} is held externally, but its host would move it",
                 place="attach",
@@ -217,10 +217,10 @@ class Attach(Change):
         attached = Attachment(host, self.guest, both, joined, self.prefix, self.pin_name, tuple(bound))
         after = World(systems, tuple(locked), rest, world.loads, attachments=(*world.attachments, attached))
 
-        def moved(system: str, own: str) -> tuple[str, str]:
+        def new_owner(system: str, own: str) -> tuple[str, str]:
             return (host, self.prefix + own) if system == self.guest else (system, own)
 
-        return after.with_lasting(world.elements, moved)
+        return after.with_lasting(world.elements, new_owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,11 +252,11 @@ class Detach(Change):
         others = tuple(each for each in world.attachments if each is not attached)
         guests = {attached.prefix + own: own for own in (*(frame.name for frame in theirs.frames), *theirs.body_names)}
 
-        def moved(system: str, own: str) -> tuple[str, str]:
+        def new_owner(system: str, own: str) -> tuple[str, str]:
             return (self.guest, guests[own]) if system == host and own in guests else (system, own)
 
         after = World(systems, tuple(locked), numbers, world.loads, attachments=others)
-        after = after.with_lasting(world.elements, moved)
+        after = after.with_lasting(world.elements, new_owner)
         return ChangeResult(after, new, f"{self.guest} detached{describe_ended_elements(world, after)}")
 
     def _attachment(self, world: World) -> Attachment:

@@ -435,10 +435,10 @@ class Separate(Change):
         after = World(systems, tuple(locked), values, world.loads, attachments=world.attachments)
         taken = {*(frame.name for frame in away.frames), *away.body_names}
 
-        def moved(owner: str, part: str) -> tuple[str, str]:
+        def new_owner(owner: str, part: str) -> tuple[str, str]:
             return (self.name, part) if owner == system and part in taken else (owner, part)
 
-        after = after.with_lasting(world.elements, moved)
+        after = after.with_lasting(world.elements, new_owner)
         text = f"{self.name} separated at {self.joint}{describe_ended_elements(world, after)}"
         cut, rate = robot.joint(own), state.rates[robot.joint_index(own)]
         if cut.rotor is None or rate == 0.0:

@@ -131,9 +131,9 @@ class ForceElement(ABC):
         """Whether it cannot just end when a change takes its frames away."""
         return False
 
-    def follow(self, moved: Callable[[str, str], tuple[str, str]]) -> ForceElement:
-        """The same where a change gave frames to other systems: ``moved`` maps (system, frame) to where they are."""
-        del moved
+    def follow(self, new_owner: Callable[[str, str], tuple[str, str]]) -> ForceElement:
+        """The same where a change gave frames to other systems; ``new_owner`` maps (system, frame) to its new place."""
+        del new_owner
         return self
 
     @abstractmethod

@@ -312,7 +312,7 @@ class WorldMotion:
             at += size
         block = {"seen": self.nx, "time": 1, "memory": self.elements.memory.size, "numbers": at}
         systems = [(part.motion.robot, part.motion.loads) for part in self.parts]
-        between = [loop.between(world) for loop in loops]
+        between = [loop.resolve(world) for loop in loops]
         key = (
             tuple((structure(robot, [load.frame for load in loads]), loads) for robot, loads in systems),
             tuple(loop.structure(world) for loop in loops), tuple(map(str, places)), tuple(block.items()),

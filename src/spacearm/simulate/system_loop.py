@@ -88,15 +88,15 @@ class SystemLoop(ForceElement):
                 )
         return found
 
-    def follow(self, moved: Callable[[str, str], tuple[str, str]]) -> SystemLoop:
-        first, second = ("/".join(moved(*end.split("/", 1))) for end in (self.first, self.second))
+    def follow(self, new_owner: Callable[[str, str], tuple[str, str]]) -> SystemLoop:
+        first, second = ("/".join(new_owner(*end.split("/", 1))) for end in (self.first, self.second))
         return replace(self, first=first, second=second)
 
     def numbers(self, world: World) -> Array:
         del world
         return np.concatenate([self.placement.translation, np.ravel(self.placement.rotation), [self.distance]])
 
-    def between(self, world: World) -> LoopBetween:
+    def resolve(self, world: World) -> LoopBetween:
         """The loop in the systems' numbers."""
         systems = [*world.systems]
         first, second = ((systems.index(system), frame) for system, frame in self.frames(world))
@@ -112,7 +112,7 @@ class SystemLoop(ForceElement):
             at = view.layouts[name]
             own = (view.state[place] for place in (at.position, at.quaternion, at.joints, at.velocity))
             systems.append(SystemSymbols(view.trees[name], *own))
-        rows = loop_rows(systems, self.between(world), view.numbers)
+        rows = loop_rows(systems, self.resolve(world), view.numbers)
         rate = sum((own @ systems[k].velocity for k, own in rows.jacobians.items()), ca.SX(0))
         # One that is closed the wrong way round has no residual either.
         gap = ca.if_else(rows.facing > 0, ca.mmax(ca.fabs(rows.residual)), 10.0)
@@ -165,4 +165,4 @@ def evaluate_system_loops(world: World, state: Array) -> dict[str, Array]:
 @lru_cache(maxsize=32)
 def _terms_kernel(made: Keyed[World]) -> Kernel:
     world = made.value
-    return Kernel(system_loop_terms([*world.systems.values()], [each.between(world) for each in system_loops(world)]))
+    return Kernel(system_loop_terms([*world.systems.values()], [each.resolve(world) for each in system_loops(world)]))

@@ -142,12 +142,12 @@ class World:
         return tuple(self.label(name, own) for name, robot in self.systems.items() for own in robot.base.locked_dofs)
 
     def with_lasting(
-        self, elements: Sequence[ForceElement], moved: Callable[[str, str], tuple[str, str]] | None = None
+        self, elements: Sequence[ForceElement], new_owner: Callable[[str, str], tuple[str, str]] | None = None
     ) -> World:
-        """The world with those of these elements whose frames it has; ``moved``: see :meth:`ForceElement.follow`."""
+        """World with those of these elements whose frames it has; ``new_owner``: see :meth:`ForceElement.follow`."""
         lasting = []
         for each in elements:
-            element = each if moved is None else each.follow(moved)
+            element = each if new_owner is None else each.follow(new_owner)
             try:
                 element.frames(self)
             except InputError:

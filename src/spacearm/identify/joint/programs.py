@@ -110,13 +110,13 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class _Model:
+class _FlexibleModel:
     inputs: dict[str, SX]
     rate: SX
     torque: SX  # at the motors: applied, or what holds them on their paths
 
 
-def _model(setup: Setup) -> _Model:
+def _model(setup: Setup) -> _FlexibleModel:
     robot, law = setup.robot, setup.law
     tree = Tree(robot)
     count = len(setup.flexible)
@@ -164,7 +164,7 @@ def _model(setup: Setup) -> _Model:
     # A prescribed motor's torque is its constraint reaction: a prediction that a torque sensor is compared with.
     if setup.drive == "motor_angle":
         applied = ca.vertcat(*(hybrid.reaction[6 + f.motor] for f in setup.flexible))
-    return _Model(inputs, ca.densify(ca.vertcat(*pieces)), ca.densify(applied))
+    return _FlexibleModel(inputs, ca.densify(ca.vertcat(*pieces)), ca.densify(applied))
 
 
 def _joint_motion(setup: Setup, inputs: dict[str, SX], free: Sequence[int] = ()) -> tuple[SX, SX, SX]:

@@ -366,7 +366,7 @@ class SignalTables(NamedTuple):
         return cls(*(np.ascontiguousarray(part) for part in (table[..., :split], table[..., split:])))
 
 
-class _PhaseBatch(NamedTuple):
+class _RunBatch(NamedTuple):
     """Runs with one structure key, ready for the loop."""
 
     loop: FixedStep
@@ -379,7 +379,7 @@ class _PhaseBatch(NamedTuple):
     every: int  # steps between two records
 
     @classmethod
-    def from_phases(cls, intervals: Sequence[VectorisedPhase], states: Array) -> _PhaseBatch:
+    def from_phases(cls, intervals: Sequence[VectorisedPhase], states: Array) -> _RunBatch:
         first, size = intervals[0], len(intervals)
         numbers = [interval.numbers() for interval in intervals]
         stacked = {name: np.array([own[name] for own in numbers]) for name in numbers[0]}
@@ -447,7 +447,7 @@ def run_phases(
     The flat state comes first, then energies as :class:`~spacearm.simulate.motion.RobotMotion` places them, then
     impulse, twist about and path of the mass centre if there is an external action. Phases share a structure key.
     """
-    batch = _PhaseBatch.from_phases(intervals, states)
+    batch = _RunBatch.from_phases(intervals, states)
     rows, ends = batch.run(device, threads)
     times = np.cumsum(np.repeat(batch.steps.steps, batch.steps.counts))
     at_records = times[batch.every - 1 :: batch.every]

@@ -45,6 +45,34 @@ def test_bands_and_fitted_numbers_are_those_of_linear_regression() -> None:
     assert found.curvature < 1e-9
 
 
+def test_a_friction_that_the_fit_drives_below_zero_stays_at_zero() -> None:
+    """The other number is then that of the regression without friction; a start at zero has slopes on one side only."""
+    rng = np.random.default_rng(5)
+    measured = 1.3 - 0.3 * TIMES + 0.1 * rng.normal(size=TIMES.size)
+    early = TIMES <= 3.0
+    free = np.sum((measured - 1.0)[early] / 0.01) / (early.sum() / 0.01 + 1.0)
+    for stated in (0.05, 0.0):
+
+        def predict(u: Array, stated: float = stated) -> dict[str, Array]:
+            friction = stated + 0.1 * u[1]
+            if friction < 0.0:
+                raise InputError(f"friction is {friction:g}", hint="expected at least 0")
+            return {"x": 1.0 + u[0] + friction * TIMES}
+
+        found = compare_prediction(predict, {"x": Readings("m", TIMES, measured, 0.1)}, 2, 3.0)
+        assert found.bounded.tolist() == [False, True]
+        assert 0.0 <= stated + 0.1 * found.deviations[1] < 3e-3
+        assert found.deviations[0] == pytest.approx(free, abs=0.01)
+        # What is known of it is still as uncertain as its readings leave it.
+        assert 0.01 < 0.1 * np.sqrt(found.covariance[1, 1]) < 0.05
+
+    def impossible(u: Array) -> dict[str, Array]:
+        raise InputError("the mass is -1")
+
+    with pytest.raises(InputError, match="mass"):
+        compare_prediction(impossible, {"x": Readings("m", TIMES, measured, 0.1)}, 1, 3.0)
+
+
 @pytest.mark.parametrize("fit", [0.0, 1.0])
 def test_what_is_stated_holds_as_often_as_it_says(fit: float) -> None:
     """200 records of the very model: chi-square, z at the end, the share within the band, whiteness."""

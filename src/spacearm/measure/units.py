@@ -89,3 +89,17 @@ def ask_about_degrees(changes: Array, expected: Array, names: tuple[str, str], p
                 place=place,
                 hint='expected both in radians, or their unit stated, such as unit = "deg"',
             )
+
+
+#: Seconds since 1970 in the year 2000: no clock of a test rig that counts from its start is later.
+EPOCH = 9.5e8
+
+
+def ask_about_clock(low: float, high: float, duration: float) -> str:
+    """A question about a clock from ``low`` to ``high`` (s) beside a run of this duration, empty if there is none."""
+    if low > EPOCH:
+        return "; does the clock count since 1970? then time = { column = ..., from_first = true }"
+    for unit, factor in (("ms", 1e3), ("us", 1e6), ("ns", 1e9)):
+        if 0.05 < (high - low) / (factor * duration) < 50.0:
+            return f"; are its times in {unit}? then time = {{ column = ..., unit = '{unit}' }}"
+    return ""

@@ -27,6 +27,8 @@ STEP = 0.3
 WITHIN = 1.959963984540054
 #: Steps of the fit, and the change, in standard deviations, at which it ends.
 MOST_STEPS, SMALL_STEP = 40, 1e-2
+#: Bisections of a step to numbers that are impossible; information that holds a number at its bound.
+MOST_HALVES, HELD = 8, 1e12
 #: A step of more than this part of the one before it asks for new slopes, which are made so many times at most.
 SLOW, MOST_SLOPES = 0.6, 4
 #: Blocks of time from which the scatter of scores is estimated, at least.
@@ -102,6 +104,7 @@ class Comparison:
         chi_square: of the residuals that were not fitted, with their whole covariance.
         curvature: largest part of a band that the linearised prediction is off by, one deviation away.
         widening: (N,) how many times wider than by white noise the deviations of the fitted numbers are taken.
+        bounded: (N,) numbers that the fit left at a bound, beyond which nothing can be predicted.
     """
 
     channels: Mapping[str, ChannelComparison]
@@ -112,6 +115,7 @@ class Comparison:
     curvature: float
     widening: Array
     rows: LinearRows
+    bounded: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,14 +210,53 @@ class StackedReadings:
             )
         return np.asarray(rows / self.sigma)
 
+    def _values_or_none(self, u: Array) -> Array | None:
+        """The prediction for these numbers, None if they are impossible: a damping below zero."""
+        try:
+            return self.values(u)
+        except InputError:
+            return None
+
+    def step_towards(self, u: Array, step: Array, middle: Array) -> tuple[Array, Array, bool]:
+        """Numbers after a step, their prediction, and whether the step went on to impossible numbers and was cut there.
+
+        ``middle``: the prediction before the step.
+        """
+        values = self._values_or_none(u + step)
+        if values is not None:
+            return u + step, values, False
+        possible, impossible = 0.0, 1.0
+        for _ in range(MOST_HALVES):
+            share = 0.5 * (possible + impossible)
+            values = self._values_or_none(u + share * step)
+            if values is None:
+                impossible = share
+            else:
+                possible, middle = share, values
+        return u + possible * step, middle, True
+
+    def bounded_numbers(self, u: Array, step: Array) -> npt.NDArray[np.bool_]:
+        """(N,) numbers that are impossible after their own part of a step: they are at a bound."""
+        alone = [self._values_or_none(u + row) is None for row in np.diag(step)]
+        if not any(alone):
+            self.values(u + step)  # its error says why
+        return np.array(alone)
+
     def linearise(self, u: Array, progress: Callable[[float, float], None] | None = None) -> Linearisation:
         """Two runs for each number."""
         middle = self.values(u)
         slopes, bends = np.zeros((middle.size, self.unknowns)), np.zeros((middle.size, self.unknowns))
         for k, direction in enumerate(STEP * np.eye(self.unknowns)):
             # Central differences give the slope and, at no further cost, the curvature along each number.
-            high, low = self.values(u + direction), self.values(u - direction)
-            slopes[:, k], bends[:, k] = (high - low) / (2.0 * STEP), (high - 2.0 * middle + low) / (2.0 * STEP**2)
+            high, low = self._values_or_none(u + direction), self._values_or_none(u - direction)
+            # Damping or friction near zero: there is no prediction on the other side.
+            if low is None:
+                high = self.values(u + direction) if high is None else high
+                slopes[:, k] = (high - middle) / STEP
+            elif high is None:
+                slopes[:, k] = (middle - low) / STEP
+            else:
+                slopes[:, k], bends[:, k] = (high - low) / (2.0 * STEP), (high - 2.0 * middle + low) / (2.0 * STEP**2)
             if progress is not None:
                 progress(k + 1, self.unknowns)
         return Linearisation(u, middle, slopes, bends)
@@ -263,24 +306,32 @@ def compare_by_linearisation(
     covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
     u: Array = centre
     middle = stacked.values(u) if np.any(u != linear.deviations) else linear.middle
-    before, renewed = np.inf, 0
+    before, renewed, bounded = np.inf, 0, np.zeros(unknowns, dtype=bool)
     for _ in range(MOST_STEPS if unknowns else 0):
         own = linear.slopes[early]
+        held = information + np.diag(HELD * bounded)
         # Posterior of a linear model: the stated deviations are a prior of that information in u.
-        covariance = np.asarray(np.linalg.inv(own.T @ own + information), dtype=np.float64)
+        covariance = np.asarray(np.linalg.inv(own.T @ own + held), dtype=np.float64)
         # Gauss-Newton with the prior's gradient; slopes stay until they prove wrong, since they cost the most runs.
         step = covariance @ (own.T @ (measured - middle)[early] - information @ (u - centre))
+        step = np.where(bounded, 0.0, step)
         # A step that is small beside what is left unknown changes nothing.
         size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
         if size < SMALL_STEP:
             break
-        u = u + step
+        before_step = u
+        u, middle, cut = stacked.step_towards(u, step, middle)
+        if cut:
+            # At a bound (a friction of zero): the others are fitted on with these where they are.
+            bounded |= stacked.bounded_numbers(before_step, step)
+            before = np.inf
+            continue
         # Predictions of contact or latching may bend: then around the new values.
         if size > SLOW * before and renewed < MOST_SLOPES:
             linear, before, renewed = stacked.linearise(u), np.inf, renewed + 1
             middle = linear.middle
         else:
-            middle, before = stacked.values(u), size
+            before = size
     else:
         if early.any() and unknowns:
             raise InputError(
@@ -288,6 +339,9 @@ def compare_by_linearisation(
                 hint="smaller deviations, a longer part, or a better start",
             )  # fmt: skip
     slopes, bends = linear.slopes, linear.bends
+    if bounded.any():
+        # A number at its bound is uncertain all the same.
+        covariance = np.asarray(np.linalg.inv(slopes[early].T @ slopes[early] + information), dtype=np.float64)
     residual = measured - middle
     rows = LinearRows(times, residual, slopes, ~early, u)
     white = covariance
@@ -315,7 +369,7 @@ def compare_by_linearisation(
     power = slopes[ends] ** 2 * np.diag(covariance)
     shares = (power / np.maximum(power.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
     bend = float(bent[late].max(initial=0.0))
-    return Comparison(channels, u, covariance, shares, chi, bend, widening, rows)
+    return Comparison(channels, u, covariance, shares, chi, bend, widening, rows, bounded)
 
 
 def worst_channels(comparison: Comparison) -> Sequence[str]:

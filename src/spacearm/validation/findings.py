@@ -192,6 +192,9 @@ class ValidationFindings(Findings):
             first = int(np.argmax(self.comparison.shares))
             share = 100.0 * float(self.comparison.shares[first])
             matters = f" Of the uncertain numbers, {self.names[first]} matters most at the end ({share:.0f} %)."
+        bounded = [name for name, at_bound in zip(self.names, self.comparison.bounded, strict=True) if at_bound]
+        if bounded:
+            matters += f" The fit left {', '.join(bounded)} at the bound of what is possible."
         return (
             f"{self.record.name} is predicted {start} over {self.run.end_time:g} s; "
             f"{int(self.comparison.chi_square.freedom)} readings of {len(self.comparison.channels)} quantities are "

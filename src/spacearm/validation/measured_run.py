@@ -16,6 +16,7 @@ import numpy as np
 
 from spacearm.errors import InputError, error_context
 from spacearm.measure import Column, Record, read_record
+from spacearm.measure.units import ask_about_clock
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
 from spacearm.model.toml_read import parse_toml, robot_from_tables
@@ -134,7 +135,9 @@ class MeasuredRun:
                 unit = quantity_unit(self.world, channel.quantity)
                 # A quantity is one number: several columns would have no prediction.
                 channel.single_column("column")
-                column = replace(channel.make(), expects=unit)
+                # A yaw counts on: no reading of it is half a revolution from the one before.
+                unwrap = channel.unwrap or channel.quantity.endswith(YAW)
+                column = replace(channel.make(), expects=unit, unwrap=unwrap)
                 if channel.file:
                     others.append(self._read(channel.file, {channel.quantity: column}, channel.time))
                 else:
@@ -177,12 +180,16 @@ class MeasuredRun:
             rows = (times >= 0.0) & (times <= self.duration) & np.isfinite(own.values)
             if not rows.any():
                 low, high = self.record.span
+                if not np.isfinite(own.values).any():
+                    raise InputError(
+                        f"there is no reading of {table_.quantity!r} in the file", place=f"channel[{k}]",
+                        hint="every row is empty or marks a reading that was dropped",
+                    )  # fmt: skip
                 raise InputError(
-                    f"there is no reading of {table_.quantity!r} during the run",
-                    place=f"channel[{k}]",
-                    hint=f"the file has {low:g} s to {high:g} s, the run {self.file.begin:g} s to "
-                    f"{self.file.begin + self.duration:g} s",
-                )
+                    f"there is no reading of {table_.quantity!r} during the run", place=f"channel[{k}]",
+                    hint=f"the file has {low:.10g} s to {high:.10g} s, the run {self.file.begin:.10g} s to "
+                    f"{self.file.begin + self.duration:.10g} s{ask_about_clock(low, high, self.duration)}",
+                )  # fmt: skip
             sigma = np.full(np.count_nonzero(rows), table_.sd)
             if self.file.clock_sd and sigma.size > 2:
                 # A reading at the wrong time is off by what the quantity moves until then.
@@ -339,6 +346,11 @@ class MeasuredRun:
             # The robot with all that is mounted on it, in place of its file.
             # Uncertain numbers are changed in the tables, so that every check of a file applies to the changed one too.
             tables["robot"] = parse_toml(toml_text(self.robot))
+            for joint in tables["robot"].get("joint", ()):
+                # Sticking that is no stronger than sliding goes with it.
+                friction = joint.get("friction", {})
+                if friction.get("static") == friction.get("coulomb"):
+                    friction.pop("static", None)
             tables["scenario"]["robot"] = self.file.robot.file
         for name in names:
             with error_context(name):

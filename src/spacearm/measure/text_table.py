@@ -68,8 +68,8 @@ def read_text_table(path: Path, names: Sequence[str]) -> tuple[dict[str, Array],
                 units = {**stated, **units}
                 continue
             if len(cells) != width:
-                # Where the power went, the last line is cut.
-                if len(cells) < width and next(lines, None) is None:
+                # Where the power went, the last line is cut, and no line ends there.
+                if len(cells) < width and not line.endswith("\n"):
                     break
                 raise InputError(f"has {len(cells)} cells", place=f"line {number}", hint=f"expected {width}")
             for name, place in places.items():
@@ -175,7 +175,7 @@ def _unit_row(cells: Sequence[str], places: dict[str, int]) -> dict[str, str]:
 
 
 def _lines(file: TextIO) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, without empty ones; none longer than what one can hold in memory."""
+    """Lines with their numbers and ends, without empty ones; none longer than what one can hold in memory."""
     number = 0
     while True:
         number += 1
@@ -189,7 +189,7 @@ def _lines(file: TextIO) -> Iterator[tuple[int, str]]:
             message, hint = f"is longer than {LINE} characters", "expected a table of numbers"
             raise InputError(message, place=f"line {number}", hint=hint)
         if line.strip():
-            yield number, line.rstrip("\n")
+            yield number, line
 
 
 def text_lines(file: TextIO) -> Iterator[tuple[int, str]]:
@@ -210,7 +210,7 @@ def split_cells(line: str, separator: str | None, number: int) -> list[str]:
     if separator is None:
         return line.split()
     try:
-        return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+        return next(csv.reader([line.rstrip("\n")], delimiter=separator, skipinitialspace=True), [])
     except csv.Error as error:
         raise InputError(f"cannot be read as CSV: {error}", place=f"line {number}") from None
 

@@ -91,6 +91,20 @@ def test_a_part_of_a_record_predicts_the_rest_and_the_robot_is_written(folder: P
     assert values["hold_out.rest.error.joint1"] == pytest.approx(0.05 / np.sqrt(10.0), rel=0.25)
 
 
+def test_currents_beside_the_joints_own_encoders_and_a_name_with_a_space(folder: Path) -> None:
+    """Gains of each motor, no ratios: half the torques in the file, and twice as much torque for each unit."""
+    table = np.loadtxt(folder / "tau.csv", delimiter=",", skiprows=1) / [2.0, 4.0]
+    np.savetxt(folder / "amps.csv", table, delimiter=",", header="a,b", comments="")
+    plain = run(folder, HEAD + CSV)
+    text = HEAD.replace("[estimate]", "[transmission]\ntorque = [2.0, 4.0]\n[estimate]")
+    result = run(folder, text + CSV.replace('"csv"', '"by day: 40 s"').replace("tau.csv", "amps.csv"))
+    assert result.sound
+    assert "torque-by_day__40_s" in [figure.name for figure in result.figures]
+    values = [{row.quantity: row.value for row in each.rows} for each in (plain, result)]
+    names = [name for name in values[0] if name.startswith("combination.")]
+    np.testing.assert_allclose([values[1][name] for name in names], [values[0][name] for name in names], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "note"),
     [

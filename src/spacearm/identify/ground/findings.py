@@ -12,7 +12,7 @@ from spacearm.identify.ground.held_base import flight_only_parameters
 from spacearm.identify.ground.identify import HeldArmIdentification, TorquePrediction
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.model.files import file_format, robot_text
-from spacearm.result import Checks, Figure
+from spacearm.result import Checks, Figure, figure_name
 from spacearm.study import Findings, row
 from spacearm.study.findings import IdentifiedRobotFile, NotedValue
 
@@ -176,8 +176,10 @@ class GroundFindings(Findings):
                 add_curve(left, one.times[some], one.residual[some, k], joint, colour=k % 8)
             kind = "held out" if one.held_out else "used"
             made += [
-                Figure(f"torque-{one.name}", both, f"Torques of {one.name} ({kind}), measured and predicted."),
-                Figure(f"residual-{one.name}", left, f"Errors of {one.name} ({kind})."),
+                Figure(
+                    f"torque-{figure_name(one.name)}", both, f"Torques of {one.name} ({kind}), measured and predicted."
+                ),
+                Figure(f"residual-{figure_name(one.name)}", left, f"Errors of {one.name} ({kind})."),
             ]
         return made
 

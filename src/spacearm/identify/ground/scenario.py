@@ -123,17 +123,22 @@ class RecordTable(ScenarioTable):
 class GroundTransmissionTable(PerJointKeys):
     """The files have motors instead of joints: gears, motors that several joints turn, currents."""
 
-    ratios: Numbers | list[Numbers] = key(
-        what="one for each joint, or a matrix: motor angles = ratios x joint angles (a row for each motor)"
-    )
+    ratios: Numbers | list[Numbers] | None = key(
+        None, "one for each joint, or a matrix: motor angles = ratios x joint angles (a row for each motor); 1 where "
+        "the file has the joints' own angles",
+    )  # fmt: skip
     zero: JointNumbers | None = key(None, "joint positions where the motors read zero, rad or m")
     zero_deg: JointNumbers | None = key(None, "the same in degrees")
     torque: Number | Numbers = key(1.0, "torque of a motor for each unit of the channel torque (N m/A of a current)")
 
+    def matrix(self, robot: Robot) -> Numbers | list[Numbers]:
+        """The ratios, or one for each joint."""
+        return [1.0] * robot.n if self.ratios is None else self.ratios
+
     def convert(self, robot: Robot, record: Record) -> Record:
         """The record of the joints."""
         return convert_motors(
-            robot, record, self.ratios, self.joint_array(robot, "zero", np.zeros(robot.n)), self.torque
+            robot, record, self.matrix(robot), self.joint_array(robot, "zero", np.zeros(robot.n)), self.torque
         )
 
 
@@ -186,7 +191,7 @@ class GroundFile(StudyFile):
                                    ("friction", "position", "rotors", "offset", "gain", "link_side", "known_bodies",
                                     "window", "allowance")}  # fmt: skip
         if self.transmission is not None:
-            options["couplings"] = list_couplings(robot, self.transmission.ratios)
+            options["couplings"] = list_couplings(robot, self.transmission.matrix(robot))
         session.report_progress(0.3, "least squares")
         with error_context("estimate"):
             found = identify_held_arm(robot, used, hold_out=held, gravity=self.gravity, **options)

@@ -16,7 +16,7 @@ from spacearm.identify.inertia.online import TargetState
 from spacearm.identify.inertia.output_error_fit import OutputErrorFit
 from spacearm.identify.inertia.standard_parameters import ParameterSource, StandardParameters
 from spacearm.measure.channels import CHANNELS
-from spacearm.result import Figure
+from spacearm.result import Figure, figure_name
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -96,7 +96,7 @@ def predictions(fit: OutputErrorFit) -> list[Figure]:
             for k, letter in enumerate(axes):
                 own = np.where(data.present[:, rows][:, k], white[f"{channel}.{letter}"], np.nan)[some]
                 add_curve(left, times, own, letter, colour=k + (channel == "attitude"), **dots)
-            label = f"{name}-{channel}".replace(" ", "-")
+            label = figure_name(f"{name}-{channel}".replace(" ", "-"))
             note = f"{name}: {channel} as measured (dots), and as predicted with what was found (lines)."
             rest = f"{name}: what the prediction of {channel} leaves, made white; noise of size one if all is right."
             made += [Figure(f"measured-{label}", both, note), Figure(f"residual-{label}", left, rest)]
@@ -112,7 +112,7 @@ def _target(name: str, states: Sequence[TargetState]) -> Figure:
     for sign, label in ((2.0, "two standard deviations"), (-2.0, "")):
         figure.add_scatter(x=times, y=mass + sign * std, mode="lines", name=label, showlegend=bool(label),
                            line={"color": COLOURS[3], "dash": "dash"})  # fmt: skip
-    return Figure(f"target-{name}".replace(" ", "-"), figure, f"{name}: the target while samples arrive.")
+    return Figure(figure_name(f"target-{name}".replace(" ", "-")), figure, f"{name}: the target while samples arrive.")
 
 
 def origins(known: StandardParameters, symbols: Sequence[str], hover: list[list[str]]) -> go.Figure:

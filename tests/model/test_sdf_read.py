@@ -164,3 +164,20 @@ def test_random_damage_is_an_error_or_a_robot() -> None:
         except ModelError:
             failed += 1
     assert 100 < failed < 300
+
+
+def test_links_may_be_placed_one_in_the_other_many_times() -> None:
+    """The last comes first, so that each pose waits for all others; 900 of them are more than Python's stack holds."""
+    inertial = "<inertial><mass>1</mass></inertial>"
+    links = [
+        f'<link name="l{k}"><pose relative_to="l{k - 1}">0 0 0.1 0 0 0</pose>{inertial}</link>' for k in range(1, 900)
+    ]
+    ends = [
+        f'<joint name="j{k}" type="fixed"><parent>l{k - 1}</parent><child>l{k}</child></joint>' for k in range(1, 900)
+    ]
+    text = "".join([*reversed(links), f'<link name="l0">{inertial}</link>', *ends])
+    robot = robot_from_sdf(f'<sdf version="1.9"><model name="chain">{text}</model></sdf>')
+    assert sum(body.inertia.mass for body in robot.bodies) == pytest.approx(900.0)
+    frames = "".join(f'<frame name="f{k}" attached_to="l0"/>' for k in range(1000))
+    with pytest.raises(ModelError, match="1001 links and frames"):
+        robot_from_sdf(f'<sdf version="1.9"><model name="m"><link name="l0"/>{frames}</model></sdf>')

@@ -77,8 +77,9 @@ class _Model:
         self.links, self.joints, self.frames = (self._parts(tag) for tag in ("link", "joint", "frame"))
         if not self.links:
             raise ModelError("the model has no links", place="model")
-        if len(self.links) > MAX_LINKS:
-            raise ModelError(f"there are {len(self.links)} links", hint=f"at most {MAX_LINKS} are read")
+        count = len(self.links) + len(self.frames)
+        if count > MAX_LINKS:
+            raise ModelError(f"there are {count} links and frames", hint=f"at most {MAX_LINKS} are read")
         self._check_content()
         #: The joint that carries each link.
         self.carrier: dict[str, str] = {}
@@ -89,7 +90,6 @@ class _Model:
                 raise ModelError(f"{both} both carry it", place=f"link {child!r}", hint="loops are not read from SDF")
             self.carrier[child] = name
         self._resolved: dict[str, Pose] = {MODEL: Pose()}
-        self._pending: set[str] = set()
 
     def _parts(self, tag: str) -> dict[str, ET.Element]:
         found: dict[str, ET.Element] = {}
@@ -121,33 +121,35 @@ class _Model:
 
     def place(self, name: str) -> Pose:
         """Pose of a link, joint or frame in the model's frame."""
-        if name in self._resolved:
-            return self._resolved[name]
-        if name in self._pending:
-            raise ModelError("its pose depends on itself", place=f"frame {name!r}")
-        self._pending.add(name)
+        # A loop, not a recursion: files may place thousands of frames, each in the one before.
+        chain: dict[str, Pose] = {}
+        while name not in self._resolved:
+            if name in chain:
+                raise ModelError("depends on itself", place=f"pose of {name!r}")
+            element, outer = self._find(name)
+            with error_context(place=f"pose of {name!r}"):
+                outer, chain[name] = _relative_pose(element, outer)
+            name = outer
+        pose = self._resolved[name]
+        for name, own in reversed(chain.items()):
+            pose = self._resolved[name] = pose @ own
+        return pose
+
+    def _find(self, name: str) -> tuple[ET.Element, str]:
+        """The element of a link, joint or frame, and what its pose is relative to if it does not say."""
         if name in self.links:
-            element, outer = self.links[name], MODEL
-        elif name in self.joints:
-            element, outer = self.joints[name], self._end(self.joints[name], name, "child")
-        elif name in self.frames:
-            element = self.frames[name]
-            outer = element.get("attached_to") or MODEL
-        else:
-            known = ", ".join(map(quote_text, [*self.links, *self.joints, *self.frames][:8]))
-            raise ModelError(f"there is no frame {quote_text(name)}", hint=f"there are: {known}")
-        with error_context(place=f"pose of {name!r}"):
-            self._resolved[name] = self._pose(element, outer)
-        self._pending.discard(name)
-        return self._resolved[name]
+            return self.links[name], MODEL
+        if name in self.joints:
+            return self.joints[name], self._end(self.joints[name], name, "child")
+        if name in self.frames:
+            return self.frames[name], self.frames[name].get("attached_to") or MODEL
+        known = ", ".join(map(quote_text, [*self.links, *self.joints, *self.frames][:8]))
+        raise ModelError(f"there is no frame {quote_text(name)}", hint=f"there are: {known}")
 
     def _pose(self, element: ET.Element, outer: str) -> Pose:
         """An element's ``<pose>`` in the model's frame; ``outer`` is what it is relative to if it does not say."""
-        given = element.find("pose")
-        if given is None:
-            return self.place(outer)
-        frame = (given.get("relative_to") or given.get("frame") or "").strip() or outer
-        return self.place(frame) @ _read_pose(given)
+        frame, own = _relative_pose(element, outer)
+        return self.place(frame) @ own
 
     def _end(self, joint: ET.Element, name: str, tag: str) -> str:
         """The link at an end of a joint, or the world."""
@@ -327,6 +329,15 @@ def _texts(element: ET.Element, path: str, names: Sequence[str]) -> dict[str, st
 
 
 _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+
+
+def _relative_pose(element: ET.Element, outer: str) -> tuple[str, Pose]:
+    """The frame that an element's ``<pose>`` is relative to, and the pose in it."""
+    given = element.find("pose")
+    if given is None:
+        return outer, Pose()
+    frame = (given.get("relative_to") or given.get("frame") or "").strip() or outer
+    return frame, _read_pose(given)
 
 
 def _read_pose(element: ET.Element) -> Pose:

@@ -8,13 +8,13 @@ import casadi as ca
 import numpy as np
 import pytest
 from tests.support.arms import arm
-from tests.support.control import POSTURE, hand_path, quaternion_of, quintic
+from tests.support.control import POSTURE, hand_path, quaternion_of, quintic, step_response
 
 from spacearm import Mechanics, control
 from spacearm.errors import InputError
 from spacearm.model import Frame, Limits, Robot, wheel
 from spacearm.model.base import BASE_DOFS
-from spacearm.simulate import Phase, State, World, constant, load_run, simulate
+from spacearm.simulate import Load, Phase, State, World, constant, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 
 ROBOT = arm(7)
@@ -54,6 +54,28 @@ def test_a_hand_stays_on_its_line_beside_a_law_of_the_other_joints(kind):
     if kind == "computed":
         wanted = np.stack([goal(found.times) for goal in goals], axis=1)
         np.testing.assert_allclose(found.states[:, [11, 13]], wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("first", ["hand", "rest"])
+def test_laws_beside_an_impedance_know_of_the_force_that_it_measures(first):
+    """The hand gives way as its closed form says, and the other joints stay on their paths under the same push."""
+    names, moved = ROBOT.joint_names, [0, 1, 2, 3, 5]
+    force, (mass, damping, stiffness) = np.array([0.0, 4.0, 0.0]), (4.0, 36.0, 100.0)
+    goals = [quintic(POSTURE[i], POSTURE[i] - 0.1, 2.0) for i in (4, 6)]
+    continuous = {"period": None, "limited": False}
+    hand = control.impedance(
+        "hand", list(ORIGIN), mass=mass, damping=damping, stiffness=stiffness, force=list(force),
+        joints=[names[i] for i in moved], **continuous,
+    )  # fmt: skip
+    rest = control.computed_torque(goals, 4.0, 4.0, joints=["j4", "j6"], **continuous)
+    laws = [hand, rest] if first == "hand" else [rest, hand]
+    push = Load("hand", (*force, 0.0, 0.0, 0.0))
+    found = simulate(ROBOT, START, Phase(2.0, laws=laws, loads=[push], limits="ignore"))
+    assert found.sound
+    rise = 1.0 - step_response(found.times, mass, damping, stiffness)
+    np.testing.assert_allclose(hand_path(found), ORIGIN + np.outer(rise, force / stiffness), atol=1e-9)
+    wanted = np.stack([goal(found.times) for goal in goals], axis=1)
+    np.testing.assert_allclose(found.states[:, [11, 13]], wanted, atol=1e-9)
 
 
 def with_wheels(robot: Robot) -> Robot:

@@ -404,7 +404,8 @@ def impedance(
         push = plant.jacobian(frame)[: hand.rows, :].T @ wrench
         asked = hand.reference_motion(2) + (pull + wrench) / m - hand.drift(chosen, "generalized", push)
         accelerations = hand.accelerations(chosen, "generalized", asked, singular, self_motion)
-        return _track_accelerations(plant, chosen, accelerations, push)
+        commands = _track_accelerations(plant, chosen, accelerations, push)
+        return replace(commands, measured=plant.values_by_name(push, plant.robot.dof_names))
 
     gains = {"mass": mass, "damping": damping, "stiffness": stiffness}
     return _hand_law(

@@ -51,6 +51,7 @@ class Commands:
         readings: name and unit of a measured number to its expression, to be recorded.
         expected: degree of freedom to the acceleration that its force is to give it: laws beside this one count on it
             in place of the force.
+        measured: degree of freedom to the force of the environment that the law counts on: laws beside it do as well.
     """
 
     forces: Mapping[str, SX] = field(default_factory=dict)
@@ -61,6 +62,13 @@ class Commands:
     events: Mapping[str, SX] = field(default_factory=dict)
     readings: Mapping[tuple[str, str], SX] = field(default_factory=dict)
     expected: Mapping[str, SX] = field(default_factory=dict)
+    measured: Mapping[str, SX] = field(default_factory=dict)
+
+    def substitute(self, symbols: Sequence[SX], values: Sequence[SX]) -> Commands:
+        """The same with these expressions in place of symbols."""
+        parts = [getattr(self, part.name) for part in fields(self)]
+        found = iter(ca.substitute([ca.SX(v) for part in parts for v in part.values()], [*symbols], [*values]))
+        return Commands(*({name: next(found) for name in part} for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +96,7 @@ class LawProgram:
     wrench_frames: tuple[LoadFrame, ...] = ()  # whose wrenches are the input ``wrench_frames``
     expected: tuple[str, ...] = ()  # degrees of freedom whose acceleration it knows
     reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
+    measures: bool = False  # whether it counts on a force of the environment
     momentary: tuple[int, ...] = ()  # entries of the memory that begin anew after a pause
 
 
@@ -313,8 +322,7 @@ def _eliminate_commands(commands: Commands, unknown: Mapping[str, SX]) -> Comman
         raise InputError("commands are not linear in what the laws beside it command", hint="one law for all of it")
     alone = ca.substitute(values, symbols, ca.SX.zeros(len(names)))
     found = ca.solve(ca.SX.eye(len(names)) - coupling, alone)
-    solved = iter(ca.substitute([ca.SX(v) for part in parts for v in part.values()], [symbols], [found]))
-    return Commands(*({name: next(solved) for name in part} for part in parts))
+    return commands.substitute([symbols], [found])
 
 
 def _next_memory(plant: Plant, commands: Commands, every: int = 1) -> dict[str, SX]:
@@ -410,6 +418,7 @@ def law_program(
         tuple(plant.measured_wrenches),
         tuple(commands.expected),
         bool(plant.reacts),
+        bool(commands.measured),
         tuple(np.flatnonzero(np.concatenate(owned)).tolist()),
     )
 

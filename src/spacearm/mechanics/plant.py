@@ -102,6 +102,8 @@ class Plant:
         self.known_accelerations: dict[str, SX] = {}
         #: Force on each degree of freedom that another law commands.
         self.other_forces: dict[str, SX] = {}
+        #: Force (6 + n) of the environment that other laws measure or are told; None: there is none.
+        self.measured_force: SX | None = None
         #: Of a run that sensors read: accelerations (6 + n) and what the joints' drives give (n).
         self.motion: dict[str, SX] = {}
 
@@ -305,7 +307,8 @@ class Plant:
 
         The others do what the phase and its other laws have them do: they are locked or follow a path
         (:attr:`known_accelerations`, whatever is asked of them here), have the force of another law
-        (:attr:`other_forces`), or are free and react.
+        (:attr:`other_forces`), or are free and react. What other laws know of the environment acts as well
+        (:attr:`measured_force`).
 
         Args:
             force: (6 + n) what acts besides the drives; nothing by default.
@@ -319,8 +322,9 @@ class Plant:
             own[i] = self.other_forces.get(name, 0.0)
             if name in self.known_accelerations or name in accelerations:
                 mode[i], drive[i] = 1.0, self.known_accelerations.get(name, accelerations.get(name))
-        if force is not None:
-            own += force
+        for further in (force, self.measured_force):
+            if further is not None:
+                own += further
         none = [None] * self.tree.bodies
         return dynamics.hybrid_dynamics(
             self.tree, self.joints, self.velocity, self.passive + own, drive, mode, self.inertia, self.rotor, [*none]

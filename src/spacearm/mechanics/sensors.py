@@ -26,7 +26,7 @@ wrench                   ForceTorque             at a frame's origin, frame axes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import casadi as ca
@@ -565,11 +565,5 @@ def apply_sensors(
             entries = sensor.entries(plant.robot)
             readings |= {(f"{sensor.name}.{name}", unit): reading[k] for k, (name, unit) in enumerate(entries.items())}
             memory |= reader.kept
-
-    def substitute_readings(table: Mapping[Any, SX]) -> dict[Any, SX]:
-        return dict(zip(table, ca.substitute([ca.SX(value) for value in table.values()], old, new), strict=True))
-
-    changed = {part.name: substitute_readings(getattr(commands, part.name)) for part in fields(Commands)}
-    changed["memory"] |= memory
-    changed["readings"] |= readings
-    return replace(commands, **changed)
+    changed = commands.substitute(old, new)
+    return replace(changed, memory={**changed.memory, **memory}, readings={**changed.readings, **readings})

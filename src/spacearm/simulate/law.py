@@ -339,6 +339,8 @@ def combine_laws(laws: tuple[Law, ...]) -> Law:
             kinds[k] |= dict.fromkeys(own.expected if every[k] == 1 else (), "drive")
         # Placeholders for the commands of the other laws; joined_commands solves for them.
         unknown = {name: ca.SX.sym(f"{kind} of {name}") for own in kinds for name, kind in own.items()}
+        dofs = plant.robot.dof_names
+        measured = {k: ca.SX.sym(f"measured {k}", len(dofs)) for k, own in enumerate(programs) if own.measures}
         found = []
         for k, law in enumerate(laws):
             view, others = plant.view(f"{k}.", law.period), [own for own in kinds if own is not kinds[k]]
@@ -347,9 +349,13 @@ def combine_laws(laws: tuple[Law, ...]) -> Law:
             view.known_accelerations = {
                 name: unknown[name] for own in others for name in own if own[name] == "drive"
             } | plant.known_accelerations
+            for own_force in (force for other, force in measured.items() if other != k):
+                view.measured_force = own_force + (0.0 if view.measured_force is None else view.measured_force)
             given = apply_sensors(view, law.sensors, law.build)
             found.append((f"{k}.", every[k], given if isinstance(given, Commands) else Commands(given)))
-        return joined_commands(plant, found, unknown)
+        forces = [ca.vertcat(*(found[k][2].measured.get(name, 0.0) for name in dofs)) for k in measured]
+        known = [(prefix, count, own.substitute([*measured.values()], forces)) for prefix, count, own in found]
+        return joined_commands(plant, known, unknown)
 
     def explain_end(robot: Robot, times: Array, states: Array) -> str:
         return "".join(law.suspect(robot, times, states) for law in laws if law.suspect is not None)

@@ -90,9 +90,9 @@ def write_record(folder: Path, number: int) -> float:
     return float(caught)
 
 
-def predict(folder: Path, count: int, scenario: str = SCENARIO) -> tuple[Result, list[float]]:
+def predict(folder: Path, count: int, scenario: str = SCENARIO, robot: str = ROBOT) -> tuple[Result, list[float]]:
     """The result of so many records, and the instants of their catches."""
-    (folder / "chaser.toml").write_text(ROBOT)
+    (folder / "chaser.toml").write_text(robot)
     for name, column, sd in zip(NAMES, "abcdef", NOISE, strict=True):
         scenario += f'[[channel]]\nquantity = "{name}"\ncolumn = "{column}"\nsd = {sd}\ndropout = [-9]\n'
     caught = [write_record(folder, number) for number in range(count)]
@@ -127,6 +127,31 @@ def test_a_record_that_fails_is_told_and_the_others_are_predicted(tmp_path: Path
     assert values["record.run0.duration"] == pytest.approx(6.0 - caught[0], abs=0.1)
     with pytest.raises(InputError, match=r"lost\.csv"):
         predict(tmp_path, 0, scenario)
+
+
+def test_a_joint_that_a_phase_drives_is_held_through_the_catch(tmp_path: Path) -> None:
+    """The gripper on a link that stands still on the hull, its path in the phase: both move as one body."""
+    link = """[[body]]
+name = "link"
+mass = 0.5
+inertia = [0.01, 0.01, 0.01]
+[[joint]]
+name = "wrist"
+kind = "revolute"
+parent = "hull"
+child = "link"
+axis = [0.0, 0.0, 1.0]
+[[frame]]"""
+    robot = ROBOT.replace("[[frame]]", link).replace('body = "hull"\norigin', 'body = "link"\norigin')
+    robot = robot.replace("mass = 16.0\ninertia = [0.3, 0.3, 0.3]", "mass = 15.5\ninertia = [0.29, 0.29, 0.29]")
+    found = []
+    for text, phase in ((ROBOT, ""), (robot, "driven = { wrist = 0.0 }\n"), (robot, 'locked = ["wrist"]\n')):
+        scenario = SCENARIO.replace("duration = 6.0\n", f"duration = 6.0\n{phase}")
+        result, _ = predict(tmp_path, 1, scenario, text)
+        found.append({row.quantity: row.value for row in result.rows})
+    for name in ("record.run0.chi_square", "record.run0.end.z"):
+        assert found[1][name] == pytest.approx(found[0][name], rel=1e-4)
+        assert found[2][name] == pytest.approx(found[0][name], rel=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -12,6 +12,7 @@ from spacearm.result import Result
 from spacearm.scene.scene import SceneView
 from spacearm.study import run_scenario
 from spacearm.typing import Array
+from spacearm.validation.assumptions import RelaxedAssumption
 from spacearm.validation.comparison import Comparison, Readings, compare_prediction
 from support.planar_capture import Table
 
@@ -215,7 +216,13 @@ def test_a_capture_on_a_tilted_table_is_predicted_from_its_approach(tmp_path: Pa
     assert result.data is not None
     assert result.data["target_base_yaw_measured"].size == 79
     assert_ghosts_are_what_was_measured(result)
-    assert len(result.figures) == 8  # six channels, and the momentum of what was measured
+    # Six channels, and momentum and energy of what was measured; the page unfolds the worst channels.
+    names = [figure.name for figure in result.figures if figure.name != "relaxed"]
+    assert names[6:] == ["momentum", "angular_momentum", "energy"]
+    within = [values[f"channel.{name.replace('target_', 'target/')}.within"] for name in names[:6]]
+    assert within == sorted(within)
+    energy = result.figures[-1].plot.data[0].y
+    assert energy[-1] < energy[0]
 
 
 def test_without_noise_the_whole_chain_is_the_other_programs(tmp_path: Path) -> None:
@@ -231,6 +238,19 @@ def test_a_wrong_model_is_not_sound(tmp_path: Path) -> None:
     result = record(tmp_path, SCENARIO.replace("mass = 12.0", "mass = 7.0"))
     assert not result.sound
     assert "do not explain" in result.headline
+    figure = result.figures[2]
+    assert figure.name == "relaxed"
+    bars = figure.plot.data[0]
+    # Ranked, with the estimates of the rows, of which the headline has the first.
+    assert list(bars.x) == sorted(bars.x, reverse=True)
+    assert f"{bars.y[0]}: {bars.text[0]}" in result.headline
+    values = {row.quantity: row.value for row in result.rows}
+    assert list(bars.x) == pytest.approx([100.0 * values[f"relaxed.{name}.share"] for name in bars.y])
+
+
+def test_the_estimate_of_a_factor_keeps_its_last_digits() -> None:
+    assert RelaxedAssumption("scale", "1", 0.511, 0.11, 0.3).estimate() == "0.511 ± 0.11"
+    assert RelaxedAssumption("mass", "kg", 0.511, 0.11, 0.3).estimate() == "0.511 ± 0.11 kg"
 
 
 def test_faults_of_the_file_are_told_with_their_place(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from spacearm.errors import SpacearmError
 from spacearm.model.base import BASE_DOFS
 from spacearm.simulate.world import SEPARATOR
+from spacearm.text_format import format_number
 from spacearm.typing import Array
 from spacearm.validation.comparison import Comparison
 from spacearm.validation.measured_run import MeasuredRun
@@ -50,6 +51,11 @@ class RelaxedAssumption:
     value: float
     sd: float
     share: float
+
+    def estimate(self) -> str:
+        """The estimate with its deviation and unit."""
+        unit = "" if self.unit == "1" else f" {self.unit}"
+        return f"{format_number(self.value, 3)} ± {format_number(self.sd, 2)}{unit}"
 
 
 def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:

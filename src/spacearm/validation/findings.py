@@ -157,8 +157,7 @@ class ValidationFindings(Findings):
         if not self.relaxed or self.relaxed[0].share < SMALL_SHARE:
             return ""
         first = self.relaxed[0]
-        size = f"{format_number(first.value, 3)} ± {format_number(first.sd, 2)} {first.unit}".rstrip(" 1")
-        return f"{first.name}: {size} ({100.0 * first.share:.0f} %)"
+        return f"{first.name}: {first.estimate()} ({100.0 * first.share:.0f} %)"
 
     def title(self) -> str:
         return f"Prediction of {self.record.name}"
@@ -185,7 +184,7 @@ class ValidationFindings(Findings):
         )
 
     def summary(self) -> str:
-        start = "from the stated start" if not self.fit else f"after a fit of the first {self.fit:g} s"
+        start = "from the stated start" if not self.fit else f"after a fit of the first {format_number(self.fit, 3)} s"
         dropped = f" {self.record.dropped} rows of the file were left out." if self.record.dropped else ""
         matters = ""
         if self.names:
@@ -232,7 +231,9 @@ class ValidationFindings(Findings):
 
     def figures(self) -> list[Figure]:
         found = []
-        for name, own in [*self.comparison.channels.items()][:MOST_FIGURES]:
+        # The worst first: a page unfolds its first figures only.
+        for name in worst_channels(self.comparison)[:MOST_FIGURES]:
+            own = self.comparison.channels[name]
             # Prediction and reading together: the band is for readings, not for the mean.
             times, width = own.readings.times, WITHIN * own.band
             figure = new_figure(x="time", x_unit="s", y=name, y_unit=own.readings.unit)
@@ -242,10 +243,32 @@ class ValidationFindings(Findings):
             )  # fmt: skip
             add_curve(figure, times, own.predicted, "predicted", colour=0)
             add_curve(figure, times, own.readings.values, "measured", colour=1, mode="markers", size=4)
-            fitted = f" Readings up to {self.fit:g} s were fitted." if self.fit else ""
+            if self.fit:
+                figure.add_vline(x=self.fit, line={"dash": "dot", "width": 1})
+            fitted = (
+                f" Readings left of the dotted line, up to {format_number(self.fit, 3)} s, were fitted."
+                if self.fit else ""
+            )  # fmt: skip
             text = f"Measured and predicted {name}; the band holds 95 % of the readings if all is as stated.{fitted}"
             found.append(Figure(figure_name(name), figure, text))
-        return [*found, *self._balance_figures()]
+        return [*found[:2], *self._relaxed_figure(), *found[2:], *self._balance_figures()]
+
+    def _relaxed_figure(self) -> list[Figure]:
+        """Assumptions that, if relaxed, explain what is left, with their estimates."""
+        shown = [each for each in self.relaxed[:MOST_RELAXED] if each.share >= SMALL_SHARE]
+        if not shown:
+            return []
+        figure = new_figure(x="share of the sum of squares that it explains", x_unit="%", y="")
+        figure.add_bar(
+            x=[100.0 * each.share for each in shown], y=[each.name for each in shown], orientation="h",
+            text=[each.estimate() for each in shown], textposition="auto", showlegend=False,
+        )  # fmt: skip
+        figure.update_yaxes(autorange="reversed", automargin=True)
+        text = (
+            "Assumptions that, if one of them is relaxed, explain most of what is left, each with its estimate and "
+            "standard deviation. A lead, not a proof: those that move the readings alike share the credit."
+        )
+        return [Figure("relaxed", figure, text)]
 
     def _balance_figures(self) -> list[Figure]:
         own = self.measured_balance
@@ -256,13 +279,16 @@ class ValidationFindings(Findings):
             add_curve(figure, own.times, own.linear[:, k], f"along {axis}", colour=k)
         turn = new_figure(x="time", x_unit="s", y="angular momentum", y_unit="N m s")
         add_curve(turn, own.times, own.angular, "about the world's z", colour=0)
-        for each in (figure, turn):
+        energy = new_figure(x="time", x_unit="s", y="kinetic energy", y_unit="J")
+        add_curve(energy, own.times, own.energy, "measured", colour=0)
+        for each in (figure, turn, energy):
             if own.catch is not None:
                 each.add_vline(x=own.catch, line={"dash": "dot", "width": 1})
         text = "of what was measured, less the impulse of forces, gravity and pushes: constant if nothing else acted."
         return [
             Figure("momentum", figure, f"Linear momentum {text}"),
             Figure("angular_momentum", turn, f"Angular momentum about the origin {text}"),
+            Figure("energy", energy, "Kinetic energy of what was measured: a plastic catch loses some of it."),
         ]
 
 

@@ -460,14 +460,8 @@ class MeasuredRun:
                 f"is at {catch.time:g} s of the file, the run from {file.begin:g} s to "
                 f"{file.begin + self.duration:g} s", place="catch.time", hint="expected a time during the run",
             )  # fmt: skip
-        driven = [name for kind, name in inputs if kind == "driven"]
         measured = catch.swing == "measured"
         pin = PinTable() if measured and catch.pin is None else catch.pin
-        attach = (
-            Attach(catch.guest, catch.frame, held=driven)
-            if pin is None
-            else Attach(catch.guest, catch.frame, held=driven, kind="pin", pin=pin.make())
-        )
         if pin is not None and pin.lock is not None:
             raise InputError("names a phase", place="catch.pin.lock", hint="expected `lock_after` in `[catch]`, in s")
         if catch.lock_after is not None and (pin is None or measured):
@@ -485,13 +479,19 @@ class MeasuredRun:
                 return phase
             return replace(phase, driven={**phase.driven, catch.pin_name: path.shift(-begin)})
 
-        def changes(time: float) -> Iterator[Item]:
+        def changes(time: float, phase: Phase) -> Iterator[Item]:
+            # Whatever follows a path or is locked does so through the impact.
+            held = [*(name for kind, name in inputs if kind == "driven"), *phase.driven, *phase.locked]
+            held = list(dict.fromkeys(name for name in held if name != catch.pin_name))
             if time != at:
-                yield Lock(catch.pin_name, held=driven)
+                yield Lock(catch.pin_name, held=held)
                 return
-            yield attach
+            if pin is None:
+                yield Attach(catch.guest, catch.frame, held=held)
+            else:
+                yield Attach(catch.guest, catch.frame, held=held, kind="pin", pin=pin.make())
             if path is not None:
-                yield SetRates({catch.pin_name: float(path.derivative()(at))}, held=driven)
+                yield SetRates({catch.pin_name: float(path.derivative()(at))}, held=held)
 
         def items(context: RunContext) -> Iterator[Item]:
             for phase in phases:
@@ -502,7 +502,7 @@ class MeasuredRun:
                     if time - context.time > 1e-6:
                         before, rest = cut_phase(rest, time - context.time)
                         yield follow_path(before, context.time)
-                    yield from changes(time)
+                    yield from changes(time, phase)
                 yield follow_path(rest, context.time)
 
         return items

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spacearm import load
+from spacearm import SpacearmError, load, save
+from spacearm.campaign.plan import CampaignPlan
+from spacearm.campaign.work import run_one
 from spacearm.engine import Mechanics
+from spacearm.model import Body, Inertia, catalogue, edit
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.study import Session
 from spacearm.study.scenario import run_document, solve_document, study_file
@@ -70,6 +74,73 @@ def test_a_mission_draws_propellant() -> None:
     assert left == pytest.approx(60.0 - found.flight.spent, rel=1e-12)
 
 
+def finger_angle(slide: float) -> float:
+    """Of the linkage grippers' fingers, rad: rods of sqrt(0.0032) m from the slide to levers of 20 mm, 60 mm aside."""
+    # |(0.06 - 0.02 cos q, 0.04 - slide + 0.02 sin q)|^2 = 0.0032
+    rise = 0.04 - slide
+    a, b, c = 2.0 * 0.06 * 0.02, -2.0 * rise * 0.02, 0.06**2 + 0.02**2 + rise**2 - 0.0032
+    return float(np.arccos(c / np.hypot(a, b)) + np.arctan2(b, a))
+
+
+def gripper_body(slide: float) -> Inertia:
+    """The gripper of robots/gripper.toml as one rigid body: the masses of its parts, and the angle of its fingers."""
+    whole = Inertia(2.0, (0.0, 0.0, 0.05), np.diag([0.006, 0.006, 0.004]))
+    whole += Inertia(0.2, (0.0, 0.0, 0.06 + slide), np.diag([1e-4] * 3))
+    for side in (1.0, -1.0):
+        s, c = side * np.sin(finger_angle(slide)), np.cos(finger_angle(slide))
+        turn = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
+        finger = turn @ np.diag([5e-4, 5e-4, 1e-4]) @ turn.T
+        whole += Inertia(0.3, (side * 0.06 + 0.06 * s, 0.0, 0.1 + 0.06 * c), finger)
+    return whole
+
+
+@pytest.mark.parametrize("slide", [0.0, 0.02])
+def test_a_linkage_is_rigid_where_what_drives_it_is_frozen(slide: float) -> None:
+    frozen = Session(EXAMPLES).robot({"file": "robots/gripper.toml", "freeze": {"pull": slide}})
+    assert frozen.n == 0
+    assert not frozen.loops
+    np.testing.assert_allclose(frozen.bodies[0].inertia.parameters, gripper_body(slide).parameters, atol=1e-12)
+
+
+FROZEN = {"file": "robots/flexible-servicer.toml", "freeze": {"left pull": 0.01}}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (FROZEN, "has closed loops: this study knows trees.*freeze"),
+        ({**FROZEN, "freeze": {"left pul": 0.0}}, "freeze: there is no joint 'left pul'"),
+        ({**FROZEN, "freeze": {"left pull": 0.5}}, "freeze.*cannot be closed from there"),
+        ({"file": FROZEN["file"], "freeze_deg": {"left pull": 0.5}}, "prismatic and cannot be given in degrees"),
+    ],
+)
+def test_what_cannot_be_frozen_has_a_place(table: dict[str, object], message: str) -> None:
+    with pytest.raises(SpacearmError, match=message):
+        Session(EXAMPLES).robot(table)
+
+
+def test_maps_and_missions_fly_linkage_grippers(tmp_path: Path) -> None:
+    """The example's first cell flies as the same servicer with a gripper that is one rigid body."""
+    map_file = tomllib.loads((EXAMPLES / "gripper-map.toml").read_text())
+    case = map_file["axis"][0]["cases"]["open"]
+    data = tomllib.loads((EXAMPLES / "mission.toml").read_text())
+    for stage in map_file["without"]:
+        del data[stage]
+    linkage = run_document({**data, **case}, folder=EXAMPLES)
+    body = Body("claw", gripper_body(0.02))
+    servicer = edit.attach(catalogue.load("servicer"), "gripper", body)
+    save(servicer, tmp_path / "rigid.toml")
+    rigid = run_document({**data, "robot": str(tmp_path / "rigid.toml")}, folder=EXAMPLES)
+    assert linkage.sound
+    found, expected = ({row.quantity: row.value for row in result.rows} for result in (linkage, rigid))
+    assert found["success"] == expected["success"] == 1.0
+    assert found["margin"] == pytest.approx(expected["margin"], abs=1e-6)
+    assert found["end.time"] == pytest.approx(expected["end.time"], abs=1e-6)
+    # The cell of the open gripper that tumbles as in mission.toml.
+    outcome = run_one(CampaignPlan.read(EXAMPLES / "gripper-map.toml", runs=1), 3, 0)
+    assert outcome.status == "sound"
+
+
 def test_a_servicer_catches_turns_and_burns() -> None:
     """Arrays, tanks, two arms with linkage grippers, a latch and propellant that is used, in one run."""
     document = tomllib.loads((EXAMPLES / "flexible-servicer.toml").read_text())
@@ -82,7 +153,10 @@ def test_a_servicer_catches_turns_and_burns() -> None:
     end = dict(zip(left.joint_names, run.ends["servicer"].joints.tolist(), strict=True))
     # The slide draws both fingers alike, as far as the rods' directions allow; the other gripper rests.
     assert end["left finger1"] == pytest.approx(-end["left finger2"], rel=1e-3)
-    assert end["left finger1"] > 0.2
+    start = dict(zip(left.joint_names, run.start["servicer"].joints.tolist(), strict=True))
+    # The rod with the slide at 20 mm: 3 cos q - sin q = 1.5.
+    assert start["left finger1"] == pytest.approx(np.arccos(1.5 / np.sqrt(10.0)) - np.arctan(1.0 / 3.0), abs=1e-12)
+    assert 0.2 < end["left finger1"] < 0.6
     assert end["right finger1"] == pytest.approx(0.0, abs=1e-6)
     assert abs(end["oxidiser.slosh_x"]) > 1e-3
     assert run.certificate["loops"].value < 1e-9

@@ -32,7 +32,7 @@ from spacearm.simulate import (
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, momentum
 from spacearm.simulate.motion import robot_motion
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.run.certificate import balance_checks
+from spacearm.simulate.run.certificate import BalanceError, balance_checks, judge
 from spacearm.simulate.run.ledger import Balance
 from spacearm.simulate.signals import Signal
 from spacearm.typing import Array
@@ -327,3 +327,11 @@ def test_a_run_with_a_torque_needs_no_memory_for_its_steps() -> None:
     more, peak = map(float, done.stdout.split())
     assert more < 20.0  # MiB for 7000 steps more
     assert peak < 500.0
+
+
+def test_what_the_integration_does_not_resolve_is_no_fault() -> None:
+    """Energy of a robot at rest is rounding: its drift is the sum of its parts, or a last bit more."""
+    scale, unseen = 6.744524472275124e-20, 4.5e-18
+    for drift in (scale, 6.744524472275127e-20):
+        assert judge(BalanceError(drift, 7e-22, scale, unseen, ""), 1e-7)[1] == 3
+    assert judge(BalanceError(2.0 * unseen, 7e-22, scale, unseen, ""), 1e-7)[1] == 0

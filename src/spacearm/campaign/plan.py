@@ -236,7 +236,9 @@ class CampaignPlan:
                 with error_context("scenario"):
                     source = RobotTable.from_key(document.get("robot", ""))
                     # As text with all mounts: chunks on other machines need no robot file.
-                    robot, document["robot"] = toml_text(assemble_robot(source, scenario.parent)), source.file
+                    robot = toml_text(assemble_robot(source, scenario.parent))
+                    frozen = source.model_dump(include={"freeze", "freeze_deg"}, exclude_none=True)
+                    document["robot"] = {"file": source.file} | frozen
             return cls(file, document, scenario.parent, robot)
 
     @property
@@ -313,7 +315,8 @@ class CampaignPlan:
         if not self.robot_text:
             return document, {}, drawn
         with error_context("robot"):
-            return document, {document["robot"]: robot_from_tables(whole["robot"])}, drawn
+            name = RobotTable.from_key(document["robot"]).file
+            return document, {name: robot_from_tables(whole["robot"])}, drawn
 
 
 #: Columns of every campaign, before those of the scenario's rows.

@@ -20,7 +20,7 @@ from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import LoadFrame, loop_program
 from spacearm.mechanics.structure import Keyed, structure
-from spacearm.model import Robot
+from spacearm.model import Robot, edit
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
@@ -33,6 +33,8 @@ OPEN = 1e-8
 MOST_STEPS, MOST_HALVINGS = 200, 30
 #: Singular values below this fraction of the largest: a direction that the loops do not hold.
 RANK = 1e-10
+#: Share in a motion that the loops permit below which a joint does not take part in it.
+STUCK = 1e-7
 #: Residuals below this are closed, m or rad: a few roundings of lengths of some metres.
 EXACT = 1e-14
 
@@ -133,6 +135,21 @@ def close_state(robot: Robot, state: State, *, held: Sequence[str] = ()) -> Stat
             hint="hold fewer joints, or give them rates that the loops allow",
         )
     return State(state.position, state.quaternion, q, velocity)
+
+
+def freeze_joints(robot: Robot, joints: Mapping[str, float]) -> Robot:
+    """The robot with these joints rigid (rad or m), and with them all joints of loops that they leave no motion.
+
+    A linkage whose crank is frozen is one body: what remains is a tree, where no other loop is.
+    """
+    q = close_loops(robot, {robot.joint(name).name: value for name, value in joints.items()}, held=[*joints])
+    rigid, free = dict(joints), _movable(robot, [*joints])
+    if robot.loops and free:
+        _, values, directions = np.linalg.svd(loop_terms(robot, q).jacobian[:, free])
+        moves = np.abs(directions[np.count_nonzero(values > RANK * values.max(initial=0.0)) :])
+        rest = [k for at, k in enumerate(free) if np.all(moves[:, at] < STUCK)]
+        rigid |= {robot.joint_names[k]: float(q[k]) for k in rest}
+    return edit.freeze(robot, rigid)
 
 
 def check_closure(robot: Robot, state: State, place: str = "simulate") -> None:

@@ -101,6 +101,11 @@ class ScenarioTable(toml_schema.TomlTable):
 class RobotTable(toml_schema.AssembledRobotTable, ScenarioTable):
     """A robot: its file, how that is read, and what is mounted on it; the name of the file alone will do."""
 
+    freeze: dict[toml_schema.Name, toml_schema.Number] | None = key(
+        None, "joints that are rigid, by name, at these positions (rad or m); linkages that they hold are rigid too"
+    )
+    freeze_deg: dict[toml_schema.Name, toml_schema.Number] | None = key(None, "the same in degrees")
+
     @model_validator(mode="before")
     @classmethod
     def _bare(cls, given: Any) -> Any:

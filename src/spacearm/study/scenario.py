@@ -17,9 +17,11 @@ from spacearm.model.toml_schema import Name
 from spacearm.result import Certificate, Result, Row
 from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
+from spacearm.simulate.loops import freeze_joints
 from spacearm.simulate.state import State
 from spacearm.study.findings import Findings, IdentifiedRobotFile, make_rows
 from spacearm.study.keys import RobotTable, ScenarioTable, key, warn_of_large_angles
+from spacearm.study.tables import check_revolute
 
 Progress = Callable[[float, str], None]
 
@@ -65,6 +67,10 @@ class Session:
             table = RobotTable.from_key(source)
             # Robots given by the caller (campaigns vary them) take precedence over files.
             robot = assemble_robot(table, self.folder, self.robots.get(table.file))
+            if frozen := table.si_value("freeze"):
+                with error_context("freeze"):
+                    check_revolute(robot, table.freeze_deg or (), "freeze")
+                    robot = freeze_joints(robot, frozen)
             if not (any_base or robot.base.is_free):
                 raise InputError(
                     f"the base of {robot.name!r} is {robot.base.kind}: this study knows free ones",
@@ -73,8 +79,8 @@ class Session:
             if robot.loops and not (any_base or loops):
                 raise InputError(
                     f"{robot.name!r} has closed loops: this study knows trees",
-                    hint='study = "motion" knows them; robot = { file = ..., loops = false } leaves them out, and with '
-                    "repair = true gears become stiff couplings",
+                    hint="robot = { file = ..., freeze = { joint = position } } makes a linkage rigid by the joint "
+                    'that drives it, loops = false leaves the loops out; study = "motion" knows them',
                 )
             return robot
 

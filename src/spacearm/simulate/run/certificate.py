@@ -160,7 +160,7 @@ def judge(error: BalanceError, tolerance: Array | float) -> tuple[Array, Array]:
     rest = relative(np.maximum(np.subtract(error.residual, error.rounding), 0.0), error.scale)  # keeps a NaN
     value = np.where(beyond, rest, value)
     # Scale and residual are both below what the integration resolves: their quotient is meaningless.
-    unseen = beyond & np.less_equal(error.residual, error.scale) & np.less_equal(error.scale, error.unseen)
+    unseen = beyond & np.less_equal(np.maximum(error.residual, error.scale), error.unseen)
     nothing = (value == 0.0) & (beyond | np.equal(error.scale, 0.0))
     return value, np.select([unseen, nothing & beyond, nothing], [3, 2, 1], 0)
 

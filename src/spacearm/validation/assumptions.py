@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import SpacearmError
-from spacearm.model.base import BASE_DOFS
 from spacearm.simulate.world import SEPARATOR
 from spacearm.text_format import format_number
 from spacearm.typing import Array
@@ -94,10 +93,9 @@ def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
 
         return change
 
-    # In a plane, only what lies in it moves anything.
-    locked = measured.world.robot(systems[0]).base.locked_dofs
+    # An arm on a held base feels gravity along every axis; one that moves nothing is no candidate in the end.
     for axis, label in enumerate("xyz"):
-        if f"gravity[{axis}]" not in stated and BASE_DOFS[axis] not in locked:
+        if f"gravity[{axis}]" not in stated:
             yield AssumptionCandidate(f"tilt or gravity along {label}", "m/s2", 1e-4, add_gravity(axis))
     caught = () if file.catch is None else (file.catch.guest,)
     for number, system in enumerate(systems):

@@ -27,6 +27,8 @@ STEP = 0.3
 WITHIN = 1.959963984540054
 #: Steps of the fit, and the change, in standard deviations, at which it ends.
 MOST_STEPS, SMALL_STEP = 40, 1e-2
+#: Part of the sum of squares by which a last step may still change it.
+FLAT = 1e-6
 #: Bisections of a step to numbers that are impossible; information that holds a number at its bound.
 MOST_HALVES, HELD = 8, 1e12
 #: A step of more than this part of the one before it asks for new slopes, which are made so many times at most.
@@ -306,6 +308,12 @@ def compare_by_linearisation(
     covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
     u: Array = centre
     middle = stacked.values(u) if np.any(u != linear.deviations) else linear.middle
+
+    def fit_cost(numbers: Array, values: Array) -> float:
+        """What the fit minimises: squares of what is left, and of the way from the middle of the priors."""
+        left, away = (measured - values)[early], numbers - centre
+        return float(left @ left + away @ information @ away)
+
     before, renewed, bounded = np.inf, 0, np.zeros(unknowns, dtype=bool)
     for _ in range(MOST_STEPS if unknowns else 0):
         own = linear.slopes[early]
@@ -319,8 +327,26 @@ def compare_by_linearisation(
         size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
         if size < SMALL_STEP:
             break
-        before_step = u
-        u, middle, cut = stacked.step_towards(u, step, middle)
+        before_step, cost = u, fit_cost(u, middle)
+        found, values, cut = stacked.step_towards(u, step, middle)
+        rise = fit_cost(found, values) - cost
+        if not cut and rise > FLAT * cost:
+            # Too far for these slopes: new ones where they are old, else a shorter step.
+            if linear.deviations is not u and renewed < MOST_SLOPES:
+                linear, before, renewed = stacked.linearise(u), np.inf, renewed + 1
+                continue
+            for _ in range(MOST_HALVES):
+                step = 0.5 * step
+                found, values, cut = stacked.step_towards(u, step, middle)
+                rise = fit_cost(found, values) - cost
+                if cut or rise <= 0.0:
+                    break
+            else:
+                # Nothing on the way is better than here.
+                break
+        u, middle = found, values
+        if not cut and abs(rise) <= FLAT * cost:
+            break
         if cut:
             # At a bound (a friction of zero): the others are fitted on with these where they are.
             bounded |= stacked.bounded_numbers(before_step, step)

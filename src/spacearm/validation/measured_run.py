@@ -6,6 +6,8 @@ base and joint, the catch is the instant at which the hand comes to rest in the 
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -20,6 +22,7 @@ from spacearm.measure.units import ask_about_clock
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
 from spacearm.model.toml_read import parse_toml, robot_from_tables
+from spacearm.model.toml_schema import RobotFile
 from spacearm.model.toml_write import toml_text
 from spacearm.simulate import (
     Attach,
@@ -38,6 +41,7 @@ from spacearm.simulate import (
     table,
     thruster_load,
 )
+from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.chain import Item
 from spacearm.simulate.world import SEPARATOR
 from spacearm.study import Session
@@ -73,6 +77,30 @@ def _measured_path(times: Array, values: Array, begin: float = np.inf, end: floa
     before = values[0] + float(inner(times[0], 1)) * (first - times[0])
     after = values[-1] + float(inner(times[-1], 1)) * (last - times[-1])
     return spline(np.array([first, *times, last]), np.array([before, *values, after]), "not-a-knot")
+
+
+#: Keys that say how readings are taken, not how the machine moves: another number there would change the data.
+_OF_READINGS = re.compile(
+    r"(channel|marker)\[.*\]\.(?!delay$|bias$)|input\[.*\]\.(?!delay$|scale$|offset$)|time\b|begin$|fit$|clock_sd$|"
+    r"sample$|tolerance$|measured_start$|seed$|method\b"
+)
+
+
+def _refuse_reading_key(name: str) -> None:
+    if _OF_READINGS.match(name):
+        raise InputError(
+            "is no number of the machine: no prediction depends on it",
+            hint="of readings, `input[k].scale`, `.offset`, `.delay`, `channel[k].bias` and `.delay` may be uncertain",
+        )
+
+
+def _robot_defaults(tables: dict[str, Any]) -> dict[str, Any]:
+    """Tables of a robot with the numbers that a file leaves out: no damping, friction or spring is one of zero."""
+    whole = validate_tables(RobotFile, tables).model_dump()
+    for joint in whole["joint"]:
+        joint["friction"] = joint["friction"] or {"coulomb": 0.0}
+        joint["spring"] = joint["spring"] or {"stiffness": 0.0}
+    return whole
 
 
 def cut_phase(phase: Phase, at: float) -> tuple[Phase, Phase]:
@@ -223,7 +251,7 @@ class MeasuredRun:
 
     @cached_property
     def inputs(self) -> dict[tuple[str, str], Signal]:
-        """Measured inputs by kind and name, as signals of the run's time, without scale and delay."""
+        """Measured inputs by kind and name, as signals of the run's time, without scale, offset and delay."""
         # A path is differentiated twice and must be smooth; a force may jump.
         forms = {given.target: steps if given.hold else table for given in self.file.input}
         return {
@@ -243,11 +271,12 @@ class MeasuredRun:
         return solve_joints(motion, self.file.joints_from_markers, times, places)
 
     def inputs_of(self, file: ValidationFile) -> dict[tuple[str, str], Signal]:
-        """Measured inputs with the scales and delays of a file."""
+        """Measured inputs with the scales, offsets and delays of a file."""
         found = {}
         for given in file.input:
             signal = self.inputs[given.target]
-            found[given.target] = (signal if given.scale == 1.0 else signal * given.scale).shift(given.delay)
+            signal = signal if given.scale == 1.0 else signal * given.scale
+            found[given.target] = (signal if given.offset == 0.0 else signal + given.offset).shift(given.delay)
         return found | self._marked_paths
 
     @cached_property
@@ -339,9 +368,10 @@ class MeasuredRun:
     @cached_property
     def _tables(self) -> dict[str, Any]:
         tables = {"scenario": self.file.model_dump(exclude_unset=True)}
-        whole = self.file.model_dump()
         names = [entry.key for entry in self.file.uncertain]
         names += [entry.key for entry in self.file.tune.number] if self.file.tune is not None else []
+        defaults = {"scenario": self.file.model_dump()}
+        defaults["scenario"]["gravity"] = self.file.gravity or [0.0, 0.0, 0.0]
         if any(name.startswith(ROBOT) for name in names):
             # The robot with all that is mounted on it, in place of its file.
             # Uncertain numbers are changed in the tables, so that every check of a file applies to the changed one too.
@@ -352,20 +382,21 @@ class MeasuredRun:
                 if friction.get("static") == friction.get("coulomb"):
                     friction.pop("static", None)
             tables["scenario"]["robot"] = self.file.robot.file
+            defaults["robot"] = _robot_defaults(tables["robot"])
         for name in names:
             with error_context(name):
+                _refuse_reading_key(name)
                 # A key that the file leaves out has its default.
-                if not name.startswith(ROBOT):
-                    fill_key(tables["scenario"], whole, name)
+                root, own = find_root(tables, name)
+                fill_key(root, find_root(defaults, name)[0], own)
         return tables
 
     def uncertain_value(self, name: str) -> float:
         """An uncertain number as the files have it."""
         value = get_key(*find_root(self._tables, name))
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise InputError(
-                f"is {value!r}", place=name, hint="expected a number there; write it even where it is zero"
-            )
+            found = "is not in the file" if value is None else f"is {value!r}"
+            raise InputError(found, place=name, hint="expected a number there; write it even where it is zero")
         return float(value)
 
     def changed_tables(self, deviations: Sequence[float] | Array) -> dict[str, Any]:
@@ -445,7 +476,10 @@ class MeasuredRun:
 
     def predict(self, deviations: Array) -> Mapping[str, Array]:
         """Each quantity at the times of its readings."""
-        return self.read(*self.run_tables(self.changed_tables(deviations)))
+        # A step of the fit may go where no run is good; the run with the fitted numbers is judged in the end.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CertificateWarning)
+            return self.read(*self.run_tables(self.changed_tables(deviations)))
 
     def _with_catch(
         self, file: ValidationFile, phases: Sequence[Phase], inputs: Mapping[tuple[str, str], Signal]

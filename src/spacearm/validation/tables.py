@@ -50,8 +50,8 @@ class MeasuredInputTable(ColumnTable):
     delay: Number = key(0.0, "it acts so long after its reading, s")
 
     def make(self) -> Column:
-        """Its column as it was read: the factor counts where the input acts, and may be uncertain."""
-        return replace(super().make(), scale=1.0)
+        """Its column as it was read: factor and offset count where the input acts, and may be uncertain."""
+        return replace(super().make(), scale=1.0, offset=0.0)
 
     @property
     def target(self) -> tuple[str, str]:

@@ -127,7 +127,8 @@ class TorqueModel:
         """What is estimated besides inertias, in the order of the columns."""
         found = []
         units = {joint.name: "N m" if joint.unit == "rad" else "N" for joint in self.robot.joints}
-        sizes = {joint.name: (min(joint.limits.effort, 1e3), joint.unit) for joint in self.robot.joints}
+        # Exporters write an effort limit of 0 where nobody stated one.
+        sizes = {joint.name: (min(joint.limits.effort, 1e3) or 100.0, joint.unit) for joint in self.robot.joints}
         for axis in self.axes:
             effort, angle = sizes.get(axis, (100.0, "rad"))
             unit = units.get(axis, "N m")

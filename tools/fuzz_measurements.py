@@ -20,7 +20,9 @@ import sys
 import tempfile
 import traceback
 import warnings
+import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
@@ -32,6 +34,7 @@ from scipy.io import netcdf_file, savemat
 from scipy.sparse import eye
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from watched import Outcome, report, run_watched
 
@@ -42,6 +45,8 @@ from spacearm.measure import Column, make_sensors, read_record, record_run
 from spacearm.model import catalogue
 from spacearm.simulate import spline
 from spacearm.study import run_scenario
+from support.blackbox import blackbox_bytes
+from support.torch_files import DOUBLES, FLOATS, TENSOR, tensor_bytes, tensor_description
 
 SAMPLES = 61
 TIME = np.arange(SAMPLES) * 1.0  # s
@@ -120,7 +125,7 @@ def good_files() -> dict[str, bytes]:
     }
     for name, value in odd.items():
         files[f"{name}.mat"] = _saved(lambda buffer, v=value: savemat(buffer, {**data, "joint1": v}))
-    files["hdf5.mat"] = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(384) + _hdf5(data)[512:]
+    files["hdf5.mat"] = _matlab73(_hdf5(data))
     files["plain.nc"] = _hdf5(data)
     files["chunked.nc"] = _hdf5(data, chunks=(50,), compression="gzip", shuffle=True, fletcher32=True)
     files["float32.nc"] = _hdf5({name: values.astype(">f4") for name, values in data.items()})
@@ -150,6 +155,18 @@ def good_files() -> dict[str, bytes]:
     files["classic.nc"] = _classic(data)
     for name, write in (("plain", np.savez), ("packed", np.savez_compressed)):
         files[f"{name}.npz"] = _saved(lambda buffer, w=write: w(buffer, **data))
+    files["matrix.npz"] = _saved(lambda buffer: np.savez(buffer, log=np.transpose([*data.values()])))
+    # MATLAB's fields have no dots.
+    fields = {name.replace(".", "_"): values for name, values in data.items()}
+    files["nested.mat"] = _saved(lambda buffer: savemat(buffer, {"log": fields}))
+    files["nested73.mat"] = _matlab73(_nested_hdf5(fields))
+    for name, kind, dtype in (("plain", DOUBLES, "<f8"), ("single", FLOATS, "<f4")):
+        tensor = tensor_description(TENSOR, kind, (SAMPLES, len(data)), (len(data), 1))
+        files[f"{name}.pt"] = tensor_bytes(tensor, np.transpose([*data.values()]).astype(dtype).tobytes())
+    counts = {name: np.round(1e3 * values).astype(int) for name, values in data.items()}
+    # Microseconds, as a flight controller counts them.
+    files["plain.bfl"] = blackbox_bytes({**counts, "time": (1e6 * TIME).astype(int) + 60_000_000})
+    files["cut.bbl"] = blackbox_bytes(counts, end=False)[:-3]
     files["objects.npz"] = _saved(lambda buffer: np.savez(buffer, **{**data, "joint1": np.array([{}], dtype=object)}))
     return files
 
@@ -166,6 +183,20 @@ def _hdf5(data: dict[str, object], **options: object) -> bytes:
         for name, values in data.items():
             file.create_dataset(name, data=values, **(options if np.ndim(values) == 1 else {}))
         file["time"].make_scale("time")
+    return buffer.getvalue()
+
+
+def _matlab73(content: bytes) -> bytes:
+    """HDF5 with MATLAB's header in its first 512 bytes."""
+    return b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(384) + content[512:]
+
+
+def _nested_hdf5(data: dict[str, np.ndarray]) -> bytes:
+    """A struct of MATLAB 7.3 is a group."""
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", userblock_size=512) as file:
+        for name, values in data.items():
+            file.create_dataset(f"log/{name}", data=values)
     return buffer.getvalue()
 
 
@@ -286,26 +317,52 @@ def recode(data: bytearray, rng: random.Random) -> None:
     data[:] = text.encode(rng.choice(("utf-16", "utf-32", "utf-8-sig", "cp500")))
 
 
+def repack(data: bytearray, rng: random.Random) -> None:
+    """An entry of an archive is damaged, and its checksum is that of the damage."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = {name: archive.read(name) for name in archive.namelist()}
+    except Exception:  # damaged before
+        return
+    if not entries:
+        return
+    name = rng.choice(sorted(entries))
+    content = bytearray(entries[name])
+    for _ in range(rng.choice((1, 2, 8))):
+        if content:
+            rng.choice(GENERIC)(content, rng)
+    entries[name] = bytes(content)
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
+        for each, own in entries.items():
+            archive.writestr(each, own)
+    data[:] = buffer.getvalue()
+
+
+#: Names of columns where they are not those of the quantities: by file or by ending.
+COLUMNS = {"pt": "[{number}]", "matrix": "log[{number}]", "nested": "log.{field}", "nested73": "log.{field}"}
 #: The others among the good files hold something that is refused anyway.
-USUAL = ("comma", "semicolon", "tab", "plain", "packed", "old", "hdf5", "chunked", "float32", "snappy", "zstd")
+USUAL = ("comma", "semicolon", "tab", "plain", "packed", "old", "hdf5", "chunked", "float32", "snappy", "zstd",
+         "nested", "nested73", "single", "cut")  # fmt: skip
 GENERIC = (value, flip, flip_early, flip_late, overwrite, huge, truncate, remove, repeat, move)
 TEXTUAL = (cell, cell, cell, recode, flip, truncate, remove, repeat, move)
 
 
-def case(files: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes]:
-    """The ending and the content of one damaged file."""
+def case(files: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes, str]:
+    """The ending and the content of one damaged file, and how its columns are named."""
     rng = random.Random(f"{seed}:{number}")
     usual = [name for name in sorted(files) if name.partition(".")[0] in USUAL]
     name = rng.choice(usual if rng.random() < 0.8 else sorted(files))
     data = bytearray(files[name])
     ending = name.rpartition(".")[2]
-    ways = TEXTUAL if ending in ("csv", "tsv") else GENERIC
+    ways: tuple[Callable[[bytearray, random.Random], None], ...] = TEXTUAL if ending in ("csv", "tsv") else GENERIC
+    if ending in ("npz", "pt"):
+        ways = (*GENERIC, *len(GENERIC) * (repack,))
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         if data:
             rng.choice(ways)(data, rng)
     if rng.random() < 0.02:  # a file that is not what its ending says
-        ending = rng.choice(("csv", "mat", "nc", "parquet"))
-    return ending, bytes(data)
+        ending = rng.choice(("csv", "mat", "nc", "parquet", "pt", "bfl", "npz"))
+    return ending, bytes(data), COLUMNS.get(name.rpartition(".")[0], COLUMNS.get(ending, "{name}"))
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -315,19 +372,23 @@ class Fault(Exception):
     """What must not come of a damaged file."""
 
 
-def refused(error: SpacearmError, path: Path) -> str:
+def refused(error: SpacearmError, *paths: Path) -> str:
     """A refusal says file and place in one clean line."""
     text = str(error)
-    if error.file is None or Path(error.file).name != path.name or not error.place:
+    if error.file is None or Path(error.file).name not in [path.name for path in paths] or not error.place:
         raise Fault(f"without file and place: {text}")
     if any(not c.isprintable() for c in text) or len(text) > 1500:
         raise Fault(f"not a clean line: {text!r:.300}")
     return "refused"
 
 
-def read(path: Path, scenario: Path) -> str:
+def read(path: Path, scenario: Path, column: str = "{name}") -> str:
+    # The columns stand in the order of the signals: the time, the joints.
+    time, *names = [
+        column.format(name=name, field=name.replace(".", "_"), number=k) for k, name in enumerate(("time", *JOINTS))
+    ]
     try:
-        read_record(path, {name: Column(name) for name in JOINTS}, gaps="keep")
+        read_record(path, {own: Column(name) for own, name in zip(JOINTS, names, strict=True)}, time=time, gaps="keep")
     except InputError as error:
         return refused(error, path)
     return "read"
@@ -337,7 +398,8 @@ def identify(path: Path, scenario: Path) -> str:
     try:
         run_scenario(scenario)
     except SpacearmError as error:
-        return "identification " + refused(error, path)
+        # Numbers that can be read and not be explained are no fault of one line of the file.
+        return "identification " + refused(error, path, scenario)
     return "identified"
 
 
@@ -355,22 +417,22 @@ def command(path: Path, scenario: Path) -> str:
 
 def judge(files: dict[str, bytes], chosen: argparse.Namespace, folder: Path, number: int) -> Outcome:
     """What came of one case."""
-    ending, data = case(files, chosen.seed, number)
+    ending, data, column = case(files, chosen.seed, number)
     path, scenario = folder / f"damaged-{number}.{ending}", folder / f"scenario-{number}.toml"
     path.write_bytes(data)
-    ways = [read]
+    ways: list[Callable[[Path, Path], str]] = [partial(read, column=column)]
     if chosen.every and number % chosen.every == 0:
         study = ("joint", "inertia")[number // chosen.every % 2]
         scenario.write_text(SCENARIOS[study].replace("FILE", path.name))
         ways += [identify, command] if number % (10 * chosen.every) == 0 else [identify]
-    began, ends, note, way = _work(), [], "", read
+    began, ends, note, way = _work(), [], "", ways[0]
     try:
         for way in ways:
             ends.append(way(path, scenario))
     except Fault as fault:
-        ends, note = ["FAULT"], f"{way.__name__}: {fault}"
+        ends, note = ["FAULT"], f"{_way_name(way)}: {fault}"
     except Exception:
-        ends, note = ["FAULT"], f"{way.__name__}: {traceback.format_exc()}"
+        ends, note = ["FAULT"], f"{_way_name(way)}: {traceback.format_exc()}"
     seconds = _work() - began
     if seconds > chosen.limit and not note:
         ends, note = ["FAULT"], f"{seconds:.1f} s of work"
@@ -381,6 +443,10 @@ def judge(files: dict[str, bytes], chosen: argparse.Namespace, folder: Path, num
         file.unlink(missing_ok=True)
     kind = f"FAULT: {ending}" if note else f"{ending}: {', '.join(ends)}"
     return Outcome(number, kind, note, seconds, path.name)
+
+
+def _way_name(way: Callable[[Path, Path], str]) -> str:
+    return str(getattr(way, "func", way).__name__)
 
 
 def _work() -> float:

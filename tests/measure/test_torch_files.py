@@ -12,28 +12,13 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.measure import SampleRate, read_record
 from support import ROOT
+from support.torch_files import DOUBLES, FLOATS, TENSOR, tensor_bytes, tensor_description
 
 TOSS = ROOT / "tests" / "validation" / "data" / "cube" / "0.pt"
 
 
-def description(what: bytes, kind: bytes, shape: tuple[int, int], strides: tuple[int, int], first: int = 0) -> bytes:
-    """The pickle of a tensor, as torch writes it."""
-    number = lambda value: b"J" + int(value).to_bytes(4, "little", signed=True)  # noqa: E731
-    text = lambda value: b"X" + len(value).to_bytes(4, "little") + value  # noqa: E731
-    storage = b"(" + text(b"storage") + b"c" + kind + b"\n" + text(b"0") + text(b"cpu") + number(1) + b"tQ"
-    pairs = b"".join(number(a) + number(b) + b"\x86" for a, b in (shape, strides))
-    return b"\x80\x02c" + what + b"\n(" + storage + number(first) + pairs + b"\x89ccollections\nOrderedDict\n)RtR."
-
-
-TENSOR, DOUBLES, FLOATS = b"torch._utils\n_rebuild_tensor_v2", b"torch\nDoubleStorage", b"torch\nFloatStorage"
-
-
 def write(path: Path, pickled: bytes, numbers: bytes, order: bytes | None = None) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", pickled)
-        archive.writestr("archive/data/0", numbers)
-        if order is not None:
-            archive.writestr("archive/byteorder", order)
+    path.write_bytes(tensor_bytes(pickled, numbers, order))
     return path
 
 
@@ -49,21 +34,23 @@ def test_a_measured_toss_is_read_as_it_is_stored() -> None:
 
 def test_other_tensors(tmp_path: Path) -> None:
     values = np.arange(12.0)
-    single = write(tmp_path / "a.pt", description(TENSOR, FLOATS, (5, 2), (2, 1), 2), values.astype("<f4").tobytes())
+    single = write(
+        tmp_path / "a.pt", tensor_description(TENSOR, FLOATS, (5, 2), (2, 1), 2), values.astype("<f4").tobytes()
+    )
     assert np.array_equal(read_record(single, {"q": "[1]"}, time="[0]")["q"], values[3::2])
-    ordered = write(tmp_path / "b.pt", description(TENSOR, DOUBLES, (6, 2), (2, 1)), values.tobytes(), b"little")
+    ordered = write(tmp_path / "b.pt", tensor_description(TENSOR, DOUBLES, (6, 2), (2, 1)), values.tobytes(), b"little")
     assert np.array_equal(read_record(ordered, {"q": "[1]"}, time="[0]")["q"], values[1::2])
 
 
 @pytest.mark.parametrize(
     ("pickled", "message"),
     [
-        (description(TENSOR, DOUBLES, (6, 2), (1, 6)), "strides"),
-        (description(TENSOR, DOUBLES, (7, 2), (2, 1)), "shape"),
-        (description(TENSOR, DOUBLES, (2_000_000_000, 2_000_000_000), (2, 1)), "too many"),
-        (description(TENSOR, DOUBLES, (-6, 2), (2, 1)), "too many"),
-        (description(TENSOR, b"torch\nLongStorage", (6, 2), (2, 1)), "float64"),
-        (description(b"os\nsystem", DOUBLES, (6, 2), (2, 1)), "float64"),
+        (tensor_description(TENSOR, DOUBLES, (6, 2), (1, 6)), "strides"),
+        (tensor_description(TENSOR, DOUBLES, (7, 2), (2, 1)), "shape"),
+        (tensor_description(TENSOR, DOUBLES, (2_000_000_000, 2_000_000_000), (2, 1)), "too many"),
+        (tensor_description(TENSOR, DOUBLES, (-6, 2), (2, 1)), "too many"),
+        (tensor_description(TENSOR, b"torch\nLongStorage", (6, 2), (2, 1)), "float64"),
+        (tensor_description(b"os\nsystem", DOUBLES, (6, 2), (2, 1)), "float64"),
         (pickle.dumps({"weights": [1.0, 2.0]}, 2), "more than one tensor"),
         (pickle.dumps((print, ("run",)), 2), "float64"),
         (b"\x80\x02", "cannot be read|float64"),
@@ -79,7 +66,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, pickled: bytes, message: st
 
 
 def test_other_archives_and_byte_orders_are_refused(tmp_path: Path) -> None:
-    good = description(TENSOR, DOUBLES, (6, 2), (2, 1))
+    good = tensor_description(TENSOR, DOUBLES, (6, 2), (2, 1))
     big = write(tmp_path / "big.pt", good, np.arange(12.0).tobytes(), b"big")
     with pytest.raises(InputError, match="little-endian"):
         read_record(big, {"q": "[1]"}, time="[0]")

@@ -21,7 +21,7 @@ from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
 from spacearm.engine.law import reset_law
 from spacearm.engine.loops import CompiledEntry, compile_inner, interpret
-from spacearm.engine.record import AUDIT_ROWS, SampleRecord
+from spacearm.engine.record import AUDIT_ROWS, DrivePeaks, SampleRecord, no_peaks
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import (
     EndReason,
@@ -105,7 +105,13 @@ def make_events(
 
 
 def make_record(
-    times: npt.ArrayLike, code: MotionKernelCode, n_out: int, *, full: bool = True, max_events: int = 10000
+    times: npt.ArrayLike,
+    code: MotionKernelCode,
+    n_out: int,
+    *,
+    full: bool = True,
+    max_events: int = 10000,
+    peaks: DrivePeaks | None = None,
 ) -> SampleRecord:
     """Room for samples at these absolute times (s, rising); ``full`` keeps the kernel's input and output too."""
     wanted = np.array(times, dtype=np.float64)
@@ -118,7 +124,14 @@ def make_record(
         np.zeros((max_events, 4)),
         np.zeros(5, dtype=np.int64),
         np.zeros(1),
+        no_peaks() if peaks is None else peaks,
     )
+
+
+def make_peaks(force: int, group: Sequence[int], groups: int, samples: int) -> DrivePeaks:
+    """Room for the peaks of drives between so many samples, and of the power of so many groups of them."""
+    size = len(group) + groups
+    return DrivePeaks(force, np.array(group, dtype=np.int64), np.zeros(size), np.zeros((samples, 2, size)))
 
 
 def make_audit(code: MotionKernelCode, steps: int = 0) -> Array:

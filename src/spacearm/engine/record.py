@@ -21,6 +21,24 @@ GAUSS_W = 0.5 * np.polynomial.legendre.leggauss(5)[1]
 AUDIT_ROWS = GAUSS_X.size + 1
 
 
+class DrivePeaks(NamedTuple):
+    """The largest forces of drives, with the reactions of what is held, and their power, since the sample before.
+
+    Looked at where steps begin and end: there commands of laws change. Powers are sums over groups of degrees of
+    freedom.
+    """
+
+    force: int  # offset of the forces in the kernel's input
+    group: Any  # (nv,) int64: group in whose power a degree of freedom counts, -1: in none
+    latest: Array  # (nv + groups,) at the end of the step
+    most: Array  # (s or 0, 2, nv + groups): N, N m or W, and when, s
+
+
+def no_peaks() -> DrivePeaks:
+    """For records that do not want them."""
+    return DrivePeaks(0, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 2, 0)))
+
+
 class SampleRecord(NamedTuple):
     """Where a phase writes. Sample times are absolute; samples in [start, end) of a step are taken from it."""
 
@@ -31,6 +49,7 @@ class SampleRecord(NamedTuple):
     log: Array  # (events, 4): time, kind, degree of freedom or number of the watched function, value
     counts: Any  # int64: next sample, events logged, steps, rejected steps, audit rows
     now: Array  # (1,) time reached, s: for whoever watches from another thread
+    peaks: DrivePeaks = no_peaks()
 
 
 @compile_inner
@@ -48,6 +67,31 @@ def sample(system: System, piece: int, t: float, y: Array, record: SampleRecord)
             record.out[row, i] = work.out[i]
     record.times[row] = system.events.offset + t
     record.counts[0] = row + 1
+
+
+@compile_inner
+def look_at_drives(system: System, y: Array, peaks: DrivePeaks) -> None:
+    """Forces and powers of drives as the last evaluation of the rates, at ``y``, has them."""
+    code, work, size = system.code, system.work, peaks.group.size
+    for i in range(size, peaks.latest.size):
+        peaks.latest[i] = 0.0
+    for i in range(size):
+        force = abs(work.inp[peaks.force + i] + work.out[code.reaction + i])
+        peaks.latest[i] = force
+        if peaks.group[i] >= 0:
+            # Magnitudes: a motor that brakes feeds nothing back.
+            peaks.latest[size + peaks.group[i]] += force * abs(y[code.speed[i]])
+
+
+@compile_inner
+def keep_peaks(system: System, t: float, record: SampleRecord) -> None:
+    """Compare what was looked at last, at ``t``, with the largest since the sample before."""
+    most, row = record.peaks.most, record.counts[0]
+    if row < most.shape[0]:
+        for i in range(record.peaks.latest.size):
+            if record.peaks.latest[i] > most[row, 0, i]:
+                most[row, 0, i] = record.peaks.latest[i]
+                most[row, 1, i] = system.events.offset + t
 
 
 @compile_inner

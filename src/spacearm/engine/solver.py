@@ -44,7 +44,15 @@ from spacearm.engine.friction import settle
 from spacearm.engine.law import cut_action, evaluate_law, fill_law_input, is_due, next_tick, store_answer
 from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.radau import ERROR, ask_radau, renew
-from spacearm.engine.record import AUDIT_ROWS, SampleRecord, audit_step, log_event, samples_within
+from spacearm.engine.record import (
+    AUDIT_ROWS,
+    SampleRecord,
+    audit_step,
+    keep_peaks,
+    log_event,
+    look_at_drives,
+    samples_within,
+)
 from spacearm.engine.system import System, finite, project, rates
 from spacearm.typing import Array
 
@@ -234,6 +242,8 @@ def _begin_piece(system: System, options: Options, progress: Progress, record: S
     rates(system, piece, t, work.y, work.k[0])
     if not finite(work.k[0]):
         return _NOT_FINITE
+    look_at_drives(system, work.y, record.peaks)
+    keep_peaks(system, t, record)
     if progress.g.size > 0:
         start_signs(system, piece, t, progress.fresh[1])
         progress.fresh[1] = False
@@ -364,6 +374,7 @@ def _observe(
     sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < offset + t_new
     # The rate at the end is needed by the interpolants and is the first stage of the next step.
     rates(system, piece, t + h, system.work.y_new, system.work.k[12])
+    look_at_drives(system, system.work.y_new, record.peaks)
     # Most steps are far from any level: then neither the interpolant nor event functions are evaluated.
     watching = progress.g.size > 0 and can_cross(system, h)
     hit, first = -1.0, -1
@@ -381,6 +392,7 @@ def _observe(
                 return _AGAIN, -1, True
             project(system, piece, t + length, system.work.y_new)
             rates(system, piece, t + length, system.work.y_new, system.work.k[12])
+            look_at_drives(system, system.work.y_new, record.peaks)
             if sampling or audited or method == 2:
                 finish_step(system, method, piece, t, length)
     length = hit if hit >= 0.0 else h
@@ -389,6 +401,8 @@ def _observe(
         samples_within(system, piece, t, length, record)
     if audited and length > 0.0:
         audit_step(system, method, piece, t, length, audit, record)
+    # After the samples: it belongs to the next one.
+    keep_peaks(system, t + length, record)
     record.counts[2] += 1
     return hit, first, watching
 
@@ -476,6 +490,8 @@ def _handle_event(
         return _EVENTS
     # The equations are others from here on: no rate, Jacobian or interpolant of before may be used.
     rates(system, piece, t, work.y, work.k[0])
+    look_at_drives(system, work.y, record.peaks)
+    keep_peaks(system, t, record)
     renew(system)
     start_signs(system, piece, t, False)
     return _ON

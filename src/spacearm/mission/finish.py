@@ -231,11 +231,7 @@ class RetreatTable(GainKeys):
         yield from flight.brake()
         times = np.linspace(0.0, duration, min(MOST_SAMPLES, max(2, round(duration / flight.file.sample))) + 1)
         yield from flight.phase(usage, Phase(duration, name="coast", sample=times))
-        gaps, _ = flight.find_gaps()
-        least, (seen, _) = gaps.min(axis=1), flight.context.samples
-        near = np.flatnonzero(least < self.safe_distance)
-        time = float(seen[near[0] if near.size else int(np.argmin(least))])
-        return Limit("safe distance", float(least.min()), self.safe_distance, "m", TARGET, least=True, time=time)
+        return flight.judge_gap("safe distance", self.safe_distance)
 
 
 def plan_escape(state: State, velocity: Array, duration: float, whole: float) -> HandPoseSignals:
@@ -300,7 +296,7 @@ class EjectTable(StageTable):
         _, _, speed = flight.gap()
         yield Phase(self.duration, limits="ignore", name=self.called)
         closest += flight.clearance()
-        gap, parts = flight.find_gaps()
+        gap, parts = flight.find_gaps(flight.context.samples[1])
         k = int(np.argmin(gap[-1]))
         away = Limit("clearance lost", float(gap[-1, k]), self.clearance, "m", f"{TARGET} and {parts[k]}", least=True)
         angular_rate = float(np.linalg.norm(flight.context.states[TARGET].base_angular_velocity))

@@ -41,6 +41,7 @@ from spacearm.mission.limits import Break, EndCondition, LimitBroken, LimitUsage
 from spacearm.mission.loop_check import CoarseLoop, check_loop
 from spacearm.mission.motion import combined_angular_momentum, compute_frame_motion
 from spacearm.mission.navigation import TargetNavigation
+from spacearm.mission.nearest import States, find_least, limit_least
 from spacearm.mission.outcomes import StageOutcome
 from spacearm.mission.review import BudgetEntry
 from spacearm.mission.station import BaseControl, BaseReference
@@ -48,7 +49,7 @@ from spacearm.mission.zones import Zone, judge_zones
 from spacearm.model import Pose, Robot, edit
 from spacearm.model.layout import BASE_POSE
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
-from spacearm.result import LIMIT_SLACK, Limit
+from spacearm.result import Limit
 from spacearm.simulate import Lock, Phase, Release, RunContext, State, spline
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose, inertia_about
 from spacearm.simulate.overrides import robot_parameters
@@ -462,22 +463,27 @@ class MissionFlight:
         wanted = self.file.clearance
         if wanted is None:
             return []
-        far, parts = self.find_gaps()
-        _, k = np.unravel_index(int(np.argmin(far)), far.shape)
-        least, (times, _) = far.min(axis=1), self.context.samples
-        near = np.flatnonzero(least < wanted * (1.0 - LIMIT_SLACK))
-        time = float(times[near[0] if near.size else int(np.argmin(least))])
-        whose = f"{TARGET} and {parts[k]}"
-        return [Limit("clearance lost", float(least.min()), wanted, "m", whose, least=True, time=time)]
+        return [self.judge_gap("clearance lost", wanted)]
 
-    def find_gaps(self) -> tuple[Array, list[str]]:
-        """Gaps (T, P) of the target and parts of the servicer in the phase before, m, and these parts' names."""
-        _, states = self.context.samples
-        return compute_gaps(self.actuators, self.table, self.file.bus_radius, states[self.name], self.target_track())
+    def judge_gap(self, name: str, wanted: float) -> Limit:
+        """A limit on the least distance (m) of target and servicer in the phase before, also between samples."""
+        parts: list[str] = []
 
-    def target_track(self) -> Array:
-        """Positions and quaternions (T, 7) of the target's frame in the phase before."""
-        _, states = self.context.samples
+        def measure(states: States) -> Array:
+            gaps, parts[:] = self.find_gaps(states)
+            return gaps
+
+        times, gaps = find_least(*self.context.samples, measure, wanted)
+        _, k = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+        return limit_least(name, gaps.min(axis=1), wanted, "m", f"{TARGET} and {parts[k]}", times)
+
+    def find_gaps(self, states: States) -> tuple[Array, list[str]]:
+        """Gaps (T, P) of the target and parts of the servicer in these states, m, and these parts' names."""
+        track = self.target_track(states)
+        return compute_gaps(self.actuators, self.table, self.file.bus_radius, states[self.name], track)
+
+    def target_track(self, states: States) -> Array:
+        """Positions and quaternions (T, 7) of the target's frame in these states."""
         if TARGET in states:
             # Free: its own track; caught: from the hand that holds it.
             return states[TARGET][:, :BASE_POSE]

@@ -28,6 +28,7 @@ from spacearm.simulate import RunContext
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.elements import ElementView
 from spacearm.simulate.phase import EventFunction
+from spacearm.simulate.run.chain import DriveMaxima
 from spacearm.study import ScenarioTable, key
 from spacearm.study.limits import range_use
 from spacearm.typing import Array
@@ -138,15 +139,15 @@ class LimitUsage:
         crossed = {event.name: event.time for event in reversed(context.events) if event.kind == "function"}
         rate = np.linalg.norm(rows[:, at.angular_velocity], axis=1)
         self.base_rate = max(self.base_rate, float(rate.max()))
-        drives = context.drives[name][:, 6:]
+        peaks = context.peaks[name]
         found = [
-            *judge_uses("torque limit", self._torques(times, drives, context.commands)),
+            *judge_uses("torque limit", self._torques(peaks, context.commands)),
             *judge_uses("rate limit", self._rates(times, np.abs(rows[:, at.rates]), context.commands, crossed)),
             *judge_uses("range limit", self.travel(times, rows[:, at.joints], self.actuators.arm, crossed)),
             *judge_uses("travel exceeded", self.travel(times, rows[:, at.joints], self.actuators.soft, crossed)),
             *judge_uses(WHEEL_SATURATED, self._wheels(times, np.abs(rows[:, at.rates]), context.commands, momentum)),
             *near,
-            *self._power(times, drives, rows[:, at.rates]),
+            *self._power(peaks),
             *self._propellant(context.time, context.commands),
         ]
         most = self.table.si_value("base_rate")
@@ -159,7 +160,7 @@ class LimitUsage:
             )
         return self.keep(found)
 
-    def _torques(self, times: Array, drives: Array, logs: Sequence[CommandLog]) -> Iterable[Use]:
+    def _torques(self, peaks: DriveMaxima, logs: Sequence[CommandLog]) -> Iterable[Use]:
         """Torques that laws asked for, before they were cut; of joints on given paths and of brakes, what they give."""
         commanded = {name: (log, k) for log in logs for k, name in enumerate(log.limited)}
         names = (*self.actuators.arm, *self.actuators.braked_joints)
@@ -171,7 +172,7 @@ class LimitUsage:
                 # The margin before saturation: what the law wanted, even where the actuator gave less.
                 yield Use(name, unit, most, log.times, most - log.margins[:, number])
             else:
-                yield Use(name, unit, most, times[: len(drives)], np.abs(drives[:, k]))
+                yield Use(name, unit, most, peaks.force_times[:, 6 + k], peaks.forces[:, 6 + k])
 
     def _rates(
         self, times: Array, rates: Array, logs: Sequence[CommandLog], crossed: Mapping[str, float]
@@ -211,13 +212,10 @@ class LimitUsage:
                 values = np.append(values[:-1], max(values[-1], speed, asked))
             yield Use(name, "rad/s", most, times, values, first)
 
-    def _power(self, times: Array, drives: Array, rates: Array) -> Iterable[Limit]:
+    def _power(self, peaks: DriveMaxima) -> Iterable[Limit]:
         if self.table.power is None:
             return ()
-        arm = self.actuators.index(self.actuators.arm)
-        # Magnitudes: braking motors feed nothing back.
-        used = np.abs(drives[:, arm] * rates[: len(drives), arm]).sum(axis=1)
-        return judge_uses("power", [Use("", "W", self.table.power, times[: len(drives)], used)])
+        return judge_uses("power", [Use("", "W", self.table.power, peaks.power_times, peaks.powers)])
 
     def _propellant(self, now: float, logs: Sequence[CommandLog]) -> Iterable[Limit]:
         found = self.spend(0.0, np.array([now]), np.zeros(1))

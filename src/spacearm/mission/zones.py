@@ -1,11 +1,12 @@
-"""Zones of an approach: keep-out ellipsoids, the corridor to the grasp, the exhaust of thrusters; by the samples.
+"""Zones of an approach: keep-out ellipsoids, the corridor to the grasp, the exhaust of thrusters.
 
 Keep-out: the least value of |D R^T (p - c)| over the points p of the servicer, with D the inverse semi-axes; 1 is the
 surface. A collision shape counts as the box that encloses it; the least value over a box is found coordinate by
 coordinate, which converges because the function is convex. Corridor: a cone about the grasp's z axis whose mouth at the
 grasp is as wide as the latch reaches; the hand stays in it. Plume: the angle between the axis of a nozzle and the
 nearest line to the target is asin of the least d(s) / s, with d(s) the target's distance from the point at s on the
-axis. What the exhaust does there is not computed: it must not reach the target. World axes, SI units.
+axis. What the exhaust does there is not computed: it must not reach the target. Plumes are looked at in the samples,
+the others between them too. World axes, SI units.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from spacearm.errors import InputError
 from spacearm.mission.clearance import SOLIDS, shape_around
 from spacearm.mission.encounter import TARGET
 from spacearm.mission.limits import Positive
+from spacearm.mission.nearest import States, find_least, limit_least
 from spacearm.model import CollisionShape, Pose, Robot
 from spacearm.model.layout import QUATERNION
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Vector3
 from spacearm.result import LIMIT_SLACK, Limit
-from spacearm.simulate.bodies import Bodies, evaluate_bodies, frame_pose
+from spacearm.simulate.bodies import evaluate_bodies, frame_pose
 from spacearm.study import ScenarioTable, key
 from spacearm.typing import Array
 
@@ -75,31 +77,27 @@ def judge_zones(flight: MissionFlight) -> Iterator[Limit]:
     if file.plume is None and (file.rendezvous is None or not flight.zone):
         return
     times, states = flight.context.samples
-    robot, rows, target = flight.actuators.robot, states[flight.name], flight.target_track()
     if TARGET in states and file.rendezvous is not None:
-        bodies = evaluate_bodies(robot, rows)
         if flight.zone == "keep-out":
             for k, volume in enumerate(file.rendezvous.keep_out):
-                yield _judge_volume(flight, volume, f"volume {k + 1}", times, bodies, target)
+                yield _judge_volume(flight, volume, f"volume {k + 1}")
         if flight.zone == "corridor" and (most := file.rendezvous.corridor_angle) is not None:
-            yield _judge_corridor(flight, most, times, bodies, target)
+            yield _judge_corridor(flight, most)
     if file.plume is not None:
-        yield from _judge_plumes(flight, file.plume, times, rows, target)
-
-
-def _least(name: str, values: Array, limit: float, unit: str, what: str, times: Array) -> Limit:
-    """A limit on the least value, with the first time at which it is broken, or that at which it is nearest."""
-    broken = np.flatnonzero(values < limit * (1.0 - LIMIT_SLACK))
-    time = float(times[broken[0] if broken.size else int(np.argmin(values))])
-    return Limit(name, float(values.min()), limit, unit, what, least=True, time=time)
+        yield from _judge_plumes(flight, file.plume, times, states[flight.name], flight.target_track(states))
 
 
 # -- keep-out volumes -------------------------------------------------------------------------------------------------
 
 
-def _judge_volume(
-    flight: MissionFlight, volume: KeepOutZoneTable, name: str, times: Array, bodies: Bodies, target: Array
-) -> Limit:
+def _judge_volume(flight: MissionFlight, volume: KeepOutZoneTable, name: str) -> Limit:
+    times, values = find_least(*flight.context.samples, lambda states: _volume_distances(flight, volume, states), 1.0)
+    return limit_least("keep-out volume", values.min(axis=1), 1.0, "of its semi-axes", name, times)
+
+
+def _volume_distances(flight: MissionFlight, volume: KeepOutZoneTable, states: States) -> Array:
+    """Scaled distances (T, shapes) of the servicer's shapes from the centre of a volume."""
+    bodies, target = evaluate_bodies(flight.actuators.robot, states[flight.name]), flight.target_track(states)
     com, turn = flight.table.reference_robot.bodies[0].inertia.com, rotation_matrices(target[:, QUATERNION])
     mass_centre = target[:, :3] + turn @ com
     if volume.frame == "orbit":
@@ -113,7 +111,7 @@ def _judge_volume(
         )
         for body, box in _boxes(flight.actuators.robot, flight.file.bus_radius)
     ]
-    return _least("keep-out volume", np.min(found, axis=0), 1.0, "of its semi-axes", name, times)
+    return np.stack(found, axis=1)
 
 
 def _boxes(robot: Robot, radius: float) -> Iterator[tuple[int, tuple[Pose, Array]]]:
@@ -169,17 +167,27 @@ def ellipsoid_distance(
 # -- corridor ---------------------------------------------------------------------------------------------------------
 
 
-def _judge_corridor(flight: MissionFlight, most: float, times: Array, bodies: Bodies, target: Array) -> Limit:
+def _judge_corridor(flight: MissionFlight, most: float) -> Limit:
+    # The largest angle: the least of its negative.
+    times, values = find_least(
+        *flight.context.samples, lambda states: -_corridor_angles(flight, most, states)[:, None], -most
+    )
+    angle = -values[:, 0]
+    k = np.flatnonzero(angle > most * (1.0 + LIMIT_SLACK))
+    time = float(times[k[0] if k.size else int(np.argmax(angle))])
+    return Limit("corridor", float(angle.max()), most, "rad", flight.actuators.hand, time=time)
+
+
+def _corridor_angles(flight: MissionFlight, most: float, states: States) -> Array:
+    """Angles (T,) of the hand from the grasp's axis, rad, seen from the tip of the corridor's cone."""
+    bodies, target = evaluate_bodies(flight.actuators.robot, states[flight.name]), flight.target_track(states)
     grasp, turn = flight.table.grasp.pose(), rotation_matrices(target[:, QUATERNION])
     _, hand = frame_pose(flight.actuators.robot, bodies, flight.actuators.hand)
     # In axes of the grasp: z points out of the target.
     apart = np.einsum("tji,tj->ti", turn @ grasp.rotation, hand - target[:, :3] - turn @ grasp.translation)
     # The cone's tip lies behind the grasp, so that its mouth there is as wide as the latch reaches.
     along = apart[:, 2] + flight.file.touch.distance / np.tan(most)
-    angle = np.arctan2(np.linalg.norm(apart[:, :2], axis=1), along)
-    k = np.flatnonzero(angle > most * (1.0 + LIMIT_SLACK))
-    time = float(times[k[0] if k.size else int(np.argmax(angle))])
-    return Limit("corridor", float(angle.max()), most, "rad", flight.actuators.hand, time=time)
+    return np.asarray(np.arctan2(np.linalg.norm(apart[:, :2], axis=1), along))
 
 
 # -- plumes -----------------------------------------------------------------------------------------------------------
@@ -200,7 +208,7 @@ def _judge_plumes(
         turn = bodies.rotation[:, k]
         nozzle, axis = bodies.origin[:, k] + turn @ part.position, -turn @ part.direction
         angle = plume_angle(nozzle, axis, plume.range, target[rows_on], shapes)
-        found.append(_least("plume", angle, plume.half_angle, "rad", f"{name} and {TARGET}", times[rows_on]))
+        found.append(limit_least("plume", angle, plume.half_angle, "rad", f"{name} and {TARGET}", times[rows_on]))
     if found:
         yield min(
             found, key=lambda limit: (limit.time or 0.0, limit.margin) if limit.is_broken else (np.inf, limit.margin)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spacearm.engine.phase import make_audit, make_record
+from spacearm.engine.phase import make_audit, make_peaks, make_record
 from spacearm.engine.record import SampleRecord
 from spacearm.engine.solver import ASKED, PAUSED, EndReason, EventKind, Progress, bind_solver, make_progress
 from spacearm.engine.system import System
@@ -136,15 +136,47 @@ class RunContext:
     def drives(self) -> dict[str, Array]:
         """Forces of drives and brakes (T, 6 + n), N or N m, of each system, at the samples of the preceding phase."""
         last = self._last_phase()
+        return {part.name: self._drives(last)[:, part.dofs] for part in last.segment.model.parts}
+
+    @property
+    def peaks(self) -> dict[str, DriveMaxima]:
+        """Largest forces and power of the drives of each system between the samples of the preceding phase."""
+        last = self._last_phase()
         segment, record, rows = last.segment, last.segment.record, last.rows
-        kernel = segment.model.kernel
-        total = record.inp[rows, kernel.inputs["force"]] + record.out[rows, kernel.outputs["reaction"]]
-        return {part.name: total[:, part.dofs] for part in segment.model.parts}
+        most, count = record.peaks.most[rows.start : rows.stop + 1].copy(), record.peaks.group.size
+        # Steps may be longer than the intervals of samples, which then know more.
+        forces, speed = np.abs(self._drives(last)), np.abs(record.y[rows][:, segment.model.code.speed])
+        counts_in = np.equal.outer(record.peaks.group, np.arange(most.shape[2] - count))
+        sampled = np.concatenate([forces, (forces * speed) @ counts_in], axis=1)
+        larger = sampled > most[:-1, 0]
+        most[:-1, 1] = np.where(larger, record.times[rows, None], most[:-1, 1])
+        most[:-1, 0] = np.where(larger, sampled, most[:-1, 0])
+        return {
+            part.name: DriveMaxima(most[:, 0, part.dofs], most[:, 1, part.dofs], *most[:, :, count + k].T)
+            for k, part in enumerate(segment.model.parts)
+        }
+
+    def _drives(self, last: _LastPhase) -> Array:
+        record, kernel = last.segment.record, last.segment.model.kernel
+        reactions = record.out[last.rows, kernel.outputs["reaction"]]
+        return np.asarray(record.inp[last.rows, kernel.inputs["force"]] + reactions)
 
     def _last_phase(self) -> _LastPhase:
         if self._chain.last is None:
             raise InputError("no phase was run yet", place="context")
         return self._chain.last
+
+
+class DriveMaxima(NamedTuple):
+    """Largest drives of a system up to each sample of a phase, and up to its end, since the sample before.
+
+    Taken at both ends of all steps, and so at every tick of a law, before and after it.
+    """
+
+    forces: Array  # (T, 6 + n) N or N m, magnitudes, of drives and brakes
+    force_times: Array  # (T, 6 + n) s, when
+    powers: Array  # (T,) W, of all joints but wheels together, magnitudes
+    power_times: Array  # (T,) s
 
 
 class _LastPhase(NamedTuple):
@@ -416,7 +448,8 @@ class PhaseChain:
         elif self.time > 0.0:
             wanted = wanted[sum(int(segment.record.counts[0]) for segment in self.segments) :]
         times = np.append(wanted, np.inf) if settings.full else wanted
-        each = code.ny + (code.record + model.kernel.n_out if settings.full else 0)
+        dofs = 2 * (code.speed.size + len(model.parts))  # peaks of their drives, and when
+        each = code.ny + (code.record + model.kernel.n_out + dofs if settings.full else 0)
         if times.size * each > MAX_NUMBERS:
             raise InputError(
                 f"{times.size} samples of {each} numbers do not fit into memory",
@@ -424,7 +457,11 @@ class PhaseChain:
                 hint=f"expected at most {MAX_NUMBERS // each} samples: a longer interval, or a list of times",
             )
         room = settings.max_events + (1000 if settings.full else 100)
-        record = make_record(times, code, model.kernel.n_out, full=settings.full, max_events=room)
+        peaks = None
+        if settings.full:
+            force = model.kernel.inputs["force"].start
+            peaks = make_peaks(force, _power_groups(model), len(model.parts), times.size)
+        record = make_record(times, code, model.kernel.n_out, full=settings.full, max_events=room, peaks=peaks)
         balances, audit = None, make_audit(code)
         if pushed or (outside and settings.full and settings.ledger):
             balances = tuple(
@@ -496,6 +533,8 @@ class PhaseChain:
         progress = make_progress(system, options)
         logged = int(record.counts[1])
         segment.prepared.append(prepared)
+        # What the phase before did since its last sample is its own.
+        record.peaks.most[int(record.counts[0]) : int(record.counts[0]) + 1] = 0.0
         segment.starts.append(self.time)
         segment.firsts.append(int(record.counts[0]))
         watched = settings.max_steps is None
@@ -601,6 +640,15 @@ class PhaseChain:
                 states = segment.record.y[rows, world.layouts[name].whole]
                 return law.suspect(world.robot(name), segment.record.times[rows], states)
         return ""
+
+
+def _power_groups(model: WorldMotion) -> list[int]:
+    """In whose power each degree of freedom counts: that of its system, but for bases and wheels (-1)."""
+    return [
+        -1 if k < 6 or part.motion.robot.joint_names[k - 6] in part.motion.robot.wheel_names else number
+        for number, part in enumerate(model.parts)
+        for k in range(part.motion.robot.dofs)
+    ]
 
 
 def _ends_run(prepared: PreparedPhase, record: SampleRecord, rows: tuple[int, int]) -> bool:

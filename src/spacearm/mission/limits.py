@@ -2,7 +2,7 @@
 
 Every stage is held against all limits: torque, range and rate of the arm's joints (braked ones too), travel of the soft
 joints, speed of the wheels, and what the table ``limits`` of the file names. Ranges, rates and the base's rate are
-watched by event functions of the run, torques at every tick of a law, all else at the samples.
+watched by event functions of the run, torques of laws at their ticks, those of brakes and the power at all steps.
 """
 
 from __future__ import annotations

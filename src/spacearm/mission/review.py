@@ -96,14 +96,17 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
         own,
         taken,
         f"Failures: {', '.join(failed)}." if failed else "No part fails.",
-        f"Power, brakes and clearances are looked at every {file.sample:g} s, torques of laws at every tick.",
+        "Limits are looked at between samples too, torques of laws and power at every tick.",
     ]
     if file.rendezvous is not None:
         found.append(
             "The base's law counts on an arm at rest and on the robot's mass at the start, whatever propellant is used."
         )
     if file.plume is not None:
-        found.append("Exhaust is a cone that must not reach the target; what it would do there is not computed.")
+        found.append(
+            "Exhaust is a cone that must not reach the target; what it would do there is not computed. It is looked at "
+            f"every {file.sample:g} s."
+        )
     if file.clearance is None:
         found.append("No least distance of target and servicer is asked for.")
     missing = [name for name in ("base_rate", "impulse", "propellant", "time") if _is_open(file.limits, name)]

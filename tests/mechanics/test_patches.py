@@ -178,3 +178,52 @@ def test_forces_have_no_step_where_a_body_slides_turns_and_rocks_on_a_box(
         assert change[3:6].max() < 0.6
         assert change[6] < 1.5
     assert np.min(found) < -1e-4
+
+
+def _largest_step(first: Shape, second: Shape, path: Callable[[float], Place]) -> float:
+    """Of the force of linear springs along a path of the first shape, as a share of the force there."""
+    evaluate = compiled(first, second)
+
+    def force(share: float) -> Array:
+        rows = evaluate(path(share), FIXED)
+        return np.asarray(np.maximum(-rows[:, 0], 0.0) @ rows[:, 4:])
+
+    shares = np.linspace(0.0, 1.0, 401)
+    forces = np.array([force(share) for share in shares])
+    found = 0.0
+    for k in np.argsort(-np.linalg.norm(np.diff(forces, axis=0), axis=1))[:3]:
+        low, high = (shares[k], forces[k]), (shares[k + 1], forces[k + 1])
+        while high[0] - low[0] > 1e-9:
+            share = 0.5 * (low[0] + high[0])
+            middle = force(share)
+            upper = np.linalg.norm(middle - low[1]) < np.linalg.norm(high[1] - middle)
+            low, high = ((share, middle), high) if upper else (low, (share, middle))
+        size = max(np.linalg.norm(low[1]), np.linalg.norm(high[1]))
+        found = max(found, float(np.linalg.norm(high[1] - low[1]) / max(size, 1e-30)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("yaw", "depth", "way"),
+    [
+        (0.3, 1e-4, "over"),
+        (0.3, 1e-3, "over"),
+        (0.0, 1e-3, "along"),
+        (0.01, 1e-4, "along"),
+        (1.2, 1e-3, "around"),
+        (np.pi / 2, 1e-4, "around"),
+    ],
+)
+def test_the_force_of_an_edge_at_an_edge_does_not_step(yaw: float, depth: float, way: str) -> None:
+    """A cube that stands on an edge goes over, along and around the edge of a table, at one depth."""
+    rotation = rotate(0, 0, yaw) @ rotate(0, np.pi / 4, 0)
+
+    def path(share: float) -> Place:
+        angle = {"over": np.pi / 2, "along": np.pi / 4, "around": np.pi / 4 + share - 0.5}[way]
+        normal = np.array([np.cos(angle), 0.0, np.sin(angle)])
+        away = {"over": 0.25 * share - 0.1, "along": 0.0, "around": 0.0}[way]
+        y = -0.6 + 1.2 * share if way == "along" else 0.03 if way == "over" else 0.0
+        lowest = (np.abs(rotation.T @ normal) * 0.1).sum()
+        return rotation, np.array([0.5 + away, y, 0.05]) + normal * (lowest - depth)
+
+    assert _largest_step(Box(0.2, 0.2, 0.2), Box(1.0, 1.0, 0.1), path) < 0.01

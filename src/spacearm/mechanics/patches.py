@@ -3,7 +3,7 @@
 A contact law wants places that neither jump nor come and go, a depth that is the true one, and forces without steps.
 Vertices of a clipped polygon give none of these where edges of two boxes lie on each other, as in a stack: there the
 crossing of two edges may be anywhere along them. The polygon itself is continuous, and so are its extent and the
-point of it that is nearest to a given one. So a patch is found in four steps.
+point of it that is nearest to a given one. So a patch is found in five steps.
 
 1. Normal: of the axes along which convex bodies can be separated (faces, and products of edges) those of least
    overlap, blended over half that overlap. The change of the normal where another axis takes over is spread over a
@@ -14,8 +14,10 @@ point of it that is nearest to a given one. So a patch is found in four steps.
    planes, so the gap along the normal is linear on it. Only what lies near the least gap counts: a strip along an edge
    or a corner's surroundings where bodies are tilted.
 4. Places: the corners of the patch's extent along the edges of the smaller box, each moved to the nearest point of the
-   patch. A patch that is a parallelogram along these edges gives its own corners. All gaps are shifted by one number
-   so that the least is that of step 2.
+   patch. A patch that is a parallelogram along these edges gives its own corners. Where the patch is steep, the corners
+   first move down its slope, so that they find the edge or corner that touches whichever of its faces was taken. All
+   gaps are shifted by one number so that the least is that of step 2.
+5. Places that fall together become one, so that an edge that shrinks to a point ends as one place and not as two.
 
 A box flat on a box so has four places, on an edge two, on a corner one; the others have positive gaps.
 
@@ -52,6 +54,10 @@ _SLACK = 1e-11
 _TOUCHING = 1e-9
 #: Cosines of a face's slant between which differences of gaps on it are enlarged, and by how much.
 _STEEP, _STEEP_FACTOR = (0.95, 0.8), 10.0
+#: Distance of two places, of the depth of the patch, below which they are one.
+_MERGED = 4.0
+#: How far corners of an extent move down a slope, of the width of the strip that counts there; slope of a level patch.
+_DOWN, _LEVEL = 3.0, 0.1
 _TINY, _FAR = 1e-200, 1e6
 
 
@@ -296,15 +302,20 @@ class _Overlap:
             )
         )
 
-    def corners(self) -> list[SX]:
-        """The corners of the extent along the rectangle's edges, each moved to the nearest point of what is shared."""
+    def corners(self, down: SX) -> list[SX]:
+        """The corners of the extent along the rectangle's edges, each moved to the nearest point of what is shared.
+
+        They are first moved ``down`` the slope of the gap, m^2: where it is steep, to the edge or corner that touches.
+        """
         low, high = ca.SX([1, 1]) * self._far, -ca.SX([1, 1]) * self._far
         for piece, nothing in self._pieces:
             for end in (piece.point(piece.low), piece.point(piece.high)):
                 low = ca.fmin(low, ca.if_else(nothing, self._far, end))
                 high = ca.fmax(high, ca.if_else(nothing, -self._far, end))
         sides = (low, high)
-        return [self._nearest(ca.vertcat(sides[i][0], sides[j][1])) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))]
+        shift = down * self._slope / (ca.sumsqr(self._slope) + _LEVEL**2)
+        corners = (ca.vertcat(sides[i][0], sides[j][1]) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1)))
+        return [self._nearest(corner - shift) for corner in corners]
 
     def _nearest(self, target: SX) -> SX:
         """The point on the boundary of what is shared that is nearest to ``target``."""
@@ -319,14 +330,20 @@ class _Overlap:
         return best
 
 
+def _steepness(*slants: SX) -> SX:
+    """0 where bodies lie flat on each other, 1 where a corner or an edge touches."""
+    slant = ca.mmin(ca.vertcat(*map(ca.fabs, slants)))
+    return _clip((_STEEP[0] - slant) / (_STEEP[0] - _STEEP[1]), 0, 1)
+
+
 def _shift(gap: SX, gaps: list[SX], *slants: SX) -> list[SX]:
     """Gaps of places, moved so that the least of them is ``gap``.
 
     ``slants`` are cosines of the normal on faces. Where a face is steep, a corner or an edge touches, and which of two
     faces stands for it is a matter of chance: there differences are enlarged, so that the lowest places count.
     """
-    least, slant = ca.mmin(ca.vertcat(*gaps)), ca.mmin(ca.vertcat(*map(ca.fabs, slants)))
-    factor = 1 + _STEEP_FACTOR * _clip((_STEEP[0] - slant) / (_STEEP[0] - _STEEP[1]), 0, 1)
+    least = ca.mmin(ca.vertcat(*gaps))
+    factor = 1 + _STEEP_FACTOR * _steepness(*slants)
     return [gap + factor * (each - least) for each in gaps]
 
 
@@ -366,18 +383,49 @@ def box_box(a: Array, b: Array, rotation: SX, offset: SX) -> list[Place]:
 
     # A blended normal may pass by the edges of both faces: by the depth at most.
     wider = 2 * spread * ca.fmax(-separation, 0)
+    deep = _depth_of_patch(min(*a, *b), separation)
     shared = _Overlap(
         half[:2],
         project(centre),
         (project(other_half[0] * directions[:, 0]), project(other_half[1] * directions[:, 1])),
         (ca.dot(centre, out) / steep, -out[:2] / steep),
-        _depth_of_patch(min(*a, *b), separation),
+        deep,
         (wider, wider / other_half[:2]),
     )
-    corners = shared.corners()
+    corners = shared.corners(_DOWN * deep * _steepness(n[2], steep))
     gaps = _shift(gap, [shared.gap(corner) for corner in corners], n[2], steep)
+    gaps, corners = _merge(gap, gaps, corners, deep)
     points = [mine.back(ca.vertcat(corner, height)) for corner in corners]
     return _places(gaps, points, normal, near, separation)
+
+
+def _merge(gap: SX, gaps: list[SX], points: list[SX], deep: SX) -> tuple[list[SX], list[SX]]:
+    """Gaps and points where those that lie together have become one, at the lowest of them.
+
+    Each moves towards those beside it, the more the lower these are, and is then lifted by those before it in the list.
+    Where all are together it so does not matter in which order they came, or how many of them were lowest.
+    """
+    count = range(len(points))
+
+    def share(value: SX) -> SX:
+        return _clip(1 - (value - gap) / deep, 0, 1)
+
+    def beside(i: int, j: int) -> SX:
+        return _clip(2 - ca.sqrt(ca.sumsqr(points[i] - points[j]) + _TINY) / (_MERGED * deep), 0, 1)
+
+    together = {(i, j): beside(*sorted((i, j))) for i in count for j in count if i != j}
+    moved_gaps, moved = [], []
+    for i in count:
+        pulls = {j: together[i, j] * share(gaps[j]) for j in count if j != i}
+        total = share(gaps[i]) + 1 - ca.mmax(ca.vertcat(*pulls.values())) + sum(pulls.values(), ca.SX(0))
+        moved.append(sum((pull / total * (points[j] - points[i]) for j, pull in pulls.items()), points[i]))
+        moved_gaps.append(sum((pull / total * (gaps[j] - gaps[i]) for j, pull in pulls.items()), gaps[i]))
+    lifted = [
+        moved_gaps[j] + deep * ca.mmax(ca.vertcat(0, *(together[i, j] * share(moved_gaps[i]) for i in range(j))))
+        for j in count
+    ]
+    least = ca.mmin(ca.vertcat(*lifted))
+    return [gap + each - least for each in lifted], moved
 
 
 def _depth_of_patch(shortest: float, separation: SX) -> SX:

@@ -90,7 +90,7 @@ def test_files_are_written_and_the_same_each_time(tmp_path: Path, ending: str) -
 
 
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'\.bmp' is no format of figures.*expected \.svg, \.pdf or \.png"):
+    with pytest.raises(InputError, match=r"'\.bmp' is not a format for figures.*expected \.svg, \.pdf or \.png"):
         save_figure(new_figure(), tmp_path / "one.bmp")
     odd = new_figure()
     odd.add_violin(y=[1.0, 2.0])

@@ -107,7 +107,9 @@ def save_figure(plot: Any, path: Path | str, *, width: int = WIDTH) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path.suffix or 'no ending'!r} is no format of figures", hint="expected .svg, .pdf or .png")
+        raise InputError(
+            f"{path.suffix or 'no ending'!r} is not a format for figures", hint="expected .svg, .pdf or .png"
+        )
     table = plot if isinstance(plot, Mapping) else plot.to_plotly_json()
     canvas = draw(table, width)
     import matplotlib as mpl

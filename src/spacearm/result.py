@@ -106,6 +106,7 @@ class Row:
         note: str = "",
     ) -> Row:
         """A row whose verdict follows from a tolerance: ``|value - paper| <= absolute + relative * |paper|``."""
+        # A NaN compares false, and so differs.
         agrees = abs(value - paper) <= absolute + relative * abs(paper)
         if not agrees and not note:
             note = f"off by {value - paper:.3g} {unit}".rstrip()
@@ -161,6 +162,7 @@ class Check:
 
     def worse_than(self, other: Check) -> bool:
         """Whether it comes nearer to its tolerance, or further beyond; a NaN that was computed is the worst of all."""
+        # What was not computed is no evidence: any check that applies is worse.
         if not (self.applies and other.applies):
             return self.applies
         return abs(other.value) == abs(other.value) and not abs(self.value) <= abs(other.value)
@@ -223,6 +225,7 @@ class Certificate(Mapping[str, Check]):
     def worst(cls, parts: Mapping[str, Mapping[str, Check]]) -> Certificate:
         """Of each check the worst of several certificates; its note says whose, where there are several."""
         found: dict[str, tuple[str, Check]] = {}
+        # By name: the same residual of all parts, whatever other checks each has.
         for whose, part in parts.items():
             for name, check in part.items():
                 if name not in found or check.worse_than(found[name][1]):
@@ -245,7 +248,7 @@ class Certificate(Mapping[str, Check]):
         """What is not sound, in words."""
         return [
             f"{name}: {check.note}"
-            if (check.value, check.tolerance) == (1.0, 0.0)  # see Check.that
+            if (check.value, check.tolerance) == (1.0, 0.0)  # see Check.from_condition
             else f"{name} is {' '.join((shown[0], check.unit)).rstrip()} and exceeds its tolerance {shown[1]}"
             for name, check in self.items()
             if not check.sound and (shown := _distinct_digits(check.value, check.tolerance))
@@ -377,7 +380,7 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not self.name or not all(c.isalnum() or c in "-_" for c in self.name) or not self.name.isascii():
-            raise InputError(f"{self.name!r} is no name for a figure", hint="expected letters, digits, '-' and '_'")
+            raise InputError(f"{self.name!r} is not a name for a figure", hint="expected letters, digits, '-' and '_'")
         if hasattr(self.plot, "data"):
             from spacearm.figures import keep_readable
 
@@ -486,7 +489,7 @@ class Result:
     def __post_init__(self) -> None:
         for name in self.files:
             if name != Path(name).name or name in _RESERVED:
-                raise InputError(f"{name!r} is no name for a further file", place=f"study {self.study!r}")
+                raise InputError(f"{name!r} is not a name for a further file", place=f"study {self.study!r}")
         object.__setattr__(self, "certificate", Certificate(self.certificate))  # a plain table of checks will do
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "figures", Figures(self.figures))

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,18 @@ def test_help_names_every_command(capsys: Capture) -> None:
     shown = capsys.readouterr().out
     for command in ("check", "run", "reproduce", "convert", "catalogue", "bench", "cache", "--version"):
         assert command in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["check", "view", "reproduce", "convert", "mount", "run", "keys", "map", "catalogue show", "campaign run",
+     "campaign replay", "init", "export", "compare", "figures"],
+)  # fmt: skip
+def test_help_describes_every_argument(command: str, capsys: Capture) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "---" not in shown  # the line under a heading of the docstring that was not understood
+    assert not re.findall(r"^│ (?:\*  )?([A-Z]+) +[\[│]", shown, re.MULTILINE)  # arguments by their names alone
 
 
 def test_version(capsys: Capture) -> None:

@@ -184,7 +184,7 @@ def test_damaged_files_say_where(before: str, after: str, expected: str, tmp_pat
     with pytest.raises(InputError, match=expected):
         read_oem(file)
     file.write_bytes(b"\xff\xfe\x00CCSDS")
-    with pytest.raises(InputError, match="is no text"):
+    with pytest.raises(InputError, match="is not text"):
         read_oem(file)
 
 

@@ -51,6 +51,10 @@ def test_the_example_runs_and_is_sound(result: Result) -> None:
     assert "map_velocity" in result.data
 
 
+def test_the_summary_reads_as_a_sentence(result: Result, document: dict[str, Any]) -> None:
+    assert f" kg, over {1e3 * document['device']['stroke']:g} mm with " in result.summary
+
+
 def test_the_result_can_be_written(result: Result, tmp_path: Path) -> None:
     from spacearm.report import write_result
 

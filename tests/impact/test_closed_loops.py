@@ -198,5 +198,5 @@ def test_a_scenario_file(tmp_path: Path) -> None:
     result = run_scenario(path, cross_check=True)
     assert result.certificate.sound, result.certificate
     path.write_text(SCENARIO + '[[optimise]]\nname = "best"\nquantity = "projected"\ndirection = [0, 0, 1]\n')
-    with pytest.raises(InputError, match=r"closed loops: the search knows trees"):
+    with pytest.raises(InputError, match=r"closed loops; the search supports trees only"):
         run_scenario(path)

@@ -108,7 +108,7 @@ FROZEN = {"file": "robots/flexible-servicer.toml", "freeze": {"left pull": 0.01}
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (FROZEN, "has closed loops: this study knows trees.*freeze"),
+        (FROZEN, "has closed loops: this study supports trees only.*freeze"),
         ({**FROZEN, "freeze": {"left pul": 0.0}}, "freeze: there is no joint 'left pul'"),
         ({**FROZEN, "freeze": {"left pull": 0.5}}, "freeze.*cannot be closed from there"),
         ({"file": FROZEN["file"], "freeze_deg": {"left pull": 0.5}}, "prismatic and cannot be given in degrees"),

@@ -42,7 +42,7 @@ def test_a_policy_decides() -> None:
     last = refused.outcomes[-1]
     assert (last.stage, last.binding_limit.name) == ("decide", "margin too small")
     assert last.binding_limit.what == "approach: rate limit"
-    with pytest.raises(InputError, match=r"decide\.margins: 'speed limit' is no limit of this mission"):
+    with pytest.raises(InputError, match=r"decide\.margins: 'speed limit' is not a limit of this mission"):
         decided(decide__margins={"speed limit": 0.5})
 
 

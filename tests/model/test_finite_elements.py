@@ -173,16 +173,16 @@ def test_a_robot_file_names_the_matrices(tmp_path: Path) -> None:
     [
         ("GRID,1,,0.,0.,0.\n", "no mass matrix"),
         ("GRID,1,7,0.,0.,0.\n", "line 1.*coordinate system"),
-        ("GRID,1,,0.,x,0.\n", "line 1.*'x' is no number"),
+        ("GRID,1,,0.,x,0.\n", "line 1.*'x' is not a number"),
         ("DMIG,MAAX,1,1,,1,1,2.0\n", "before its header"),
         ("DMIG,MAAX,0,2,2,0\n", "form 2"),
         ("DMIG,MAAX,0,6,2,0\nDMIG,MAAX,1,1,,1,1,2.0\nDMIG,KAAX,0,6,2,0\nDMIG,KAAX,1,1,,1,1,2.0\n", "node 1 has no pos"),
-        ("GRID,99999999999999999999,,0.,0.,0.\n", "is no integer"),
+        ("GRID,99999999999999999999,,0.,0.,0.\n", "is not an integer"),
         (
             "GRID,1,,nan,0.,0.\nDMIG,MAAX,0,6,2,0\nDMIG,MAAX,1,1,,1,1,2.0\nDMIG,KAAX,0,6,2,0\nDMIG,KAAX,1,1,,1,1,2.0\n",
             "is nan",
         ),
-        ("DMIG,MAAX,0,6,2,0\nDMIG,MAAX,a,1,,1,1,2.0\n", "'a' is no integer"),
+        ("DMIG,MAAX,0,6,2,0\nDMIG,MAAX,a,1,,1,1,2.0\n", "'a' is not an integer"),
     ],
 )
 def test_damaged_punch_files_are_errors(tmp_path: Path, text: str, message: str) -> None:
@@ -194,7 +194,7 @@ def test_damaged_punch_files_are_errors(tmp_path: Path, text: str, message: str)
 
 def test_matrices_that_are_none_are_errors(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(b"PK nothing")
-    with pytest.raises(ModelError, match="no archive of arrays"):
+    with pytest.raises(ModelError, match="not an archive of arrays"):
         read_finite_elements(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", mass=np.eye(2))
     with pytest.raises(ModelError, match="has no 'stiffness'"):
@@ -240,7 +240,7 @@ def header(shape: str) -> bytes:
     [
         (header("(1000000, 1000000)"), "declares 1000000 x 1000000 values"),
         (header(f"({10**30}, 4)"), "declares"),
-        (b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 20, "no archive of arrays"),
+        (b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 20, "not an archive of arrays"),
     ],
 )
 def test_arrays_that_declare_more_than_they_hold_are_errors(tmp_path: Path, mass: bytes, message: str) -> None:
@@ -271,7 +271,7 @@ def test_an_archive_that_cannot_be_unpacked_is_an_error(tmp_path: Path) -> None:
     np.savez_compressed(path, mass=np.eye(50), stiffness=np.eye(50))
     raw = path.read_bytes()
     path.write_bytes(raw[:60] + bytes(each ^ 0x5A for each in raw[60:110]) + raw[110:])
-    with pytest.raises(ModelError, match="no archive of arrays: Error -3"):
+    with pytest.raises(ModelError, match="not an archive of arrays: Error -3"):
         read_finite_elements(path)
 
 

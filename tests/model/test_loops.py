@@ -179,7 +179,7 @@ def test_studies_of_trees_refuse_loops(tmp_path):
     from spacearm.study import Session
 
     (tmp_path / "robot.toml").write_text(toml_text(four_bar()))
-    with pytest.raises(InputError, match="closed loops: this study knows trees"):
+    with pytest.raises(InputError, match="closed loops: this study supports trees only"):
         Session(tmp_path).robot("robot.toml")
     assert Session(tmp_path).robot({"file": "robot.toml", "loops": False}).loops == ()
 

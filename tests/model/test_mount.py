@@ -301,7 +301,7 @@ def test_sets_stand_in_one_table(files: Path) -> None:
 
 WRONG_SETS = {
     "axis": (SETS.replace('set = "pyramid"\n', ""), "'axis' is missing"),
-    "tilt": (SETS.replace('"pyramid"', '"orthogonal"\ntilt_deg = 20'), "'tilt' is that of a pyramid"),
+    "tilt": (SETS.replace('"pyramid"', '"orthogonal"\ntilt_deg = 20'), "'tilt' applies to the wheels of a pyramid"),
     "axis of three": (SETS.replace('"pyramid"', '"orthogonal"\naxis = [0, 0, 1]'), "'axis' does not apply"),
     "steep": (SETS.replace('"pyramid"', '"pyramid"\ntilt_deg = 120'), "right angle"),
     "ball": (SETS.replace('"pyramid"', '"ball"'), "'pyramid' or 'orthogonal'"),

@@ -257,7 +257,7 @@ FAULTS = {
     ),
     "other base": (
         BASE.replace('name = "r"', 'name = "r"\nbase = "arm"') + ARM + ELBOW,
-        "robot.base: base is 'arm', but the tree stands on 'base'",
+        "robot.base: base is 'arm', but the root of the tree is 'base'",
     ),
     "too many joints": (
         "\n".join(["joint = [", *['{name="a",kind="revolute",parent="b",child="c"},'] * 2001, "]", BASE]),

@@ -108,14 +108,14 @@ LINK = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz=
 @pytest.mark.parametrize(
     ("visual", "note"),
     [
-        ("<visual/>", "no shape that is known"),
+        ("<visual/>", "its shape is not supported"),
         ('<visual><geometry><box size="1 2"/></geometry></visual>', "box.size"),
         ('<visual><geometry><box size="1 2 -3"/></geometry></visual>', "size is"),
         ('<visual><geometry><cylinder radius="nan" length="1"/></geometry></visual>', "cylinder.radius"),
         ("<visual><geometry><sphere/></geometry></visual>", "sphere.radius"),
         ("<visual><geometry><mesh/></geometry></visual>", "names no file"),
         ('<visual><origin rpy="a b c"/><geometry><sphere radius="1"/></geometry></visual>', "origin.rpy"),
-        ("<visual><geometry><teapot/></geometry></visual>", "no shape that is known"),
+        ("<visual><geometry><teapot/></geometry></visual>", "its shape is not supported"),
     ],
 )
 def test_a_broken_visual_is_told_and_the_robot_is_read(visual: str, note: str) -> None:

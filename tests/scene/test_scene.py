@@ -108,7 +108,7 @@ def test_a_page_reads_back(run: Run, tmp_path: Path) -> None:
     assert (np.abs(pictures[0] - pictures[1]).max(axis=2) > 8).mean() < 0.002
     assert "<both>" not in scene.html().split("<spacearm-scene")[1]
     (tmp_path / "other.html").write_text("<html></html>")
-    with pytest.raises(InputError, match="no page of a scene"):
+    with pytest.raises(InputError, match="not the page of a scene"):
         Scene.load(tmp_path / "other.html")
 
 
@@ -187,7 +187,7 @@ def test_films(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_is_no_run_is_refused(run: Run) -> None:
     for wrong in (3, "xu2017", {}, None):
-        with pytest.raises(InputError, match=r"no run and no robot|nothing to show"):
+        with pytest.raises(InputError, match=r"neither a run nor a robot|nothing to show"):
             scene_of(wrong)
     with pytest.raises(InputError, match="configuration"):
         scene_of(catalogue.load("xu2017"), configuration="?")

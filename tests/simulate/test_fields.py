@@ -201,7 +201,7 @@ def test_what_is_wrong_with_a_field_is_told() -> None:
     robot = ball(1.0, 1.0, 1.0)
     with pytest.raises(InputError, match="several elements"):
         World({"ball": robot}, elements=(Gravity(), Gravity()))
-    with pytest.raises(InputError, match="no force element"):
+    with pytest.raises(InputError, match="not a force element"):
         World({"ball": robot}, elements=("gravity",))  # type: ignore[arg-type]
     run = simulate(World({"ball": robot}, elements=(Gravity(), Orbit(RATE))), State.at_rest(robot), 0.1)
     assert "which the reference does not have: orbit" in cross_check(run).reason

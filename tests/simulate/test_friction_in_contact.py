@@ -129,7 +129,7 @@ def test_rk4_meets_a_contact_that_its_step_resolves() -> None:
 
 def test_what_is_wrong_with_a_patch_is_told() -> None:
     sides = ShapeOnFrame("a/body", Sphere(0.1)), ShapeOnFrame(Pose(), Plane())
-    with pytest.raises(InputError, match=r"a patch of 0.01 m without friction"):
+    with pytest.raises(InputError, match=r"the patch of 0.01 m has no friction"):
         Contact(*sides, 1e5, patch=0.01)
     with pytest.raises(InputError, match="patch"):
         Contact(*sides, 1e5, friction=0.2, patch=-0.01)

@@ -227,5 +227,5 @@ def test_refusals():
     with pytest.raises(InputError, match="Close joins two frames of one"):
         Attach("servicer", "servicer/left hand").apply(world, states)
     linkage = four_bar("axis")
-    with pytest.raises(InputError, match="closed loops cannot move so"):
+    with pytest.raises(InputError, match="closed loops cannot move like this"):
         Lock(["crank", "rocker"], held=["coupler"]).apply(World({"x": linkage}), {"x": moving(linkage)})

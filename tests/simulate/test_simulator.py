@@ -57,7 +57,7 @@ def test_a_run_that_is_finished_early_is_sound_and_ends_there() -> None:
     np.testing.assert_array_equal(run.end.vector, here.vector)
     shorter = simulate(ROBOT, START, Phase(7 * PERIOD, laws=LAW), sample=PERIOD)
     np.testing.assert_array_equal(run.states[-1], shorter.states[-1])
-    with pytest.raises(InputError, match="it is over"):
+    with pytest.raises(InputError, match="the run is over"):
         simulator.step()
 
 

@@ -159,7 +159,7 @@ def test_a_search_among_stiff_joints_ends(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(import_module("spacearm.identify.joint.forward"), "MOST_STIFF", 20_000, raising=False)
     file = tmp_path / "case.toml"
     file.write_bytes(changed("joint-torque", "fixed.motor_inertia", 1e-3))
-    message = "test 'one': the search goes on among values for which the joints are far too stiff"
+    message = "test 'one': the search stays among values for which the joints are far too stiff"
     with pytest.raises(SimulationError, match=message) as caught, time_limit(120.0):
         run_scenario(file)
     assert caught.value.file == file

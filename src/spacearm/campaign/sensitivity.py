@@ -61,7 +61,7 @@ def rank_inputs(
     for cell in np.unique(cells):
         inside = (cells == cell) & np.isfinite(output)
         y = output[inside]
-        # Rounding is no variance.
+        # Rounding is not variance.
         if len(keys) and y.size >= LEAST_RUNS * (len(keys) + 1) and np.ptp(y) > 1e-12 * np.abs(y).max():
             fits.append(_fit_cell(shares[inside], y))
     if not fits:

@@ -64,8 +64,8 @@ class Store:
         if store.manifest:
             if store.manifest.get("digest") != digest:
                 raise InputError(
-                    "holds another campaign, one of another version of spacearm, or one made the other way, with or "
-                    "without a device",
+                    "holds another campaign, one of another version of spacearm, or one that differs in running with "
+                    "or without a device",
                     file=folder,
                     hint="choose another folder, or remove this one",
                 )

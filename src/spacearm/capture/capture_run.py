@@ -1,4 +1,15 @@
-"""Results of a soft-capture run: base, deformations, joint loads, settling, dampers, momentum."""
+"""Results of a soft-capture run: base, deformations, joint loads, settling, dampers, momentum.
+
+A :class:`CaptureRun` is a view of a :class:`~spacearm.simulate.Run`: all numbers follow from its recorded states,
+inputs and accelerations, nothing is integrated again. The wrenches that joints transmit come from inverse dynamics at
+each sample, and so do not depend on the step.
+
+The base of a free robot never comes to rest: it keeps the momentum of the capture. What settles is its vibration, the
+velocity of the base less that of one rigid body with all the mass and momentum
+(:mod:`spacearm.capture.base_response`). Settling is judged like a step response in control engineering, by a share of
+the peak or a fixed bound, over the rest of the run. Shapes: samples first, (T, ...); world axes unless stated, SI
+units.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +92,7 @@ class SettlingCriterion:
             last_above(times, size, max(self.fraction * float(size.max()), bound))
             for size, bound in zip(sizes, (self.velocity, self.rate), strict=True)
         )
+        # A vibration that settles at the very end may be between two swings.
         return found if found <= times[0] + LATEST * (times[-1] - times[0]) else math.inf
 
     def __str__(self) -> str:
@@ -181,6 +193,7 @@ class CaptureRun:
             found["energy"] = found.pop("ledger")
         for name, check in found.items():
             if name.endswith("momentum") and check.applies:
+                # Momentum is what a capture is about: stricter than runs in general.
                 found[name] = replace(check, tolerance=MOMENTUM_TOLERANCE)
         return Certificate(found)
 
@@ -280,6 +293,7 @@ class CaptureRun:
                 passed.insert(0, (float(self.times[0]), name, limits.lower if begin < limits.lower else limits.upper))
         for time, name, limit in passed:
             joint, series = self.robot.joint(name), self.joint(name)
+            # The event is exact in time, samples in size: the larger of both is what was reached.
             upwards = limit == joint.limits.upper
             reached = max(float(series.max()), limit) if upwards else min(float(series.min()), limit)
             found.setdefault(name, TravelViolation(name, time, limit, reached, joint.unit))

@@ -1,8 +1,14 @@
 """Soft-capture simulation, one run of phases and changes: approach, contact, clutch modes, loads, semi-active damping.
 
-Contact is a change of the world (a target is attached, drives become springs), and so is a clutch that closes (an
-impact) or opens, and a damper that switches. The start or end of a load also ends an interval of the record, which then
-has both sides of the jump; the certificate follows the impulse of a load step by step.
+A soft capture is hybrid: smooth motion between instants at which the equations change. Each smooth part is a phase of
+:func:`~spacearm.simulate.simulate`, each instant a change of the world: a target that is attached (a plastic impact),
+a clutch that closes (an impact of its own) or opens, a damper that is switched. Instants that depend on the motion are
+roots of event functions, which the solver locates to rounding (:mod:`spacearm.capture.clutch`,
+:mod:`spacearm.capture.semiactive`); those that are known in advance are the ends of phases.
+
+The schedule is a generator: it yields the next phase or change when it knows how the last one ended, so that no list
+of switching times is needed beforehand. The start or end of a load also ends an interval of the record, which then has
+both sides of the jump; the certificate follows the impulse of a load step by step.
 """
 
 from __future__ import annotations

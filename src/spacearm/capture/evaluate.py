@@ -215,7 +215,7 @@ class Evaluator:
         samples = Ensemble(
             loop,
             schedule,
-            fixed | _unseen(robot, mode),
+            fixed | _initial_values(robot, mode),
             each,
             case=which,
             kept=_KEPT,
@@ -240,7 +240,7 @@ class Evaluator:
 _KEPT = ("peaks", "low", "high", "settled", "late")
 
 
-def _unseen(robot: Robot, mode: Array) -> dict[str, Array]:
+def _initial_values(robot: Robot, mode: Array) -> dict[str, Array]:
     """Inputs and memory at the start, before the first observation."""
     return {"mode": mode, "low": np.full(robot.n, np.inf), "high": np.full(robot.n, -np.inf)}
 

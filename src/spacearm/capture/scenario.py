@@ -142,6 +142,7 @@ class UntilTable(ScenarioTable):
             raise InputError(
                 "'until' needs exactly one condition", hint="time; force, moment, delay; or slide, rotation"
             )
+        # A delay of sensing means nothing where nothing is sensed: a slip in the file, not to be ignored.
         if self.delay is not None and not sensed:
             raise InputError("'delay' applies to a sensed contact only", hint="with force or moment")
         if sensed:
@@ -236,6 +237,7 @@ class CaptureFile(StudyFile):
         robot = self._robot(session)
         with error_context("start"):
             start = self.start.state(robot, relax_soft_axes(robot, self.start.configuration or "zero"))
+        # Before any run: a slip in the file shall cost no compilation.
         modes = make_value(self.clutch, "clutch") or list(SOFT)
         loads = self._loads(robot, self.load, self.duration)
         begin = start if self.target is None else self._begin(session, robot, start, modes[0].kind == "rigid")
@@ -255,6 +257,7 @@ class CaptureFile(StudyFile):
         front = None
         if self.design is not None:
             with error_context("design"):
+                # Fixed steps know no switching clutch: a design's runs have one mode.
                 if modes[0].kind == "rigid":
                     raise InputError(
                         "designs are evaluated soft from the start, but the clutch is rigid at first",
@@ -382,6 +385,7 @@ class CaptureFindings(Findings):
 
     def tabulate_joint_wrenches(self) -> dict[str, Any]:
         """Largest wrench through each soft joint."""
+        # Component by component: peaks of different components are at different times.
         peaks = {joint: np.abs(self.run.transmitted_wrench(joint)).max(axis=0) for joint in soft_joints(self.run.robot)}
         return {joint: {f"{n}.peak": v for n, v in _wrench(peak).items()} for joint, peak in peaks.items()}
 

@@ -197,7 +197,9 @@ def reproduce(
     Each paper gets a folder OUT/PAPER; several papers also get OUT/index.html. A paper whose folder already holds sound
     results of this version is not run again. The exit status is 0 if every run is sound, whatever the agreement.
 
-    Parameters ---------- papers
+    Parameters
+    ----------
+    papers
         yoshida1992, cai2023, zhang2020, xu2017, wojtunik2023, or all.
     """
     from spacearm.cli.studies import reproduce_papers
@@ -224,7 +226,9 @@ def convert(
 ) -> int:
     """Write a robot in another format and report what that format cannot represent.
 
-    Parameters ---------- source
+    Parameters
+    ----------
+    source
         A robot file or the name of a catalogue robot.
     target
         The file to write; its suffix chooses the format.
@@ -294,7 +298,9 @@ def mount(
 ) -> int:
     """Mount a robot on another by its base, as an arm on a satellite, and write both as one robot file.
 
-    Parameters ---------- robot
+    Parameters
+    ----------
+    robot
         What carries: a robot file or the name of a catalogue robot.
     arm
         What is mounted: the same. Its base needs no mass.
@@ -444,7 +450,9 @@ def export(
 ) -> int:
     """Write a robot or a motion scenario as self-contained C99 with its own test, or as an FMU.
 
-    Parameters ---------- source
+    Parameters
+    ----------
+    source
         A robot file, the name of a catalogue robot, or a motion scenario.
     """
     from spacearm.cli.tools import export_source
@@ -466,7 +474,9 @@ def catalogue_list(*, json: Json = False) -> int:
 def catalogue_show(name: str, /) -> int:
     """Print the file of a robot, as a starting point for your own.
 
-    Parameters ---------- name
+    Parameters
+    ----------
+    name
         A name of ``spacearm catalogue list``.
     """
     from spacearm.cli.robots import show_catalogue
@@ -513,7 +523,9 @@ def campaign_run(
 ) -> int:
     """Run a campaign, or continue an interrupted one, and write its page.
 
-    Parameters ---------- file
+    Parameters
+    ----------
+    file
         A campaign file (TOML).
     """
     from spacearm.cli import campaigns
@@ -540,7 +552,9 @@ def map_(
 
     Use 'spacearm campaign status, report and replay' with its folder.
 
-    Parameters ---------- file
+    Parameters
+    ----------
+    file
         A campaign file (TOML) with axes.
     """
     from spacearm.cli import campaigns

@@ -31,7 +31,7 @@ def view(what: str, out: Path | None, *, reading: Reading, configuration: str, b
         path = scene.save(out or Path(tempfile.mkdtemp(prefix="spacearm-")) / SCENE)
     show(str(path))
     if browser and not webbrowser.open(path.resolve().as_uri()):
-        raise InputError("no browser could be started", file=path, hint="open this file in one")
+        raise InputError("no browser could be started", file=path, hint="open the file yourself")
     return 0
 
 

@@ -116,7 +116,7 @@ def read_aem(path: str | Path) -> list[Trajectory]:
             quaternion = values[:, :4] if order == "FIRST" else values[:, [3, 0, 1, 2]]
             length = np.linalg.norm(quaternion, axis=1, keepdims=True)
             if np.any(np.abs(length - 1.0) > ROUNDED):
-                raise InputError("a quaternion has no unit length", place=f"data from line {rows[0][0]}")
+                raise InputError("a quaternion is not of unit length", place=f"data from line {rows[0][0]}")
             # By custom the frame that is called SC_BODY or the like is the body, the other one the reference.
             frames = [meta["REF_FRAME_A"], meta["REF_FRAME_B"]]
             body_first = frames[0].startswith("SC_") and not frames[1].startswith("SC_")
@@ -135,7 +135,7 @@ def _segment(meta: dict[str, str], rows: list[tuple[int, str]], sizes: tuple[int
         parts = row.split()
         with error_context(f"line {number}"):
             if len(parts) - 1 not in sizes:
-                raise InputError(f"{len(parts) - 1} numbers behind the time", hint=f"expected {sizes[0]}")
+                raise InputError(f"{len(parts) - 1} numbers after the time", hint=f"expected {sizes[0]}")
             stamps.append(parse_time(parts[0]))
             try:
                 values.append([float(part) for part in parts[1 : 1 + sizes[0]]])
@@ -157,9 +157,9 @@ def _segments(
     try:
         lines = [line.strip() for line in read_file(path).decode("utf-8-sig").splitlines()]
     except UnicodeDecodeError as error:
-        raise InputError("is no text", hint="expected a CCSDS message of keys and values") from error
+        raise InputError("is not text", hint="expected a CCSDS message of keys and values") from error
     if not any(line.replace(" ", "").startswith(f"{version}=") for line in lines[:20]):
-        raise InputError(f"does not begin with {version}", hint="expected a CCSDS message of keys and values, no XML")
+        raise InputError(f"does not begin with {version}", hint="expected a CCSDS message of keys and values, not XML")
     at, count = 0, 0
     while at < len(lines):
         if lines[at] != "META_START":

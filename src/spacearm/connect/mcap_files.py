@@ -60,7 +60,7 @@ _INFO = 2  # foxglove.Log
 def write_mcap(run: Run, path: str | Path) -> Path:
     """Write a run as an MCAP file: poses of all bodies, joints and base, events."""
     if find_spec("mcap") is None:
-        raise InputError("the package mcap is missing", place="MCAP", hint="pip install 'spacearm[mcap]'")
+        raise InputError("the mcap package is not installed", place="MCAP", hint="pip install 'spacearm[mcap]'")
     from mcap.writer import CompressionType, Writer
 
     buffer = BytesIO()

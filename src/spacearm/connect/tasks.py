@@ -23,11 +23,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
-import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.connect.sensor_reader import SensorReader
@@ -56,7 +55,6 @@ BONUS, PENALTY = 5.0, 5.0
 TIME = 0.02
 #: Largest rate times step that RK4 takes with room to spare (2.8 is its limit).
 STABLE = 1.5
-Flags: TypeAlias = npt.NDArray[np.bool_]
 Action = Literal["hand_velocity", "joint_rates"]
 
 

@@ -121,9 +121,11 @@ def parse_time(text: str) -> np.datetime64:
             plain = f"{day}T{clock}"
         found = np.datetime64(plain, "ns")
     except ValueError as error:
-        raise InputError(f"time is {quote_text(text)}", hint="expected such as 2026-11-18T20:00:00.000") from error
+        raise InputError(
+            f"time is {quote_text(text)}", hint="expected a time such as 2026-11-18T20:00:00.000"
+        ) from error
     if np.isnat(found) or not clock:
-        raise InputError(f"time is {quote_text(text)}", hint="expected such as 2026-11-18T20:00:00.000")
+        raise InputError(f"time is {quote_text(text)}", hint="expected a time such as 2026-11-18T20:00:00.000")
     return found
 
 

@@ -1,4 +1,14 @@
-"""Workspace maps: manipulability and base disturbance over joint positions and over positions of the hand."""
+"""Workspace maps: manipulability and base disturbance over joint positions and over positions of the hand.
+
+Measures come from singular values. Of the generalized Jacobian J*: their product is the manipulability (T. Yoshikawa,
+Manipulability of robotic mechanisms, Int. J. Robotics Research 4(2), 1985), the ratio of smallest to largest tells the
+distance from a dynamic singularity. Of the joints' effect on the base's rotation: the largest is the worst disturbance
+for joint rates of norm one; multiplied by the pseudoinverse of J*, for a hand speed of one.
+
+A map over two joints is a grid. A map over positions of the hand has no inverse kinematics: it samples the joints'
+ranges with a Halton sequence, which leaves no gaps as random numbers do, and keeps the best sample of each cell. Rates
+in rad/s for joint rates (rad/s, m/s) or hand speeds (m/s, rad/s); base axes.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +65,7 @@ def evaluate_arm(
         sizes = np.linalg.svd(matrix, compute_uv=False)
         place = mechanics.frame_pose(frame, part)[0] - mechanics.centre_of_mass(part)
         cost = np.full(len(part), np.inf)
+        # Near a singularity the pseudoinverse is made of rounding: no cost is stated there.
         good = sizes[:, -1] > 1e-6 * sizes[:, 0]
         largest = np.where(sizes[:, 0] > 0.0, sizes[:, 0], 1.0)
         cost[good] = np.linalg.svd(rotation[good] @ np.linalg.pinv(matrix[good]), compute_uv=False)[:, 0]
@@ -147,10 +158,12 @@ def hand_map(
     distance = np.linalg.norm(seen.place, axis=1)
     (normal,) = {0, 1, 2} - {*across}
     inside = np.abs(seen.place[:, normal]) <= half
+    # The mass centre is the middle of the map: distances from it do not depend on the base's motion.
     far = max(float(distance.max()) * 1.02, 1e-9)
     edges = np.linspace(-far, far, cells + 1)
     at_cell = tuple(np.clip(np.searchsorted(edges, seen.place[inside][:, axis]) - 1, 0, cells - 1) for axis in across)
     count, best, least = np.zeros((cells, cells)), np.full((cells, cells), -np.inf), np.full((cells, cells), np.inf)
+    # Several samples in one cell: plain indexing would keep the last of them only.
     np.add.at(count, at_cell, 1)
     np.maximum.at(best, at_cell, seen.manipulability[inside])
     np.minimum.at(least, at_cell, seen.cost[inside])

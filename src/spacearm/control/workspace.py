@@ -1,4 +1,15 @@
-"""Workspace of a floating arm: the virtual manipulator, dynamic singularities, disturbance of the base."""
+"""Workspaces of arms on floating bases: the virtual manipulator, dynamic singularities, disturbance of the base.
+
+At zero momentum the rates of the joints move the base, so that the hand's velocity is the generalized Jacobian J*
+times the rates (Y. Umetani and K. Yoshida, IEEE Trans. Robotics and Automation 5(3), 1989). Where J* loses rank the
+arm is dynamically singular. Such configurations depend on the inertias and not on the pose of the base; but one
+position of the hand may be reached in singular and in regular configurations, by different paths (E. Papadopoulos and
+S. Dubowsky, J. Dynamic Systems, Measurement, and Control 115(1), 1993). Distances of the hand from the mass centre are
+therefore split into those at which no configuration is singular, and the others.
+
+Singular configurations are sign changes of det(J*) on a grid of joint positions, refined by bisection: a pair of them
+closer than the grid's spacing along the last joint is not seen. Joints (..., n) in rad or m, base axes.
+"""
 
 from __future__ import annotations
 
@@ -180,9 +191,11 @@ def workspace(
 
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
     value = determinant(grid)
+    # Along the last joint only: along the others neighbouring lines show the same crossings.
     change = np.argwhere(np.signbit(value[..., 1:]) != np.signbit(value[..., :-1]))
     low, high = (grid[(*change[:, :-1].T, change[:, -1] + side)] for side in (0, 1))
     begin = determinant(low) if len(low) else np.zeros(0)
+    # Bisection of all crossings at once, to the last bit: 60 halvings of the spacing.
     for _ in range(60):
         middle = 0.5 * (low + high)
         same = np.signbit(determinant(middle)) == np.signbit(begin) if len(low) else np.zeros(0, dtype=bool)

@@ -2,6 +2,12 @@
 
 Each sample is the same event-driven run with exact stick-slip as :func:`spacearm.ejection.eject`, without ledger and
 curves, at a tolerance that suits searches and statistics. Results do not depend on the number of threads.
+
+Samples go through each phase in one compiled loop (:mod:`spacearm.simulate.ensemble.phase_batch`): the rail, a phase
+for each segment of the springs' force curve, then the flight. Between the two states are mapped for all samples at
+once, as the separation maps one. A sample that does not reach the end of a phase keeps its reason and is left alone
+from there on; its results are NaN. Satellites coast in fixed steps, vectorised, since nothing acts on them. Samples
+along the first axis, world axes, SI units.
 """
 
 from __future__ import annotations
@@ -139,6 +145,7 @@ def eject_batch(
     parameters = EjectionParameters.from_overrides(rig, given)
     # Denser at first, while joints move and the arm is close.
     near = bool(keep_out) or bool(collision_pairs(rig.arm))
+    # Quadratic: half of the instants lie in the first quarter of the flight.
     instants = flight * np.linspace(0.0, 1.0, samples + 1)[1:] ** 2 if near else np.zeros(0)
     held = [rig.arm.joint_index(name) for name in locked]
     if np.any(rates[..., held] != 0.0):

@@ -1,8 +1,13 @@
-"""Clearance of the bodies of a flying arm from keep-out regions.
+"""Clearance of the bodies of a flying arm from keep-out regions, by exact signed distances.
 
-A body with collision shapes is represented by them. Any other body is represented by its skeleton: straight lines from
-its frame's origin to its mass centre, to the joints that it carries and to its frames, with a radius around them
-(capsules). Keep-out regions are fixed to the satellite. Signed distances: negative is inside.
+A body with collision shapes is represented by them (:mod:`spacearm.simulate.distance`). Any other body is represented
+by its skeleton: straight lines from its frame's origin to its mass centre, to the joints that it carries and to its
+frames, with a radius around them (capsules).
+
+Keep-out regions are half-spaces and boxes, fixed to the satellite: convex, so that the signed distance along a line is
+a convex function. Over a half-space its least value is at an end, over a box golden-section search finds it (J.
+Kiefer, Sequential minimax search for a maximum, 1953), for all lines and instants at once. Between the sampled
+instants nothing is known; samples are denser where bodies are near. Signed distances in m: negative is inside.
 """
 
 from __future__ import annotations
@@ -113,6 +118,7 @@ def skeleton(robot: Robot, radii: Mapping[str, float] | float = 0.0) -> Skeleton
         points += [frame.placement.translation for frame in robot.frames if frame.body == body.name]
         if body.inertia.mass > 0.0:
             points.append(body.inertia.com)
+        # A body without extent is a point: a line of length zero at its frame.
         kept = [point for point in points if np.linalg.norm(point) > 0.0] or [np.zeros(3)]
         owner += [index] * len(kept)
         ends += kept

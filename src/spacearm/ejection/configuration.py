@@ -123,8 +123,6 @@ class BestConfiguration:
     joints: Array  # (n,) rad or m
     score: float
     runs: Ejections  # of the best configuration, one sample
-    coarse: Array  # (n,) the best of the samples before refinement
-    coarse_score: float
     peaks: Array  # (populations,) score at which each population that was not merged into another ended
     samples: int
     allowed: float  # fraction of the samples that satisfied the constraints
@@ -213,8 +211,6 @@ def best_configuration(
         found,
         worth,
         search.run(found[None])[1],
-        points[first].copy(),
-        float(score[first]),
         np.array([peak for _, peak in peaks]),
         samples,
         allowed,

@@ -117,7 +117,7 @@ def map_panels(
         z = factor * chart[key].values.T
         bar = {"orientation": "h", "x": place, "y": -0.2, "yanchor": "top", "thickness": 12, "len": 0.425}
         figure.add_heatmap(x=x, y=y, z=z, colorscale=colours, colorbar=bar, **at)
-        _forbidden(figure, chart, x, y, **at)
+        _mark_broken_constraints(figure, chart, x, y, **at)
         marker = {"color": "white", "size": 8, "line": {"color": "black", "width": 1}}
         figure.add_scatter(x=across, y=up, mode="markers", marker=marker, showlegend=False, hovertext=list(marks), **at)
         for number, (name, right, high) in enumerate(zip(marks, across, up, strict=True)):
@@ -147,7 +147,7 @@ _SYMBOLS = {
 }
 
 
-def _forbidden(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row: int, col: int) -> None:
+def _mark_broken_constraints(figure: go.Figure, chart: xr.Dataset, x: Array, y: Array, *, row: int, col: int) -> None:
     """Mark the configurations that violate a constraint, by constraint."""
     size = float(np.clip(160.0 / max(x.size, y.size), 3.0, 8.0))
     for name, text in BROKEN.items():

@@ -1,8 +1,8 @@
 """Parameters that may differ between samples of a batch of ejections: friction, damping, inertias, springs.
 
-Overrides are given for the arm, but on the rail the mounted robot moves, with the satellite first and the rail as joint
-0: every row is made for both. A first axis of length B gives one value per sample; without it, one value applies to
-all.
+Overrides are given for the arm, but on the rail the mounted robot moves, with the satellite first and the rail as
+joint 0: every row is made for both. A first axis of length B gives one value per sample; without it, one value applies
+to all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """An arm on its separation device as robots: mounted on the rail, and, after separation, arm and satellite separately.
 
-The rail is a prismatic joint between the satellite and the arm's base, and the springs are this joint's spring. The
-satellite's frame is the arm's base frame before the ejection, so at rail position zero both coincide.
+The rail is a prismatic joint between the satellite and the arm's base, and the springs are this joint's spring: no
+special equations, so that everything that holds for robots holds for the rail. The satellite's frame is the arm's base
+frame before the ejection, so at rail position zero both coincide. An infinitely heavy satellite has any inertia,
+because all its freedoms are locked. A table locks the base's motion out of its plane, on the rail and after it.
+
+States of the mounted robot split into those of arm and satellite by kinematics alone: the arm's base has the
+satellite's velocity at that place plus the rate of the rail along its direction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,15 @@
 """One ejection in its three phases (the paper's Fig. 4): on the rail, free flight while joints slip, stable flight.
 
 The full nonlinear motion with exact stick-slip: joints may stop, start again and break each other loose. None of the
-paper's approximations is used; they are in :mod:`spacearm.papers.cai2023.segmented`.
+approximations of Cai et al. (2023) is used; they are in :mod:`spacearm.papers.cai2023.segmented`.
+
+On the rail satellite and arm are one robot, with the rail as a prismatic joint between them and the springs' force as
+piecewise linear in its travel, a phase for each piece. At its end the rail is cut
+(:class:`~spacearm.simulate.Separate`), and both fly on by themselves. An infinitely heavy satellite is a base that is
+locked, or rotates about its pivot at a given rate; the work that it then does is booked, so that the ledger closes
+over the whole run: energy at release and of the springs = kinetic + friction + damping. The angular velocity of a
+result is the mean over time of the stopped arm (:mod:`spacearm.ejection.tumble`), because the instantaneous one
+depends on when one looks. World axes, SI units.
 """
 
 from __future__ import annotations
@@ -176,6 +184,8 @@ class Ejection:
     def hits(self) -> tuple[LimitReached, ...]:
         """Joint limits reached: crossings, and joints that went beyond the limit at which they started."""
         found = [LimitReached(event.time, event.name, event.value) for event in self.events if event.kind == "limit"]
+        # Crossings are events; a joint that starts on its limit and goes beyond crosses nothing and is found in the
+        # samples.
         states = np.concatenate([self.rig.split(self.rail.states)[0], self.flight.states])
         times = np.concatenate([self.rail.times, self.flight.times])
         for i, joint in enumerate(self.rig.arm.joints):
@@ -263,6 +273,7 @@ class Ejection:
         sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
         flat = [i for i in range(3) if normal is None or i != "xyz".index(normal)]
         axial = [i for i in range(3) if normal is None or i == "xyz".index(normal)]
+        # On a table momentum is kept only in the plane and about its normal.
         drift = 0.0
         for value, scale, axes in ((sums.linear, sums.linear_scale, flat), (sums.angular, sums.angular_scale, axial)):
             gap = np.linalg.norm((value - value[0])[:, axes], axis=1).max()
@@ -321,10 +332,12 @@ def eject(
     for name, rate in zip(rig.arm.joint_names, moving.check_rates(rig)[0], strict=True):
         if name in locked and rate:
             raise InputError(f"{name!r} is locked but moves at {rate:g}", place="release", hint="expected a rate of 0")
+    # What a table or an infinitely heavy satellite does not allow is locked, and counts as a constraint.
     held, _ = base_on_rail(rig, moving.is_rotating)
     items = build_phases(
         rig, moving.is_rotating, flight, flight / 1000.0 if sample is None else sample, locked, friction, limits
     )
+    # An arm that friction holds on the rail would never end its phase: patience in quarter periods of its own springs.
     longest = PATIENCE * rig.device.quarter_period(rig.arm.mass) * len(rig.device.pieces) + flight
     world = World({SATELLITE: rig.mounted_robot}, locked=held)
     run = simulate(world, moving.start(rig, start), items, duration=longest, method=solver, max_steps=MOST_STEPS)

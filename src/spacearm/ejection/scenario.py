@@ -201,6 +201,7 @@ class EjectionFile(StudyFile):
         common = {"release": release, "flight": self.flight, "keep_out": regions, "radii": self.radii}
         runs = {}
         for name, joints in starts.items():
+            # One by one and not as a batch: each has curves, a ledger and a certificate.
             session.report_progress(0.05, f"configuration {name}")
             try:
                 runs[name] = eject(rig, joints, limits=self.limits, **common)
@@ -215,6 +216,7 @@ class EjectionFile(StudyFile):
             with error_context("monte_carlo"):
                 spread = monte_carlo(
                     rig,
+                    # The uncertainty of the configuration that one would choose.
                     next(iter(starts.values())) if best is None else best.joints,
                     uncertainty=EjectionUncertainty(
                         **self.monte_carlo.options("friction", "damping", "spring", "mass")
@@ -400,12 +402,12 @@ class EjectionFindings(Findings):
         )
 
     def summary(self) -> str:
+        # A number of equal springs, or the springs themselves.
         springs, arm = self.rig.device.springs, self.rig.arm
         count = springs if isinstance(springs, int) else len(springs)
         thrower = "A spring ejects" if count == 1 else f"{count} springs eject"
         return (
             f"{thrower} {arm.name}, an arm of {arm.n} joints and {arm.mass:g} kg, over "
-            " f"
             f"{1e3 * self.rig.device.stroke:g} mm with {self.rig.device.energy:.3g} J."
         )
 
@@ -452,6 +454,7 @@ class EjectionFindings(Findings):
 
         pieces = []
         for name, run in self.runs.items():
+            # Of each run all curves, not only those that figures show.
             own = run.data
             # Runs have different samples: each has its own time axis in the file.
             several = {key: f"{key}_{name}" for key in ("time", *own.data_vars)} if len(self.runs) > 1 else {}

@@ -1,7 +1,14 @@
 """Many samples through one kernel: gather W of them into lanes, call, scatter; over threads.
 
-The loop knows addresses and sizes only, so it is compiled once for all robots. The last group is filled up with
-copies of its last sample; every sample passes through the same code, wherever it stands.
+W is the number of doubles in a vector register of the processor. A kernel wants the same number of W samples side by
+side, arrays have the numbers of one sample side by side: groups are transposed on their way in and out, in blocks that
+stay in registers (:mod:`spacearm.engine.lanes`). Inputs that are the same for all samples are laid out once.
+
+The loop knows addresses and sizes only, so it is compiled once for all robots. The last group is filled up with copies
+of its last sample; every sample passes through the same code, wherever it stands, so that its bits depend neither on
+its place nor on the number of threads. Chunks go to threads that stay alive; compiled code runs without the
+interpreter's lock. Numbers that are not finite are counted and reported by the first sample that has them, not raised:
+one bad sample must not cost the others.
 """
 
 from __future__ import annotations

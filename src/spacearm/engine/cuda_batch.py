@@ -1,4 +1,12 @@
-"""Batches of any program on a GPU, a thread for each sample, from the traces of the kernels."""
+"""Batches of any program on a GPU, a thread for each sample, from the traces of the kernels.
+
+The text of a kernel is the same list of instructions that the processor's machine code is made from
+(:mod:`spacearm.engine.trace`), with fused multiply-adds where they stand and no others, so that results in float64
+have the processor's bits. What follows from inputs that are the same for all samples is computed once on the processor
+and put into constant memory; instructions are ordered so that few values live at once, since registers are what limits
+the number of threads. A sample is a row of each array; batches that do not fit into the GPU's memory go through it in
+portions. NVRTC compiles when a program is first called with this set of varied inputs.
+"""
 
 from __future__ import annotations
 

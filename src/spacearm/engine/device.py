@@ -77,7 +77,7 @@ def check_precision(precision: str, there: bool) -> None:
     """Single precision is for what runs ``there``, on the GPU."""
     one_of(precision, ("float64", "float32"), "precision")
     if precision != "float64" and not there:
-        raise InputError("the processor computes in float64", hint="float32 needs device='gpu', or arrays there")
+        raise InputError("the processor has float64 only", hint="float32 needs device='gpu', or arrays there")
 
 
 def run_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Callable[[slice], None]) -> None:

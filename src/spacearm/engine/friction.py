@@ -10,7 +10,7 @@ from spacearm.engine.loops import compile_inner
 from spacearm.engine.system import System, rates
 from spacearm.typing import Array
 
-#: A reaction may exceed static friction by this share before the joint breaks loose: rounding is no load.
+#: A reaction may exceed static friction by this share before the joint breaks loose: rounding is not a load.
 SLACK = 1e-12
 
 

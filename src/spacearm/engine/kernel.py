@@ -187,7 +187,7 @@ class Kernel:
             from spacearm.engine.cuda_batch import call_on_gpu
 
             if out:
-                raise InputError(f"{self.program.name}: 'out' is for results of the processor")
+                raise InputError(f"{self.program.name}: 'out' is for results on the processor")
             return call_on_gpu(self, given, lead, precision)
         inputs = [(self._spread(name, array, lead), self.inputs[name], array.ndim > 1) for name, array in given.items()]
         results = self._results(lead, out or {})
@@ -231,7 +231,7 @@ class Kernel:
         if array.ndim == 1:
             return array
         if self.inputs[name].start in self._uniform and array.shape[-1]:
-            raise InputError(f"{self.program.name}: input {name!r} is the same for all samples, by its kernel")
+            raise InputError(f"{self.program.name}: input {name!r} must be the same for all samples of this kernel")
         if array.shape[:-1] == lead:
             return array
         return np.ascontiguousarray(np.broadcast_to(array, (*lead, array.shape[-1])))

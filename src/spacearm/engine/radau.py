@@ -8,7 +8,7 @@ system of 5 n equations falls into one real and two complex systems of n equatio
 Velocities of bases that move freely are in world axes here: in the axes of a rotating body the direction of a stiff
 force would rotate along, and iterations with one Jacobian would not converge. Everywhere else in the engine they are in
 base axes; :func:`_radau_step` converts on entry and on return. What is held (locked, stuck by dry friction, on a path)
-is known at all stages and is no part of these systems, so that rest stays rest to the last bit.
+is known at all stages and is not part of these systems, so that rest stays rest to the last bit.
 
 The embedded error is of order 5; the interpolant is the polynomial through the start and the stages. Arrays: ``y``
 (ny,), stages (5, ny), Jacobian and factors (n, n) over the components ``stiff.index``, see
@@ -115,7 +115,7 @@ def _factor(a: Any, pivot: Any) -> None:
         if best != k:
             for j in range(n):
                 a[k, j], a[best, j] = a[best, j], a[k, j]
-        # A singular matrix is no error here: the solution becomes infinite, and the step is rejected for that.
+        # A singular matrix is not an error here: the solution becomes infinite, and the step is rejected for that.
         if a[k, k] == 0.0:
             continue
         for i in range(k + 1, n):
@@ -408,7 +408,7 @@ def _radau_step(system: System, piece: int, t: float, h: float, result: Array) -
     _evaluate(system, piece, t, h)
     last = stiff.z.shape[0] - 1
     at = 0
-    # What no rate depends on (energies) and what is held is no part of Newton's system: its stages are plain
+    # What no rate depends on (energies) and what is held is not part of Newton's system: its stages are plain
     # quadratures of known rates, Z = h A F.
     for i in range(work.y.size):
         solved = at < stiff.index.size and stiff.index[at] == i

@@ -61,7 +61,7 @@ class TangentRollout:
         zero: Collection[str] = (),
     ) -> None:
         if "state" in wrt:
-            raise InputError("the state is no parameter", hint="give start_tangent in place of it")
+            raise InputError("the state is not a parameter", hint="give start_tangent in place of it")
         both = [name for name in zero if name in wrt]
         if both:
             raise InputError(f"{both[0]!r} cannot both vary and be zero")

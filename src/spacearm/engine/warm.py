@@ -1,4 +1,10 @@
-"""Compiling the loops: each once on a machine, when a run first needs it; announced, measured."""
+"""Compiling the loops: each once on a machine, when a run first needs it; announced, measured.
+
+Loops are Numba functions of fixed argument types: they do not depend on robots, so that they can be compiled, and kept
+on disk, before any robot is there. Groups of loops are compiled as runs need them; when all are wanted, a second
+process takes those that the solver does not need, because Numba compiles one function at a time. Arguments that only
+have the right types stand in for real ones: nothing is run here.
+"""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def export_c(
     for path in paths:
         # All files are checked before one is written: a folder is never left half exported.
         if path.exists() and not (path.is_file() and path.read_text("utf-8", "replace").startswith(_OWN)):
-            raise InputError("is there already, and was not exported", file=path, hint="choose another folder")
+            raise InputError("already exists and was not written by an export", file=path, hint="choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in zip(paths, texts.values(), strict=True):
         path.write_text(text, encoding="utf-8")

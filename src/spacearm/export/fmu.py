@@ -60,9 +60,9 @@ def export_fmu(
     """
     path = Path(file)
     if path.suffix != ".fmu":
-        raise InputError("has no suffix .fmu", file=path, hint="expected NAME.fmu")
+        raise InputError("does not end in .fmu", file=path, hint="expected NAME.fmu")
     if fmi not in (2, 3):
-        raise InputError(f"there is no FMI {fmi}", place="fmi", hint="expected 2 or 3")
+        raise InputError(f"FMI {fmi} is not supported", place="fmi", hint="expected 2 or 3")
     motion = free_motion(source, start, step, tested=False) if isinstance(source, Robot) else source
     robot = motion.robot
     identity = identifier(robot.name)

@@ -91,6 +91,8 @@ class MotionCode:
                 and (own.program.memory.size or any(own.program.random_numbers))
                 and len(found) > 1
             ):
+                # In spacearm such a law knows in each phase what was remembered in another; in C each has memory of its
+                # own.
                 others = [other for other in found if other is not law]
                 if law.origin in (other.origin or other for other in others):
                     raise InputError(
@@ -107,6 +109,7 @@ class MotionCode:
         return {name: own[name] for name in FRICTION} if any(map(self.friction_dofs, self.phases)) else {}
 
     def friction_dofs(self, prepared: PreparedPhase) -> list[int]:
+        # A phase may leave dry friction out; joints that are driven or locked have none to break.
         if not prepared.phase.friction:
             return []
         static = robot_parameters(self.robot)["static_friction"]
@@ -152,6 +155,7 @@ class MotionCode:
     @cached_property
     def start_vector(self) -> Array:
         """What is integrated, at the start: the state, then the memory of continuous laws."""
+        # Memory of continuous laws is integrated; that of sampled ones changes at ticks and lies elsewhere.
         kept = [law.program.memory for own, law in self.laws.items() if own.period is None]
         return np.concatenate([self.start.vector, *kept])
 
@@ -252,6 +256,7 @@ int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double tim
         return " *\n" + comment("\n".join(lines)) + "\n" if lines else ""
 
     def _fields(self) -> list[str]:
+        # C has no arrays of length zero: what a scenario does not have has no field.
         sizes = {name: value for name, value in self._sizes().items() if value != "0"}
         found = []
         if "LAWS" in sizes:
@@ -314,6 +319,7 @@ int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double tim
         def read(flat: int) -> str:
             if flat < nx:
                 return f"in[{flat}]"
+            # Numbers of force elements are constants of the scenario, not parameters that a caller may change.
             return "time" if flat == nx else literal(float(numbers[own][flat - own.start]))
 
         lines = statements(elements.kernel.trace, read, lambda k: f"out[{k}]")

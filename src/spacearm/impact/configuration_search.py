@@ -119,7 +119,7 @@ class ConfigurationObjective:
         if robot.loops:
             hint = "compare configurations that close_loops gives, or loops = false"
             raise InputError(
-                f"{robot.name!r} has closed loops: the search knows trees", place="configuration", hint=hint
+                f"{robot.name!r} has closed loops; the search supports trees only", place="configuration", hint=hint
             )
         robot.frame(frame)
         self.robot, self.frame, self.quantity = robot, frame, quantity

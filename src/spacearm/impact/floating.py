@@ -76,12 +76,14 @@ class FloatingSystem:
         still = np.zeros(self.robot.dofs)
         velocity = _rows(still if self.velocity is None else self.velocity, "velocity", self.robot.dofs)
         given = {"joints": joints, "base": base, "velocity": velocity}
+        # One array on the device takes all there: mixed ones would be copied at each use.
         on_gpu = any(map(is_device_array, given.values()))
         if self.robot.loops and not on_gpu:
             check_closed(self.robot, joints, velocity[..., 6:])
         for name, value in given.items():  # all in one place
             object.__setattr__(self, name, cupy().asarray(value) if on_gpu else value)
         object.__setattr__(self, "modes", JointModes.from_options(self.robot, self.locked, self.resistance))
+        # Resistance is a share of the joints' motion relative to a base that gives way.
         if self.held and np.any(self.modes.resistance):
             raise InputError(
                 "joints resist, and the base is held", place="resistance", hint="Eq. 10 assumes a free base"
@@ -138,6 +140,7 @@ class FloatingSystem:
             rows = self._loop_rows * free[..., None, :]
             give = np.linalg.solve(kept, np.swapaxes(rows, -1, -2))
             # Redundant rows share their impulses.
+            # Impulses of the loops that bring the loops' rates back to zero.
             pull = -np.linalg.pinv(rows @ give, rcond=1e-11, hermitian=True) @ (rows @ moved)
             moved, pushed = moved + give @ pull, pushed + np.swapaxes(self._loop_rows, -1, -2) @ pull
         # The residual of the held rows of M dv = J^T p is the load on locks and support.
@@ -259,6 +262,7 @@ def _unit_quaternion(value: npt.ArrayLike) -> Array:
     if is_device_array(value):
         given: Any = value
         return given / (given * given).sum(axis=-1, keepdims=True) ** 0.5  # type: ignore[no-any-return]
+    # Checked to the tolerance of a file, then exact: energies are compared to rounding.
     quaternion = unit_vector(value, "quaternion", (..., 4))
     return np.asarray(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True))
 

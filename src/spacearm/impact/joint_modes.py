@@ -55,7 +55,7 @@ def _lock_mask(robot: Robot, locked: Locked) -> Array:
         return np.array([float(name in chosen) for name in robot.joint_names])
     mask = _expand_to_joints(robot, locked, "locked")
     if not np.all((mask == 0.0) | (mask == 1.0)):
-        raise InputError("is neither 0 nor 1", place="locked", hint="partial resistance is another argument")
+        raise InputError("is neither 0 nor 1", place="locked", hint="partial resistance has its own argument")
     return mask
 
 

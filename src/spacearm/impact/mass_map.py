@@ -1,4 +1,10 @@
-"""Maps of virtual mass over directions: rows, curves and figures of each case."""
+"""Maps of virtual mass over directions: rows, curves and figures of each case.
+
+For a force along n the frame's origin accelerates with G11* n; the absolute virtual mass is 1 / |G11* n|
+(:mod:`spacearm.impact.virtual_mass`, after Yoshida et al. 1992). A map evaluates it over a circle in a plane or over a
+sphere. The greatest and least values of the rows are the semi-axes of the mass ellipsoid, from singular values and not
+from the grid: they do not depend on its spacing. World axes, kg.
+"""
 
 from __future__ import annotations
 

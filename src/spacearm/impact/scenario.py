@@ -210,6 +210,7 @@ class ImpactFile(StudyFile):
             if target is None:
                 raise InputError("there is no target to collide with", place="collision", hint="add a [target] table")
             options = entry.options("kind", "normal", "restitution", "friction", "hypothesis")
+            # Sliding that stops or reverses is not a function of the jump alone: no closed form to converge to.
             if entry.contact is not None and entry.kind == "friction":
                 raise InputError(
                     "a contact with friction needs a run of its own",
@@ -305,6 +306,7 @@ class SystemJumpFindings(Findings):
 
     def velocity(self, generalised: Array) -> Array:
         """Velocity and angular velocity of the base."""
+        # Generalised velocities of the base are in base axes.
         rotation = rotation_matrices(np.asarray(self.system.base)[3:])
         return np.concatenate([rotation @ generalised[:3], rotation @ generalised[3:6]])
 
@@ -443,6 +445,7 @@ class ImpactFindings(Findings):
         worst = 0.0
         for case in self.maps.values():
             joints, base, modes = np.asarray(case.system.joints), np.asarray(case.system.base), case.system.modes
+            # From another engine's mass matrix and Jacobian: nothing of the chain is shared.
             other = tensor_by_mujoco(
                 self.point.robot, self.point.frame, joints, base=base, locked=modes.locked, resistance=modes.resistance
             )

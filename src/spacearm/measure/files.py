@@ -36,7 +36,7 @@ class Column:
         unwrap: remove jumps of a full revolution (only for angles).
         offset: added after conversion, SI (a known bias with its sign changed).
         dropout: numbers, as they stand in the file, that mark a reading that was dropped.
-        fresh: a row with exactly the numbers of the row before is no reading: the log is faster than the sensor, and
+        fresh: a row with exactly the numbers of the row before is not a reading: the log is faster than the sensor, and
             repeats its last one.
         from_first: of times: they count from the first row, as of clocks that count since 1970.
     """
@@ -123,7 +123,7 @@ def read_record(
             row without a time is then dropped.
         gaps: gaps in time are an error, or kept.
         repeats: rows of the same time are an error, or become one row with the last reading of each column.
-        largest_step: longest step (s) that is no gap; 1.5 median steps when not given.
+        largest_step: longest step (s) that is not a gap; 1.5 median steps when not given.
         name: of the record; the file's if omitted.
 
     Raises:

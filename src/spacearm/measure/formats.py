@@ -78,7 +78,7 @@ def read_numbers(path: Path) -> Array:
     """All numbers (N,) of a text file that has nothing else, line by line; errors name no file."""
     if path.suffix.lower() not in TEXT:
         hint = "expected one of " + ", ".join(TEXT) + ", or the names of columns"
-        raise InputError(f"a file ending in {path.suffix!r} is no list of numbers", place="name", hint=hint)
+        raise InputError(f"a file ending in {path.suffix!r} is not a list of numbers", place="name", hint=hint)
     if not path.is_file():
         raise InputError("is not a file" if path.exists() else "there is no such file", place="name")
     values = array("d")

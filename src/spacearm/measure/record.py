@@ -214,6 +214,7 @@ class Record:
         if not clocks:
             raise InputError("has no channel", place=self.place)
         for name, own in self.channels.items():
+            # Identity first: channels of one file share the very array, and records are asked for this often.
             if own.times is not clocks[0] and not np.array_equal(own.times, clocks[0]):
                 hint = "Record.resample brings all to the same times"
                 raise InputError(f"{name!r} was read at other times than the rest", place=self.place, hint=hint)
@@ -279,6 +280,7 @@ class Record:
             found[name] = replace(own, times=times, values=values, sigma=sigma)
         begin, commands = later.span[0], dict(self.commands)
         for name, signal in later.commands.items():
+            # What was commanded in the first part stays as it was until the second begins.
             before = self.commands.get(name)
             commands[name] = signal if before is None or before is signal else splice(before, signal, begin)
         return replace(self, channels=found, commands=commands)
@@ -327,6 +329,7 @@ class Record:
             clock = "time" if common else f"{name}.time"
             coordinates[clock] = (clock, own.times, {"units": "s"})
             dims = (clock, f"{name}.entry")[: own.values.ndim]
+            # NetCDF has no attribute for nothing: a mount that is not known is left out.
             place = {} if own.mount is None else {"mount": list(own.mount)}
             data[name] = (dims, own.values, {"units": own.unit, "spread": own.spread, **place})
             sigma = np.asarray(own.sigma)
@@ -395,6 +398,7 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
     if late.values.shape[1:] != true.values.shape[1:]:
         raise InputError("both have different sizes", place=place, hint="expected the same quantity")
     shared = min(late.times[-1], true.times[-1]) - max(late.times[0], true.times[0])
+    # A larger shift would leave so little in common that chance fits it.
     reach = 0.25 * max(shared, 0.0) if longest is None else positive(longest, "longest", unit="s", place=place)
     step = min(late.step, true.step)
     if not reach >= step or not shared > 2.0 * reach:
@@ -438,7 +442,7 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
         best = float(np.clip(best + change, -reach, reach))
         if abs(change) < 1e-9 * step:
             break
-    # A minimum at the edge of the range is no minimum.
+    # A minimum at the edge of the range is not a minimum.
     if abs(best) >= reach - 0.5 * step:
         hint = "use a larger 'longest', or another pair of channels"
         raise InputError(f"fits best at the largest shift that is allowed, {reach:g} s", place=place, hint=hint)
@@ -462,6 +466,7 @@ def splice(first: Signal, second: Signal, time: float) -> Signal:
     """The first signal until ``time``, the second from there on."""
     before = first.breaks[:-1][first.breaks[:-1] < time]
     after = second.breaks[1:][second.breaks[1:] > time]
+    # Where the first signal has no break before ``time``, a piece that begins a second earlier carries it.
     starts = np.concatenate([before if before.size else [time - 1.0], [time], after[:-1] if after.size else []])
     degree = max(first.coefficients.shape[0], second.coefficients.shape[0])
     columns = []

@@ -351,7 +351,7 @@ def _tensor_description(pickled: bytes) -> tuple[str, str, int, list[int], list[
     except (TypeError, ValueError):
         what, kind = "", ""
     if what != "torch._utils _rebuild_tensor_v2" or kind not in kinds:
-        raise InputError("is no tensor of float64 or float32", hint="save it as tensor.double()")
+        raise InputError("is not a tensor of float64 or float32", hint="save it as tensor.double()")
     return kinds[kind], str(name), int(first), [int(size) for size in shape], [int(size) for size in strides]
 
 

@@ -73,7 +73,7 @@ class ContactLaw:
     stiffness: SX  # N/m, or N/m^1.5 for Hertz
     hertz: bool
     damping: SX  # the damping number x
-    slowest: SX  # m/s: a touch below it is no blow
+    slowest: SX  # m/s: a touch below it is not a blow
     mass: SX  # kg, that a touch which has settled is damped for
     friction: SX | None = None
     tangential: SX | None = None  # N/m
@@ -150,7 +150,7 @@ def contact_forces(law: ContactLaw, touch: Touch, velocity: SX, time: SX, memory
         nothing = ca.SX.zeros(3)
         return ContactForces(size, nothing, slip, ca.SX.zeros(3), ca.vertcat(STUCK, fresh, end), *(None,) * 4, stored)
     stiff, bound = law.tangential, law.friction * size
-    # The normal turns with the bodies: what of the stored displacement lies along it now is no tangential spring.
+    # The normal turns with the bodies: what of the stored displacement lies along it now is not a tangential spring.
     s = memory[3:6] - normal * ca.dot(normal, memory[3:6])
     slipping = state > 1.5
     full = stiff * (s + law.lag(depth, chi) * slip)
@@ -163,8 +163,8 @@ def contact_forces(law: ContactLaw, touch: Touch, velocity: SX, time: SX, memory
     follow = (slip - along * ca.dot(along, slip)) / (radius + shortest)
     tangential = -ca.if_else(closed, ca.if_else(slipping, bound * along, pull), 0)
     rate = ca.if_else(closed, ca.if_else(slipping, follow, slip), 0)
-    # At touch the bound grows from zero: slow slip sticks to it, fast slip outruns it. Where the touch is no blow, the
-    # load makes it grow, which is not known here: surfaces stick at first, and slip at once if that is too little.
+    # At touch the bound grows from zero: slow slip sticks to it, fast slip outruns it. Where the touch is not a blow,
+    # the load makes it grow, which is not known here: surfaces stick at first, and slip at once if that is too little.
     growth = 0 if law.hertz else law.friction * law.stiffness * closing * (1 + ca.fmax(fresh, 0) * closing) / stiff
     speed = length_of(slip)
     fast = ca.logic_and(speed > growth, fresh >= 0)

@@ -91,18 +91,8 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
     result = ca.SX(size, size)
     for i in reversed(range(tree.n)):
         joint, place = tree.joints[i], placements[i]
-        own = composite[i + 1]
         # Column of H: the force that a unit acceleration of joint i asks of the composite body beyond it.
-        force = own.times(joint.subspace)
-        diagonal = dot(joint.subspace, force)
-        if joint.rotor is not None:
-            spinning, axis = rotor[joint.rotor], joint.spin_axis
-            # A rotor turns by ratio times the joint's rate: along the joint it counts with the ratio squared, towards
-            # the parent, whose rotation it shares, with the ratio once; the parent carries its axial inertia.
-            diagonal += joint.ratio**2 * spinning
-            force = force.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
-            own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
-        result[6 + i, 6 + i] = diagonal
+        force, result[6 + i, 6 + i], own = _joint_inertia(joint, composite[i + 1], rotor)
         composite[joint.parent] = composite[joint.parent].plus(place.inertia_to_parent(own))
         k = i
         while True:
@@ -118,6 +108,22 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
         result[6 + i, :6] = column.T
     result[:6, :6] = composite[0].stack()
     return ca.densify(result)
+
+
+def _joint_inertia(joint: TreeJoint, body: SpatialInertia, rotor: SX) -> tuple[Spatial, SX, SpatialInertia]:
+    """Wrench for a unit acceleration of a joint (U = I S), its part along the joint (D = S^T U), and the inertia that
+    the parent feels, all with the joint's rotor."""
+    wrench = body.times(joint.subspace)
+    along = dot(joint.subspace, wrench)
+    if joint.rotor is None:
+        return wrench, along, body
+    spinning, axis = rotor[joint.rotor], joint.spin_axis
+    # A rotor turns by ratio times the joint's rate: along the joint it counts with the ratio squared, towards the
+    # parent, whose rotation it shares, with the ratio once; the parent carries its axial inertia.
+    along += joint.ratio**2 * spinning
+    wrench = wrench.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
+    carried = SpatialInertia(body.mass, body.coupling, body.rotation + spinning * (axis @ axis.T))
+    return wrench, along, carried
 
 
 class _Masks(NamedTuple):
@@ -288,15 +294,9 @@ def articulate_inertias(
 
     for i in reversed(range(tree.n)):
         close(i + 1)
-        joint, place, own = tree.joints[i], placements[i], total[i + 1]
+        joint, place = tree.joints[i], placements[i]
         driven, free = masks[6 + i]
-        u = own.times(joint.subspace)
-        d = dot(joint.subspace, u)
-        if joint.rotor is not None:
-            spinning, axis = rotor[joint.rotor], joint.spin_axis
-            d += joint.ratio**2 * spinning
-            u = u.plus(Spatial(ca.SX.zeros(3), axis * (joint.ratio * spinning)))
-            own = SpatialInertia(own.mass, own.coupling, own.rotation + spinning * (axis @ axis.T))
+        u, d, own = _joint_inertia(joint, total[i + 1], rotor)
         column[i] = u
         inverse[i] = free / (free * d + driven)  # 1 / d where free, 0 where driven, even where d is 0
         # I^A - U U^T / D: the parent feels the body less what the free joint gives way.

@@ -2,7 +2,7 @@
 
 An L D L^T factorisation without pivoting, written out as straight-line code: for positive definite matrices of up to
 some ten rows. No square roots, one division per row, and zeros of the matrix vanish as the expressions are built. There
-is no check of definiteness: a singular matrix gives numbers that are not finite, which the loops report.
+is not a check of definiteness: a singular matrix gives numbers that are not finite, which the loops report.
 
 For matrices that may be singular, such as those of redundant constraints, a row whose pivot does not exceed a given
 number counts as dependent on the rows before it: its unknown is zero. That solves consistent systems.

@@ -303,6 +303,7 @@ class BasePosition(MountedSensor):
         return dict.fromkeys("xyz", "m")
 
     def quantity(self, plant: Plant) -> SX:
+        # Without a mount no product with zeros: laws that read the origin stay short.
         return plant.position + plant.base.rotation @ self.arm if self.off_origin else plant.position
 
     def update_estimate(self, reader: _SensorReader, reading: SX, state: SX) -> None:
@@ -335,6 +336,7 @@ class BaseVelocity(MountedSensor):
     def quantity(self, plant: Plant) -> SX:
         own = plant.velocity[:3]
         if self.off_origin:
+            # Velocity of a point of a rigid body, in base axes.
             own = own + ca.cross(plant.angular_velocity, self.arm)
         return plant.base.rotation @ own if self.axes == "world" else own
 
@@ -356,6 +358,7 @@ class Accelerometer(MountedSensor):
 
     def quantity(self, plant: Plant) -> SX:
         change, rotating, arm = plant.recorded_motion("acceleration"), plant.angular_velocity, self.arm
+        # The rate of components in rotating axes is not the acceleration: the axes' own turning is added.
         linear = change[:3] + ca.cross(rotating, plant.velocity[:3])
         return linear + ca.cross(change[3:6], arm) + ca.cross(rotating, ca.cross(rotating, arm))
 
@@ -493,7 +496,7 @@ class _SensorReader:
         for what, given, count in (("period", sensor.period or period, self.every), ("delay", sensor.delay, self.late)):
             if abs(given / period - count) > 1e-9 * max(count, 1) or (what == "period" and count < 1):
                 raise InputError(
-                    f"its {what} of {given:g} s is no whole number of the law's periods of {period:g} s",
+                    f"its {what} of {given:g} s is not a whole number of the law's periods of {period:g} s",
                 )
         if period < SHORTEST and np.any(sensor.noise):
             raise InputError(f"has noise at a period of {period:g} s", hint=f"expected at least {SHORTEST:g} s")
@@ -516,6 +519,7 @@ class _SensorReader:
                 error = error + sensor.each(what, size) * plant.random(size, sensor.name, once=what == "spread")
         value = sensor.measure(plant, error)
         if sensor.resolution:
+            # After the noise, as a converter does it.
             value = sensor.resolution * ca.floor(value / sensor.resolution + 0.5)
         begun = self.memory("begun", 1)
         self.keep("begun", ca.SX(1))
@@ -528,6 +532,7 @@ class _SensorReader:
             value = ca.if_else(count == 0, value, held)
             self.keep("held", value)
         if self.late:
+            # Whether the reading is new is as late as the reading.
             entry = ca.vertcat(value, self.fresh)
             size = entry.numel()
             register = shift_register(plant, f"{sensor.name}.late", size * self.late)
@@ -565,5 +570,6 @@ def apply_sensors(
             entries = sensor.entries(plant.robot)
             readings |= {(f"{sensor.name}.{name}", unit): reading[k] for k, (name, unit) in enumerate(entries.items())}
             memory |= reader.kept
+    # One substitution at the end: an expression that two sensors have in common stays one.
     changed = commands.substitute(old, new)
     return replace(changed, memory={**changed.memory, **memory}, readings={**changed.readings, **readings})

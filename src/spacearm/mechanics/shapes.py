@@ -405,7 +405,7 @@ def touches(first: Shape, at: SymbolicPose, second: Shape, to: SymbolicPose) -> 
     """Where two shapes at these poses are nearest: one place, or one for each corner or end that can meet the other."""
     for shape in (first, second):
         if not isinstance(shape, Shape):
-            raise InputError(f"{shape!r} is no shape", place="contact", hint="expected Sphere(radius) ...")
+            raise InputError(f"{shape!r} is not a shape", place="contact", hint="expected Sphere(radius) ...")
     known = _PAIRS.get((type(first), type(second)))
     if known is not None:
         return known(first, at, second, to)

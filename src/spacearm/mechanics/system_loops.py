@@ -196,7 +196,7 @@ def system_loop_program(
     for number in taking_part:
         free[number], answers[number] = _respond(motions[number], [own.jacobians.get(number) for own in rows])
     where = [(k, row) for k, own in enumerate(rows) for row in range(len(own.kinds))]
-    lacking = _lacking(seen, motions, rows, free)
+    lacking = _missing_acceleration(seen, motions, rows, free)
     size = len(where)
     mobility = ca.SX.zeros(size, size)
     for i, (k, row) in enumerate(where):
@@ -245,7 +245,7 @@ def _respond(motion: MotionTerms, jacobians: Sequence[SX | None]) -> tuple[SX, d
     return hybrid.acceleration, answers
 
 
-def _lacking(
+def _missing_acceleration(
     seen: Sequence[SystemSymbols], motions: Sequence[MotionTerms], rows: Sequence[LoopRows], free: Mapping[int, SX]
 ) -> SX:
     """What the rows' forces have to add to the accelerations along the rows."""

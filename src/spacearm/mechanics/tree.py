@@ -1,8 +1,14 @@
 """The robot as recursions want it: parents, placements, axes, as constants; joint positions as symbols.
 
 Bodies are numbered with the base as 0 and the child of joint i as i + 1, parents before children, so that one loop
-upwards or downwards visits the tree in order. Everything but the joint positions is constant and enters expressions as
-numbers, snapped to exact 0 and 1 where it is a right angle: CasADi then drops those products. Lengths m, angles rad.
+upwards or downwards visits the tree in order (R. Featherstone, Rigid Body Dynamics Algorithms, 2008). Everything but
+the joint positions is constant and enters expressions as numbers, snapped to exact 0 and 1 where it is a right angle:
+CasADi then drops those products.
+
+A placement is a product of elementary rotations and shifts, not a 6 x 6 matrix: each takes a vector, a wrench, a twist
+or an inertia to the other side with as few products as its zeros allow. With ``short`` bodies are seen in frames
+chosen for that (:mod:`spacearm.mechanics.reframe`), and inertia that moves alike with both bodies of a joint is moved
+to the parent. Lengths m, angles rad.
 """
 
 from __future__ import annotations

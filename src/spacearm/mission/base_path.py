@@ -25,7 +25,7 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import State
 from spacearm.typing import Array
 
-#: rad, of an arc about the target: near half a revolution its plane is open.
+#: rad, of an arc about the target: near half a revolution its plane is not determined.
 LARGEST_ARC = np.radians(170.0)
 #: m, from the target's mass centre, of the ends of an arc at least.
 NEAREST = 1e-3
@@ -124,7 +124,7 @@ def _blend_arc(first: Array, second: Array, share: Array, moving: npt.NDArray[np
     angle = np.arccos(np.clip(np.sum(u * v, axis=1, keepdims=True), -1.0, 1.0))
     if float(np.max(angle[moving], initial=0.0)) > LARGEST_ARC:
         raise InputError(
-            "the arc about the target is nearly half a revolution: its plane is open",
+            "the arc about the target is nearly half a revolution: its plane is not determined",
             hint="expected a hold point between, or a straight path",
         )
     size, part = np.maximum(np.sin(angle), 1e-12), share[:, None]

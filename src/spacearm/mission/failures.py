@@ -47,7 +47,7 @@ class FailureTable(ScenarioTable):
         if self.time < 0.0:
             raise InputError(f"is {self.time:g} s", place="time", hint="expected zero or more")
         if self.attempts != int(self.attempts) or self.attempts < 1:
-            raise InputError(f"is {self.attempts:g}", place="attempts", hint="expected a whole number from 1 on")
+            raise InputError(f"is {self.attempts:g}", place="attempts", hint="expected a whole number, 1 or more")
 
 
 class PartFailures:

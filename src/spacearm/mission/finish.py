@@ -61,7 +61,7 @@ class DecideTable(StageTable):
         if unknown:
             known = ", ".join(sorted(need.limit.name for need in needs))
             raise InputError(
-                f"{unknown[0]!r} is no limit of this mission", place="decide.margins", hint=f"it has {known}"
+                f"{unknown[0]!r} is not a limit of this mission", place="decide.margins", hint=f"it has {known}"
             )
         # A policy of zero is that the limit holds, which the stages have judged.
         asked = [need for need in needs if need.policy > 0.0]

@@ -227,7 +227,7 @@ class MissionFlight:
         # A loop that has lost much of its damping is stable: the cause of broken limits only where there are any.
         coarse = [limit for limit in loops if isinstance(limit, CoarseLoop)]
         unstable = [limit for limit in loops if limit not in coarse]
-        # After the check: a part that fails is no fault of the loop.
+        # After the check: a part that fails is not a fault of the loop.
         phase = self.failures.fail_laws(phase, begin)
         end = self.breaks.get(number)
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)

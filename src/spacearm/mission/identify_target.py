@@ -129,7 +129,7 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         for joint in self.excursions:
             check_name(joint, flight.actuators.arm, "joint", of="arm", place="excursions")
         robot, start = flight.context.world.own_robot(flight.name), flight.state.joints
-        # Encoders tell that a joint does not move: it is no part of the experiment.
+        # Encoders tell that a joint does not move: it is not part of the experiment.
         works = {joint for joint in self.excursions if flight.failures.works(joint, flight.context.time)}
         paths = {joint: path for joint, path in self.paths(robot, start).items() if joint in works}
         for joint, path in paths.items():

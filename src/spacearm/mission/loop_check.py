@@ -198,12 +198,12 @@ class LeadingLoop(LinearLoop):
 def _linearise_at_rest(
     actuators: Actuators, world: World, states: Mapping[str, State], phase: Phase, law: Law
 ) -> LinearLoop:
-    """The servicer's loop in a phase, everything at rest where it is; a free target is no part of it."""
+    """The servicer's loop in a phase, everything at rest where it is; a free target is not part of it."""
     name = actuators.robot.name
     robot, state = world.own_robot(name), states[name]
     locked = tuple(joint for joint in robot.joint_names if world.label(name, joint) in world.locked)
-    # About rest: velocity terms would make the loop time-varying. Springs that are deflected are no rest either: joints
-    # on them swing about where the spring is slack, and so does what their forces add to the loop.
+    # About rest: velocity terms would make the loop time-varying. Springs that are deflected are not at rest either:
+    # joints on them swing about where the spring is slack, and so does what their forces add to the loop.
     joints = state.joints.copy()
     for joint in (joint for joint in actuators.soft if joint not in locked):
         spring = robot.joint(joint).spring

@@ -176,7 +176,7 @@ class MissionFile(StudyFile):
                 camera.check(self.begin + self.approach.duration + self.touch_time)
             if self.touch.contact:
                 raise InputError(
-                    "the camera does not see a target move that is pushed",
+                    "the camera does not follow a target that is pushed",
                     place="navigation.camera",
                     hint="leave out 'camera' or 'touch.contact'",
                 )

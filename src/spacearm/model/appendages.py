@@ -113,6 +113,7 @@ def add_appendage(robot: Robot, frame: str, appendage: Appendage, placement: Pos
                 found = _equivalent_body(f"{appendage.name}.mode{k + 1}", mode)
             joints.append((found.body, found.joint))
             units[f"mode{k + 1}"] = found.joint.name, found.unit
+            # What the mode's body contributes to rigid motions must not count twice.
             residual = residual - found.share
         visuals = tuple(_with_joints(visual, units) for visual in appendage.visuals)
         robot = attach(robot, frame, Body(appendage.name, Inertia.massless(), visuals), placement)
@@ -153,12 +154,15 @@ def _equivalent_body(name: str, mode: Mode) -> _Equivalent:
         return {"spring": Spring(rate**2 / unit**2), "damping": 2.0 * mode.damping * rate / unit**2}
 
     if mass == 0.0:
+        # A mode without linear momentum is a rotor: its moment of momentum is a free vector, without a place.
         unit = 1.0 / math.sqrt(inertia)
         joint = Joint(name, "revolute", "", name, axis=r * unit, rotor=Rotor(inertia), **laws(unit))
         share[3:, 3:] = np.outer(r, r)
         return _Equivalent(Body(name, Inertia.massless()), joint, share, unit)
+    # A mass that slides along the momentum p through the place p x r / |p|^2 has the moment of r across p.
     axis, place = p / math.sqrt(mass), np.cross(p, r) / mass
     along, rotor = float(p @ r) / math.sqrt(mass), None
+    # What of r lies along p no sliding mass can have: a rotor on the slide has it, as a nut on a screw.
     if abs(along) > SCREW * math.sqrt(inertia):
         # A mode that is mostly a screw is shared evenly; otherwise the mass stays near the effective one.
         rotating = min(0.5, abs(along) / math.sqrt(inertia))
@@ -195,7 +199,7 @@ def add_rigid_matrix(robot: Robot, frame: str, matrix: Array) -> Robot:
             raise ModelError(f"its mass would be {inertia.mass:.3g} kg")
     except ModelError as error:
         raise ModelError(
-            f"with what the modes do not move, {body.name!r} is no possible body: {error.message}",
+            f"with what the modes do not move, {body.name!r} is not a possible body: {error.message}",
             hint="check inertia and participation (modal masses of 1 kg); a light body cannot carry many modes",
         ) from None
     return replace_inertias(robot, {body.name: inertia})
@@ -255,6 +259,7 @@ def make_boom(
         ratio = (np.sinh(roots) - np.sin(roots)) / (np.cosh(roots) + np.cos(roots))
         places = (np.arange(STRIPS) + 0.5) / STRIPS
         for axis, flexural in zip((1, 2), both, strict=True):
+            # Rigid in this direction: it has no modes there.
             if not math.isfinite(flexural):
                 continue
             for root, s in zip(roots, ratio, strict=True):
@@ -274,6 +279,7 @@ def make_boom(
                 twist = math.sqrt(2.0 / polar) * np.sin(odd * places)
                 mode = Mode(frequency, np.zeros(3), [math.sqrt(2.0 * polar) / odd, 0.0, 0.0], damping)
                 found.append((mode, np.zeros((STRIPS, 3)), np.outer(twist, [1.0, 0.0, 0.0])))
+        # Names count modes by frequency, whatever direction they bend in.
         found.sort(key=lambda each: each[0].frequency)
         wide = length / 20.0 if width is None else positive(width, "width", unit="m")
         # Thin in the direction in which alone it bends, as a panel is.
@@ -323,6 +329,7 @@ def _node_visuals(elements: FiniteElements, shapes: Array) -> tuple[Visual, ...]
     rows: dict[int, dict[int, int]] = {}
     for row, (node, component) in enumerate(elements.dof.tolist()):
         rows.setdefault(node, {})[component - 1] = row
+    # Spread evenly over the numbering, which follows the structure in most meshes.
     numbers = sorted(rows)
     chosen = [numbers[i] for i in np.unique(np.linspace(0, len(numbers) - 1, DRAWN_NODES).round().astype(int))]
     places = np.array([elements.nodes[node] for node in chosen])
@@ -415,6 +422,7 @@ def _reduce(
         whole = motion.T @ m @ motion
         # The shapes vanish at the interface; their momentum in the six motions of the root is the participation.
         participation = shapes.T @ (m @ motion)[free]
+        # By the largest share of any of the six motions: a mode of torsion must not lose to modes of bending.
         moving = np.maximum(np.diag(motion[free].T @ m[inner] @ motion[free]), 1e-300)
         order = np.argsort(-(participation**2 / moving).max(axis=1), kind="stable")
         found: list[int] = []

@@ -101,6 +101,7 @@ def mount(
     weld = carrier_weld(
         robot.frame(frame or robot.bodies[0].name), guest, placement or Pose(), base_inertia=base_inertia
     )
+    # A configuration of the guest alone: the host's joints stand at zero in it.
     everywhere: dict[str, dict[str, float]] = {key: {} for key in guest["configurations"]}
     everywhere |= configurations_by_name(robot)
     return _join_parts(robot, guest, welds=[weld], configurations=everywhere)
@@ -110,6 +111,7 @@ def carrier_weld(carrier: Frame, guest: dict[str, Any], placement: Pose, *, base
     """The weld of a guest's base to a frame; without ``base_inertia`` the base of ``guest`` becomes massless."""
     base, *others = guest["bodies"]
     if not base_inertia:
+        # The body stays: its name may be that of a frame, and joints begin at it.
         guest["bodies"] = (replace(base, inertia=Inertia.massless()), *others)
     return Weld(f"weld of {base.name}", carrier.body, base.name, carrier.placement @ placement)
 
@@ -143,6 +145,7 @@ def attach_by_joint(
     base, welds = guest["bodies"][0].name, []
     if placement is not None:
         welds = [Weld(f"weld of {base}", joint.name, base, placement)]
+        # A massless body at the joint's frame, to which the guest is welded where it lies.
         guest["bodies"] = (Body(joint.name, Inertia.massless()), *guest["bodies"])
     placed = replace(
         joint, parent=carrier.body, child=base if placement is None else joint.name,
@@ -167,6 +170,7 @@ def detach(robot: Robot, joint: str, *, keep_rotor: bool = False) -> tuple[Robot
         bodies = [body for body in robot.bodies if (body.name in away) == inside]
         frames = [frame for frame in robot.frames if (frame.body in away) == inside]
         places = {*(body.name for body in bodies), *(frame.name for frame in frames)}
+        # A tank is where its liquid is; thrusters on the other side are no longer fed by it.
         tanks = [tank for tank in robot.tanks if tank.name in places]
         fed = {"", *(tank.name for tank in tanks)}
         thrusters = [thruster for thruster in robot.thrusters if (thruster.body in away) == inside]
@@ -208,6 +212,7 @@ def _join_parts(
 ) -> Robot:
     host, guest = _parts(robot), guest | {"joints": (*joints, *guest["joints"])}
     for what, ours, theirs in zip(_KINDS_OF_PARTS, _names(host), _names(guest), strict=True):
+        # Before fusing, which would report it as two bodies of one name without saying whose.
         for name in sorted({*ours} & {*theirs}):
             raise ModelError(
                 f"the robot already has a {what} {name!r}",
@@ -244,6 +249,7 @@ def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
     for name, value in held.items():
         robot.joint_index(name)
         held[name] = finite(value, f"position of joint {name!r}")
+    # Welds in the tree's order: a chain of frozen joints then fuses from the base outwards.
     stuck = [joint for joint in robot.joints if joint.name in held]
     places = [joint.placement @ joint_pose(joint.kind, joint.axis, held[joint.name]) for joint in stuck]
     welds = [Weld(joint.name, joint.parent, joint.child, place) for joint, place in zip(stuck, places, strict=True)]

@@ -82,7 +82,7 @@ class FiniteElements:
         if missing:
             raise ModelError(f"node {missing[0]} has no position", hint="expected every node of dof")
         if len({(node, component) for node, component in self.dof.tolist()}) < len(dof):
-            raise ModelError("a degree of freedom stands twice in dof")
+            raise ModelError("dof lists a degree of freedom twice")
 
     @property
     def rigid(self) -> Array:
@@ -146,7 +146,7 @@ def _read_csv(path: Path) -> Array:
         try:
             return np.loadtxt(path, delimiter=",", ndmin=2, dtype=np.float64, comments="#", encoding="utf-8")
         except (ValueError, OSError) as error:
-            raise ModelError(f"is no table of numbers: {error}", hint="expected numbers with commas") from None
+            raise ModelError(f"is not a table of numbers: {error}", hint="expected numbers with commas") from None
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
@@ -158,7 +158,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
         raise
     # Any exception of the libraries, of which there are many kinds, means a damaged file.
     except Exception as error:
-        raise ModelError(f"is no archive of arrays: {error}", hint="expected what numpy.savez writes") from None
+        raise ModelError(f"is not an archive of arrays: {error}", hint="expected what numpy.savez writes") from None
 
 
 def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Array:
@@ -205,7 +205,7 @@ def _read_nastran(path: Path) -> FiniteElements:
     try:
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"is no text of Nastran: {error}", hint="expected a punch file in ASCII") from None
+        raise ModelError(f"is not Nastran text: {error}", hint="expected a punch file in ASCII") from None
     nodes: dict[int, Array] = {}
     headers: dict[str, int] = {}
     entries: dict[str, list[tuple[tuple[int, int], tuple[int, int], float]]] = {}
@@ -260,7 +260,7 @@ def _read_dmig(
         headers[name], entries[name] = form, []
         return
     if name not in headers:
-        raise ModelError(f"a column of {name} stands before its header")
+        raise ModelError(f"a column of {name} comes before its header")
     column = _integer(_field(fields, 2)), _integer(_field(fields, 3))
     # Fields 4 and 8, 12 ...: of each line of eight the first is empty, of its continuation the last.
     for k in range(5, len(fields), 4):
@@ -312,7 +312,7 @@ def _field(fields: list[str], index: int) -> str:
 def _integer(text: str) -> int:
     # Few digits only, and none of Python's own 1_000.
     if not _INTEGER.fullmatch(text):
-        raise ModelError(f"{quote_text(text)} is no integer", hint="expected at most nine digits")
+        raise ModelError(f"{quote_text(text)} is not an integer", hint="expected at most nine digits")
     return int(text)
 
 
@@ -322,4 +322,4 @@ def _number(text: str) -> float:
             return float(_BARE_EXPONENT.sub(r"e\1", text.upper().replace("D", "E")) if text else 0.0)
     except ValueError:
         pass
-    raise ModelError(f"{quote_text(text)} is no number")
+    raise ModelError(f"{quote_text(text)} is not a number")

@@ -269,7 +269,7 @@ class _FileCollector:
         value = element.get("file", "") if value is None else value
         place = _place(element)
         if self.within is None:
-            raise ModelError("a text cannot refer to files", place=place, hint="read it from a file instead")
+            raise ModelError("a string of MJCF cannot refer to files", place=place, hint="read it from a file instead")
         if not value or "\0" in value:
             raise ModelError("names no file", place=place)
         path = Path(_slashes(value))

@@ -66,7 +66,7 @@ def read_mount(table: MountTable, place: Place, folder: Path | None, reading: Re
     depth = (reading or Reading()).depth + 1
     if depth > DEEPEST_MOUNT:
         raise ModelError(
-            f"robots are mounted on mounted robots more than {DEEPEST_MOUNT} deep",
+            f"mounts are nested more than {DEEPEST_MOUNT} deep",
             place=str(place),
             hint="does a file mount itself?",
         )

@@ -70,6 +70,7 @@ class Robot:
 
     def __post_init__(self) -> None:
         for key, kind in PART_KINDS.items():
+            # A text or a mapping is iterable too, and would be taken apart into letters or keys.
             given = getattr(self, key)
             if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
                 raise ModelError(f"{key} is {quote_text(given)}", hint=f"expected a sequence of {kind.__name__}")
@@ -77,6 +78,7 @@ class Robot:
             for index, part in enumerate(parts):
                 expect(part, kind, f"{key}[{index}]")
             object.__setattr__(self, key, parts)
+        # Names before the tree: an error about the tree can then name its parts.
         _check_names(self)
         bodies, joints = _sort_tree(self.bodies, self.joints)
         object.__setattr__(self, "configurations", _sort_configurations(self.configurations, self.joints, joints))
@@ -167,6 +169,7 @@ class Robot:
         """Joints that are reaction wheels: a rotor without a spring, and beyond it nothing that has mass."""
         carriers = {joint.parent for joint in self.joints}
         massless = {body.name for body in self.bodies if body.inertia.mass == 0.0}
+        # A motor behind a spring looks like a wheel, but its momentum goes to the joint that it drives.
         coupled = {name for part in self.couplings for name in (part.first, part.second)}
         coupled |= {name for loop in self.loops for name in (loop.first, loop.second)}
         return tuple(
@@ -224,6 +227,7 @@ class Robot:
             if frame.name == name:
                 return frame
         if name in self.body_names:
+            # A frame of its own is made, since bodies have none: equal frames compare equal.
             return Frame(name, name, Pose())
         raise self._no_such_part("frame", name, (*(frame.name for frame in self.frames), *self.body_names))
 
@@ -326,6 +330,7 @@ def _sort_configurations(
                 place="configuration 'zero'",
                 hint="choose another name",
             )
+        # Positions are stored by number: they follow the joints into the tree's order.
         result[name] = read_only_array(array[order], (len(joints),), "configuration")
     return MappingProxyType(result)
 
@@ -360,7 +365,7 @@ def _check_name(name: object, what: str) -> None:
     """A name is text that can be printed, written to any file and typed again."""
     if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
         raise ModelError(
-            f"{quote_text(name)} is not a name", place=what, hint="expected printable text without outer blanks"
+            f"{quote_text(name)} is not a name", place=what, hint="expected printable text without blanks at its ends"
         )
 
 
@@ -392,6 +397,7 @@ def _check_names(robot: Robot) -> None:
             with problems.collect_errors():
                 check_unique(names, what)
     problems.raise_all()
+    # Only with valid names: whether two are equal is asked of text.
     places = [f"body[{i}]" for i in range(len(bodies))] + [f"frame[{i}]" for i in range(len(frames))]
     with problems.collect_errors():
         hint = "frames and bodies share one set of names"
@@ -457,6 +463,7 @@ def _sort_tree(bodies: tuple[Body, ...], joints: tuple[Joint, ...]) -> tuple[tup
         carrier[joint.child] = joint
     problems.raise_all()
     roots = [body.name for body in bodies if body.name not in carrier]
+    # Joints that form a ring leave no body without a carrier.
     if not roots:
         raise ModelError("the joints form a cycle: no body is the base", place=f"joint {quote_text(joints[0].name)}")
     if len(roots) > 1:
@@ -492,6 +499,7 @@ def bodies_with_mass(bodies: Iterable[Body], joints: Iterable[Joint]) -> set[str
     heavy: set[str] = set()
     for body in bodies:
         name = body.name if body.inertia.mass > 0.0 else None
+        # From each heavy body up to the base, as far as nobody came before: linear in the number of bodies.
         while name is not None and name not in heavy:
             heavy.add(name)
             name = carrier.get(name)

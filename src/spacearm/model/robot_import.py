@@ -303,6 +303,7 @@ class RobotImport:
             return bodies  # no robot: its own check says so
         new = {body.name: body for body in bodies}
         base = roots[0].name
+        # A base that the file leaves without mass is common: many arms are drawn on a table.
         given, rest = self.reading.base_mass, sum(body.inertia.mass for body in bodies if body.name != base)
         massless = self._is_massless_base(new[base])
         if given is not None and not massless:
@@ -314,6 +315,7 @@ class RobotImport:
         if given is not None:
             new[base] = mending.base_with_mass(new[base], given)
         elif massless and self.reading.depth:
+            # Mounted somewhere later: its base's mass then does not matter.
             new[base] = replace(new[base], inertia=PLACEHOLDER)
             self._forget_base_mass(base)
         elif massless and self.reading.repair:
@@ -336,6 +338,7 @@ class RobotImport:
         carrier = {weld.child: weld.parent for weld in self._welds}
         added = 0.0
         for raised, mass in self._raised.items():
+            # Mass that repair has put on something welded to the base must not count as the file's.
             name = raised
             while name in carrier:  # a cycle of welds has ended in an error before
                 name = carrier[name]
@@ -399,6 +402,7 @@ def row_of_joints(
         joints.append(Joint(f"{name}.{ending}", kind, parent, beyond, placement, np.asarray(axis, dtype=np.float64)))
         if not last:
             between.append(Body(beyond, Inertia.massless()))
+        # All further axes go through the origin of the first.
         parent, placement = beyond, Pose()
     return joints, between
 

@@ -96,7 +96,7 @@ def parse(text: str | bytes, root: str | None, *, bounds: Bounds = BOUNDS, file:
     except DefusedXmlException as error:
         raise ModelError(
             f"refused: document types and entities are not read ({type(error).__name__})",
-            hint="remove the <!DOCTYPE ...> part; it can fetch files or grow without bound",
+            hint="remove the <!DOCTYPE ...> part; it could fetch files or grow without bound",
         ) from error
     except ParseError as error:
         raise ModelError(f"not well-formed XML: {error}", place="line {}, column {}".format(*error.position)) from error

@@ -24,7 +24,7 @@ def extend_by_appendage(robot: Robot, table: AppendageTable, pose: Pose, place: 
         raise ModelError("'mode' is missing", hint="expected modes, or matrices = { file = ..., interface = [...] }")
     if table.matrices is None:
         if "mass" not in table.model_fields_set:
-            raise ModelError("'mass' is missing", hint="that of the rigid appendage, with com and inertia")
+            raise ModelError("'mass' is missing", hint="give that of the rigid appendage, with com and inertia")
         modes = tuple(Mode(mode.frequency, mode.translation, mode.rotation, mode.damping) for mode in table.mode)
         return add_appendage(robot, table.body, Appendage(table.name, inertia_of(table, place), modes), pose)
     for key in ("mass", "com", "inertia", "inertia_about", "inertia_axes"):

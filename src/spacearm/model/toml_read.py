@@ -75,7 +75,7 @@ from spacearm.typing import Array
 T = TypeVar("T")
 #: A robot file is text written by people or by :func:`spacearm.save`; one larger than this (bytes) is a mistake.
 LARGEST_FILE = 16 * 2**20
-#: Tables within tables, and parts of a dotted key: more than this is no file for spacearm. tomllib needs memory that
+#: Tables within tables, and parts of a dotted key: more than this is not a file for spacearm. tomllib needs memory that
 #: grows with the square of a key's parts.
 DEEPEST = 32
 #: A key is a word or a name.
@@ -282,7 +282,7 @@ class _RobotBuilder:
             robot = self.with_mounts(robot, mounts, [frame for frame in frames if frame.body not in own])
         if file.robot.base is not None and robot.bodies[0].name != file.robot.base:
             raise ModelError(
-                f"base is {file.robot.base!r}, but the tree stands on {robot.bodies[0].name!r}", place="robot.base"
+                f"base is {file.robot.base!r}, but the root of the tree is {robot.bodies[0].name!r}", place="robot.base"
             )
         robot = self.add_flexible_parts(robot, folder)
         # Tanks come after the thrusters that they feed.

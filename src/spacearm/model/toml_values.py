@@ -163,7 +163,7 @@ def axes_of(table: WheelTable, place: Place) -> list[tuple[str, Array]]:
     """Names and axes of the wheels of a table: one, or those of a set."""
     tilt = _angle(table, "tilt", place, sure=True)
     if table.set != "pyramid" and tilt is not None:
-        raise ModelError("'tilt' is that of a pyramid's wheels", place=str(place), hint='expected set = "pyramid"')
+        raise ModelError("'tilt' applies to the wheels of a pyramid", place=str(place), hint='expected set = "pyramid"')
     if table.set == "orthogonal" and table.axis is not None:
         raise ModelError("'axis' does not apply", place=str(place), hint="an orthogonal set has the axes x, y, z")
     if table.set is None and table.axis is None:
@@ -199,7 +199,7 @@ def thrusters_of(table: ThrusterTable, place: Place, link_frame: Pose | None = N
     """The thruster of a table, or those of a set; ``link_frame`` is the frame that the file gives them in."""
     needed, other = ("size", "direction") if table.set else ("direction", "size")
     if getattr(table, other) is not None:
-        raise ModelError(f"{other!r} does not apply", place=str(place), hint="'size' is that of a box with a set")
+        raise ModelError(f"{other!r} does not apply", place=str(place), hint="'size' applies to a box with a set")
     for key in (needed,) if table.set else ("position", needed):
         if getattr(table, key) is None:
             hint = "edges of the box, m" if table.set else "or set = 12 or 16, and size"
@@ -258,7 +258,7 @@ def _angle(table: TomlTable, key: str, place: Place, doubt: bool = True, *, sure
 
 
 def warn_of_degrees(value: float, place: Place, key: str) -> None:
-    """Warns that this may be degrees; a joint may well turn many times, so it is no error."""
+    """Warns that this may be degrees; a joint may well turn many times, so it is not an error."""
     warnings.warn(UnitWarning(f"{place}: angle is {value:g} rad (for degrees use {key!r})"), stacklevel=2)
 
 

@@ -64,7 +64,7 @@ class UrdfShapes:
         geometry = element.find("geometry")
         shape = None if geometry is None else next((each for each in geometry if each.tag in (*_SIZES, "mesh")), None)
         if shape is None:
-            raise ModelError("it has no shape that is known")
+            raise ModelError("its shape is not supported")
         origin = element.find("origin")
         pose = Pose()
         if origin is not None:

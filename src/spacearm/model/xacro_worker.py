@@ -44,7 +44,7 @@ class PackageFolders:
     def find(self, package: str) -> str:
         """The folder of a ROS package: beside or above the model, or where ROS has it."""
         if not package or os.sep in package or package.startswith("."):
-            raise Refusal(f"{package!r} is no name of a package")
+            raise Refusal(f"{package!r} is not the name of a package")
         for folder in self.parents:
             for found in (folder, folder / package, folder / "src" / package):
                 if self._is_package(found, package):

@@ -74,7 +74,7 @@ def minimise_in_box(
             break
         step = np.zeros_like(x)
         step[~done] = _step(matrix[~done], gradient[~done], free[~done])
-        # Rounding can leave a matrix by which the step is no descent: begin again along the gradient.
+        # Rounding can leave a matrix by which the step is not a descent: begin again along the gradient.
         uphill = ~done & (np.einsum("ri,ri->r", step, gradient) >= 0.0)
         if uphill.any():
             matrix[uphill] = eye * (np.abs(gradient[uphill]).max(axis=-1)[:, None, None] + 1e-300) / longest

@@ -147,7 +147,7 @@ class Problem:
             if not names or len(set(names)) < len(names):
                 raise InputError(f"{what} are missing or share a name", place=name)
         if len({block.sigma is None for block in self._blocks}) > 1:
-            raise InputError("some blocks have known noise and some have not", place=name)
+            raise InputError("some blocks have known noise and others do not", place=name)
         if self._priors and not self.noise_known:
             raise InputError("a prior cannot be weighted against residuals of unknown noise", place=name)
 

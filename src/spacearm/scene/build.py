@@ -124,7 +124,9 @@ def _view(
         return _history_view(*what, name, title, hands, frames)
     robot, state = what if isinstance(what, tuple) and len(what) == 2 else (what, None)
     if not isinstance(robot, Robot):
-        raise InputError(f"{quote_text(what)} is no run and no robot", place="scene", hint="expected a Run or a Robot")
+        raise InputError(
+            f"{quote_text(what)} is neither a run nor a robot", place="scene", hint="expected a Run or a Robot"
+        )
     if not isinstance(state, State):
         joints = robot.configuration(configuration or "zero") if state is None else state
         state = State.at_rest(robot, joints=np.asarray(joints, dtype=np.float64))
@@ -156,7 +158,7 @@ def _history_view(
 ) -> SceneView:
     """What a robot did, by its states at these times (T,), flat (T, 13 + 2 n) or as a list of :class:`State`."""
     if not isinstance(robot, Robot):
-        raise InputError(f"{quote_text(robot)} is no robot", place="scene", hint="expected (robot, times, states)")
+        raise InputError(f"{quote_text(robot)} is not a robot", place="scene", hint="expected (robot, times, states)")
     rows = [state.check(robot).vector if isinstance(state, State) else state for state in states]
     given, history = numbers(times, "times"), numbers(rows, "states")
     if given.ndim != 1 or history.shape != (given.size, Layout(robot.n).size):

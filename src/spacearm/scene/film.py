@@ -32,7 +32,7 @@ def save(view: SceneView, path: Path, **options: Any) -> None:
     """Write a picture or a film, by the ending of the name; nothing is left of one that fails."""
     ending = path.suffix.lower()
     if ending not in (".png", ".gif", ".mp4"):
-        raise InputError(f"a scene is not kept as {ending or 'a file without ending'!r}", file=path, hint=_ENDINGS)
+        raise InputError(f"a scene cannot be saved as {ending or 'a file without ending'!r}", file=path, hint=_ENDINGS)
     if ending == ".gif" and find_spec("PIL") is None:
         raise InputError("a GIF needs the package Pillow", file=path, hint="pip install pillow")
     if ending == ".mp4" and shutil.which("ffmpeg") is None:
@@ -62,7 +62,7 @@ def _film(
     checks.positive(seconds, "seconds", place="film")
     count = math.ceil(seconds * checks.number(rate, "rate", least=1, most=120))
     if count > MOST:
-        raise InputError(f"a film of {count:,} pictures", hint=f"expected at most {MOST:,}: a shorter one")
+        raise InputError(f"the film would have {count:,} pictures", hint=f"expected at most {MOST:,}: a shorter one")
     camera = Camera(view, _look(**look))
     pictures = (camera.picture(time, width, height) for time in np.linspace(start, end, max(count, 2)))
     (_gif if path.suffix.lower() == ".gif" else _mp4)(pictures, path, rate, width, height)
@@ -78,7 +78,7 @@ def _gif(pictures: Iterator[Image], path: Path, rate: int, width: int, height: i
 def _mp4(pictures: Iterator[Image], path: Path, rate: int, width: int, height: int) -> None:
     # yuv420p has half the colour resolution in both directions.
     if width % 2 or height % 2:
-        raise InputError(f"a film of {width} by {height} pixels", hint="expected even numbers for .mp4")
+        raise InputError(f"the film would have {width} by {height} pixels", hint="expected even numbers for .mp4")
     command = ["ffmpeg", "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
     command += ["-r", str(rate), "-i", "-", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -159,7 +159,7 @@ def _merge_vertices(vertices: Array, faces: npt.NDArray[np.int64]) -> Mesh:
     if len(faces) > MOST_FACES:
         raise ModelError(f"there are {len(faces):,} triangles", hint=f"at most {MOST_FACES:,} are read")
     if len(faces) and (faces.min() < 0 or faces.max() >= len(vertices)):
-        raise ModelError("it is damaged: a face refers to a vertex that is not there")
+        raise ModelError("it is damaged: a face refers to a vertex that does not exist")
     sound = np.asarray(np.isfinite(vertices).all(axis=1))
     faces = faces[np.asarray(sound[faces].all(axis=1))] if len(faces) else faces
     used, inverse = np.unique(faces, return_inverse=True)

@@ -273,7 +273,9 @@ class Scene:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise InputError("is no page of a scene", file=path, hint="expected one that spacearm wrote") from error
+            raise InputError(
+                "is not the page of a scene", file=path, hint="expected one that spacearm wrote"
+            ) from error
 
     def picture(self, time: float | None = None, *, width: int = 800, height: int = 600, **look: Any) -> bytes:
         """A PNG picture, drawn without a browser.

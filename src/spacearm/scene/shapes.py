@@ -82,7 +82,7 @@ def _reach(robot: Robot, boxes: list[Visual | None]) -> float:
 def _default_shapes(
     robot: Robot, body: Body, joint: Joint | None, box: Visual | None, radius: float
 ) -> list[tuple[str, Visual]]:
-    """Tubes to whatever the body carries, a housing at its joint, its box where it is no rod."""
+    """Tubes to whatever the body carries, a housing at its joint, its box where it is not a rod."""
     lines = _lines(robot, body, joint, box, radius)
     shapes = [("link", _tube(a, b, radius)) for a, b in lines]
     if joint is not None:

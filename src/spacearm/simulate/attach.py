@@ -2,8 +2,13 @@
 
 Method: attaching projects both momenta on the velocities of the joined system (a plastic impact): with ``first`` and
 ``second`` the maps from its velocity to those of host and guest, the joined one has the momentum first^T H1 v1 +
-second^T H2 v2, and what is free in it keeps that (:func:`~spacearm.simulate.changes.redistribute`). A pin is a revolute
-joint whose child the guest's base is welded to. SI units.
+second^T H2 v2, and what is free in it keeps that (:func:`~spacearm.simulate.changes.redistribute`). Impulses inside
+the joint do no work on motions that it allows. Kinetic energy is lost and booked, never gained. The impulse on the
+host is what the guest's base gave away.
+
+A pin is a revolute joint whose child the guest's base is welded to. Detaching is exact: both keep their motion, and
+each has the robot that it was, because the attachment remembers both. Poses at the instant decide where the guest
+sits; nothing is moved to fit. World axes, SI units.
 """
 
 from __future__ import annotations
@@ -125,6 +130,7 @@ class Attach(Change):
         a, b = states[host], states[self.guest]
         origin, rotation = terms.frame_pose(ours, a, frame)
         axes = rotation_matrices(b.quaternion)
+        # Where the guest's base is now, in the frame's axes: it is joined in its present pose.
         placement = Pose(rotation.T @ axes, rotation.T @ (b.position - origin))
         pinned = self.kind == "pin"
         if pinned:
@@ -240,6 +246,7 @@ class Detach(Change):
         attached = self._attachment(world)
         host, (ours, theirs) = attached.host, attached.robots
         parts = {host: (ours, ""), self.guest: (theirs, attached.prefix)}
+        # No impulse acts: each part goes on with the velocity that it has as a part of the whole.
         new = {**states, **split_state(world.own_robot(host), states[host], parts, terms)}
         systems = {**world.systems, host: ours, self.guest: theirs}
         locked = [SEPARATOR.join((self.guest, own)) for own in attached.locked]

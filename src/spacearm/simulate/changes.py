@@ -129,6 +129,7 @@ def redistribute_with_loops(
     """:func:`redistribute`, and the impulses (m) of the loops' rows."""
     # H_ff v_f + H_fs v_s = p_f: the free rows of the momentum, with the held velocities known.
     free = np.setdiff1d(np.arange(velocity.size), held)
+    # Sorted and each once, whatever the names were given in.
     stuck = np.setdiff1d(np.arange(velocity.size), free)
     after = velocity.copy()
     known, inertia = momentum[free] - mass[np.ix_(free, stuck)] @ velocity[stuck], mass[np.ix_(free, free)]
@@ -141,10 +142,11 @@ def redistribute_with_loops(
     left = float(np.abs(rows @ after).max(initial=0.0))
     if rank < len(rows) and left > 1e-9 * (1.0 + float(np.abs(after).max())):
         raise InputError(
-            f"closed loops cannot move so: {left:.3g} m/s or rad/s are left in them",
+            f"closed loops cannot move like this: {left:.3g} m/s or rad/s are left in them",
             hint="hold or stop fewer degrees of freedom, or to rates that the loops allow",
         )
     impulse = np.zeros(velocity.size)
+    # What the held rows gained beyond the loops' impulses came from what holds them.
     impulse[stuck] = (mass @ after - momentum - rows.T @ pull)[stuck]
     return after, impulse, np.asarray(pull)
 
@@ -202,6 +204,7 @@ def split_state(robot: Robot, whole: State, parts: Mapping[str, tuple[Robot, str
             twist = terms.jacobian(robot, whole, base) @ whole.velocity
             velocity = np.concatenate([rotation.T @ twist[:3], rotation.T @ twist[3:]])
             quaternion = quaternion_from_rotation(rotation)
+        # By name: the part has its joints in an order of its own.
         index = [robot.joint_index(prefix + own) for own in part.joint_names]
         found[name] = State(position, quaternion, whole.joints[index], np.concatenate([velocity, whole.rates[index]]))
     return found
@@ -224,6 +227,7 @@ def hold_system_loops(
     robots = {name: world.own_robot(name) for name in world.systems}
     masses = [terms.mass_matrix(robot, states[name]) for name, robot in robots.items()]
     own = [terms.loop_jacobian(robot, states[name]) for name, robot in robots.items()]
+    # All systems as one: a loop's impulse acts on both of its ends at once.
     mass, velocity = block_diagonal(masses), np.concatenate([states[name].velocity for name in robots])
     starts = dict(zip(robots, np.cumsum([0, *(robot.dofs for robot in robots.values())]).tolist(), strict=False))
     # What a change stopped stays stopped; other names may be those of parts that it gave to another system.
@@ -245,6 +249,7 @@ def hold_system_loops(
         external += [*outside[:3], *outside[3:] + np.cross(states[name].position - changed.point, outside[:3])]
     wrench, at = changed.wrench, 0
     for loop in loops:
+        # Rows of all loops one behind the other: as many as each takes away freedoms.
         size = {"weld": 6, "axis": 5, "point": 3, "distance": 1}[loop.kind]
         if loop.name == struck:
             wrench = found["first_map"][at : at + size].T @ pull[at : at + size]
@@ -316,6 +321,7 @@ class Lock(Change):
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         names = name_tuple(self.dofs)
         stopped = _impose_rates(world, states, dict.fromkeys(names, 0.0), name_tuple(self.held), terms)
+        # Stopped first, locked then: the impulse of stopping is part of the change, not of the next phase.
         after = world.replace(locked=(*world.locked, *names))
         return replace(stopped, world=after, text=f"{', '.join(names)} locked")
 
@@ -419,7 +425,7 @@ class Separate(Change):
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
         system, own = world.joint(self.joint)
         if self.name in world.systems:
-            raise InputError(f"there is a system {self.name!r} already", place="separate", hint="choose another name")
+            raise InputError(f"there already is a system {self.name!r}", place="separate", hint="choose another name")
         robot, state = world.own_robot(system), states[system]
         # The rotor stays with the parent: its carrier.
         rest, away = edit.detach(robot, own, keep_rotor=True)
@@ -454,6 +460,7 @@ class Separate(Change):
         velocity, impulse = redistribute(mass, momentum, left.velocity, held, loops)
         new[system] = replace_velocity(left, velocity)
         lost = kinetic_energy(terms.mass_matrix(robot, state), state.velocity) - kinetic_energy(mass, velocity)
+        # Of the whole before, less both parts after.
         lost -= kinetic_energy(terms.mass_matrix(away, new[self.name]), new[self.name].velocity)
         impulses = {after.label(system, rest.dof_names[i]): float(impulse[i]) for i in held}
         return ChangeResult(after, new, text, lost, impulses, external=base_impulse(left, impulse), point=left.position)

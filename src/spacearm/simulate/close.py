@@ -1,8 +1,13 @@
 """Changes that close a loop of a system and open it again: a second hand takes hold of what the first one has.
 
 Method: closing is a plastic impact. The loop's Jacobian J joins those that are closed already, and what is free keeps
-its momentum but for impulses J^T f, which bring J v to zero (:func:`~spacearm.simulate.changes.redistribute`). Both
-frames stay where they are: the loop is made to fit them. SI units.
+its momentum but for impulses J^T f, which bring J v to zero (:func:`~spacearm.simulate.changes.redistribute`). Energy
+is lost and booked; the momentum of the whole is kept, since the impulses are equal and opposite. Both frames stay
+where they are: the loop is made to fit them, by a frame of the second body where the first one is, so that it is
+closed to rounding and no position has to be corrected.
+
+Between frames of one system the loop becomes part of the robot, and so of its motion program; between two systems it
+is a force element (:class:`~spacearm.simulate.system_loop.SystemLoop`), and both keep their names and laws. SI units.
 """
 
 from __future__ import annotations

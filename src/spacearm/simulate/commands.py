@@ -1,4 +1,11 @@
-"""Commands of sampled laws in a run, and readings of their sensors."""
+"""Commands of sampled laws in a run, and readings of their sensors.
+
+The solver logs a row at each tick of a law: time, commands, margins to the actuators' limits, readings. A
+:class:`CommandLog` gives them by name, in the run's time, and as signals with which they can be replayed. Commands
+hold from tick to tick; those that were given before a phase hold until its first tick. A drive that meets its rate
+limit between ticks is cut there: such instants are logged apart and are breaks of the signal. Values in SI units,
+thrusters as levels from 0 to 1.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +75,7 @@ class CommandLog:
         """State for pickling, without the law, which holds functions."""
         return {**vars(self), "law": None}
 
-    def about(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Everything except the numbers, for a file."""
         return {name: getattr(self, name) for name in _ABOUT} | {
             "before": self.before.tolist(),
@@ -77,7 +84,7 @@ class CommandLog:
 
     @classmethod
     def from_file(cls, about: Mapping[str, Any], data: xr.Dataset) -> CommandLog:
-        """The log from :meth:`about` and :meth:`data` with the margins as ``raw_margin``."""
+        """The log from :meth:`settings` and :meth:`data` with the margins as ``raw_margin``."""
         own: dict[str, Any] = {name: tuple(about[name]) for name in ("names", "units", "limited")}
         sensed = tuple((name, unit) for name, unit in about["sensed"])
 

@@ -147,10 +147,12 @@ class ContactElement(ForceElement):
             if self.tangential is not None:
                 positive(self.tangential, "tangential", unit="N/m")
             elif self.friction and self.law == "hertz":
-                raise InputError("friction on a Hertz contact", hint="expected its tangential stiffness, N/m")
+                raise InputError("a Hertz contact has friction", hint="expected its tangential stiffness, N/m")
             non_negative(self.patch, "patch", unit="m")
             if self.patch and not self.friction:
-                raise InputError(f"a patch of {self.patch:g} m without friction", hint="expected a coefficient as well")
+                raise InputError(
+                    f"the patch of {self.patch:g} m has no friction", hint="expected a coefficient as well"
+                )
 
     @property
     def _law_size(self) -> int:

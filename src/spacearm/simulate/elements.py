@@ -1,9 +1,15 @@
 """Force elements: forces on the systems of a world as functions of their states.
 
 An element writes, on CasADi scalars, the wrenches and generalised forces that it exerts, the rate of its memory, event
-functions, and the new memory when one of them crosses. All elements of a world form one program, which the solver calls
-before the motion's and whose results it puts into the motion's inputs: samples, audit rows, balances and the ledger
-include the effect of elements just like loads.
+functions, and the new memory when one of them crosses. All elements of a world form one program, which the solver
+calls before the motion's and whose results it puts into the motion's inputs: samples, audit rows, balances and the
+ledger include the effect of elements just like loads.
+
+What is a number of an element (stiffness, friction) is an input of that program, what changes its expressions (kind,
+frames) is its structure key: worlds with equal keys share compiled code. Memory is integrated with the state, with its
+own absolute tolerances; it is what makes history possible: bristles of friction, an open or closed contact. Event
+functions may depend on the rate of the state, which is known once the motion has been evaluated. Frames and forces
+between elements and systems are in world axes, SI units.
 """
 
 from __future__ import annotations
@@ -63,6 +69,7 @@ class ElementView:
 
     def part(self, memory: slice, numbers: slice) -> ElementView:
         """The view of one element, with its own memory and parameters."""
+        # Shallow: states and the cache of frames stay those of the whole world.
         own = copy.copy(self)
         own.memory, own.numbers = self.memory[memory], self.numbers[numbers]
         return own

@@ -1,8 +1,13 @@
 """Fields that act on every body of a world (uniform gravity, Hill's equations of orbital motion), and viscous drag.
 
 A field gives each body the wrench at its frame's origin, world axes, from pose, twist and the ten inertia parameters
-(:mod:`spacearm.mechanics.fields`). Rotors of geared motors are not bodies: its effect on their angular momentum is
-added to the carrier and, through the gear, to the joint.
+(:mod:`spacearm.mechanics.fields`). Because it is a wrench for each body and not a force at its mass centre, the
+gravity gradient's torque is in it. Rotors of geared motors are not bodies: a field's effect on their angular momentum
+is added to the carrier and, through the gear, to the joint. Inertias are inputs of the compiled program, with a
+world's overrides: gravity acts on the same masses as the motion has.
+
+Hill's equations hold to first order in the distance from a point on a circular orbit (G. W. Hill, Researches in the
+lunar theory, 1878; W. H. Clohessy and R. S. Wiltshire, Terminal guidance system for satellite rendezvous, 1960).
 """
 
 from __future__ import annotations
@@ -68,6 +73,7 @@ class Field(ForceElement):
                 assert joint.rotor is not None
                 carrier, child = robot.bodies[robot.parents[i]].name, robot.bodies[i + 1].name
                 axis = view.frame(name, child).pose.rotation @ ca.SX(ca.DM(joint.axis))
+                # The rotor's own spin, about the joint's axis as it lies in the world now.
                 rate = joint.rotor.ratio * view.state[view.layouts[name].speed(6 + i)]
                 # The rotor turns faster than the joint by the gear ratio.
                 rotating = view.frame(name, carrier).angular_velocity + rate * axis

@@ -236,7 +236,7 @@ class PythonLaw(Law):
             if self.period is None or self.delay:
                 raise InputError("a Python function is called at a period, and implements its own delay")
             if self.sensors:
-                raise InputError("a Python function gets the true state", hint="let it measure by itself")
+                raise InputError("a Python function gets the true state", hint="let the function model its own sensors")
             if isinstance(self.forces, str) or not self.forces:
                 raise InputError("commands nothing", hint="expected forces=[names of degrees of freedom]")
 

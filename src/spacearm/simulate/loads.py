@@ -93,7 +93,7 @@ class Load:
         if not (math.isfinite(duration) and duration > 0.0):
             raise InputError(f"lasts {duration} s", place=place, hint="expected seconds above zero")
         if not (math.isfinite(start) and start >= 0.0):
-            raise InputError(f"starts at {start} s", place=place, hint="expected seconds from zero on")
+            raise InputError(f"starts at {start} s", place=place, hint="expected seconds, zero or more")
         if isinstance(profile, str) and profile in _SHAPES:
             signal = _SHAPES[profile](1.0, start, duration)
         elif isinstance(profile, Signal):

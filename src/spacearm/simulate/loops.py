@@ -1,9 +1,13 @@
 """Closed loops of a robot at a state: how far they are open, configurations that close them, the forces that keep them.
 
 Method: Gauss-Newton on the residuals of :mod:`spacearm.mechanics.constraints`. Each step is the smallest change of the
-joints that may move (metres and radians alike) that closes the loops to first order, by a singular value decomposition,
-so that redundant loops need no care; a step that opens them further is halved. Rates follow by the same Jacobian: the
-smallest change of the joint rates that lets the loops stay closed.
+joints that may move (metres and radians alike) that closes the loops to first order, by a singular value
+decomposition, so that redundant loops need no care; a step that opens them further is halved. Rates follow by the same
+Jacobian: the smallest change of the joint rates that lets the loops stay closed.
+
+A residual may also vanish with the two axes of a hinge opposed. ``facing`` tells the two apart: such a configuration
+is another assembly of the mechanism and an error, not a solution. A run starts only with loops that are closed in
+position and rate; the motion program then keeps them so by accelerations, and the certificate judges what is left.
 """
 
 from __future__ import annotations
@@ -109,7 +113,7 @@ def close_loops(robot: Robot, joints: npt.ArrayLike | Mapping[str, float], *, he
         raise InputError(
             f"the loops of robot {robot.name!r} close with axes that are opposed",
             place="close_loops",
-            hint="begin nearer to the configuration that is meant",
+            hint="begin nearer to the intended configuration",
         )
     return q
 
@@ -130,7 +134,8 @@ def close_state(robot: Robot, state: State, *, held: Sequence[str] = ()) -> Stat
     left = float(np.abs(loop_terms(robot, q, velocity[6:]).rate).max())
     if left > 0.1 * OPEN * max(1.0, float(np.abs(state.rates).max(initial=0.0))):
         raise InputError(
-            f"the held joints of robot {robot.name!r} cannot move so: {left:.3g} m/s or rad/s are left in its loops",
+            f"the held joints of robot {robot.name!r} cannot move like this: {left:.3g} m/s or rad/s are left in its "
+            "loops",
             place="close_state",
             hint="hold fewer joints, or give them rates that the loops allow",
         )

@@ -1,9 +1,14 @@
 """The motion kernels of a robot and of a world, with their parameters.
 
 A world is one program: those of its robots in parallel, with all inputs of one name together. A :class:`SystemPart`
-holds the columns of the common vectors that belong to a system, so that its rows can be read as if it had run alone.
-Integrated vector: states of all systems, energies, memory of continuous laws, memory of force elements. Kernels are
-cached by structure: robots that differ only in parameters share machine code.
+holds the columns of the common vectors that belong to a system, so that its rows can be read as if it had run alone:
+certificate, energies and datasets are written for one robot and serve any number.
+
+Integrated vector: states of all systems, energies, memory of continuous laws, memory of force elements. Laws of a
+phase are combined for each system into one, since what one commands another may have to know. Kernels are cached by
+structure (:mod:`spacearm.mechanics.structure`): robots and worlds that differ only in parameters share machine code,
+and a robot that a change has made anew finds its program again. Frames that wrenches act on are part of the structure;
+those that a world reserves come first, so that phases with other loads find it too.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def sample_times(sample: float | npt.ArrayLike | None, total: float) -> Array:
         count = int(np.floor(wanted * (1 + 1e-12) + 1e-9))
         return np.asarray(np.arange(count + 1) * interval, dtype=np.float64)
     if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(np.diff(array) < 0) or np.any(array < 0):
-        raise InputError("sample times must be finite, from zero on, and rise", place="sample")
+        raise InputError("sample times must be finite, not negative, and increasing", place="sample")
     if array.size > MAX_SAMPLES:
         raise InputError(f"{array.size} samples", place="sample", hint=f"expected at most {MAX_SAMPLES}")
     return array

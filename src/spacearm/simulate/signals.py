@@ -1,7 +1,14 @@
 """Functions of time as piecewise polynomials: forces, wrenches, paths of joints.
 
-Time is counted from the start of the phase in which a signal is used. Signals are right-continuous, and every edge is
-met exactly by the integrators.
+One form serves all: pulses, tables and splines are polynomials exactly; a half-sine and functions of the user are cut
+into pieces of degree 8, interpolated at Chebyshev's nodes and halved until each follows the function (L. N. Trefethen,
+Approximation Theory and Approximation Practice, 2013). Compiled loops then evaluate a signal by Horner's scheme in the
+time since its piece began: powers of absolute time would lose digits late in a run. Derivatives and integrals are
+exact.
+
+Time is counted from the start of the phase in which a signal is used. Signals are right-continuous, and breaks are the
+only places where they or their derivatives jump: integrators end a step there, so that every step is smooth. The outer
+pieces go on for ever; constructors put constant ones there. Values in SI units.
 """
 
 from __future__ import annotations
@@ -150,6 +157,7 @@ class Signal:
 
     def jumps(self, start: float, end: float) -> Array:
         """Largest jump of value and of rate at breaks inside (start, end), in this order."""
+        # At a phase's own start and end a jump is a new start, not a jump during the motion.
         inside = [p for p in range(1, self.breaks.size - 1) if start < self.breaks[p] < end]
         largest = np.zeros(2)
         rate = self.derivative()
@@ -265,6 +273,7 @@ def spline(times: npt.ArrayLike, values: npt.ArrayLike, ends: Ends = "clamped") 
 
 def signals_of_splines(polynomial: Any) -> list[Signal]:
     """Signals from a ``scipy.interpolate.PPoly`` of several values (n,); the end values are kept outside."""
+    # SciPy's highest power comes first.
     coefficients = np.asarray(polynomial.c, dtype=np.float64)[::-1]
     first = _hold_ends(Signal(np.asarray(polynomial.x), coefficients[:, :, 0]))
     return [first, *(first.with_pieces(each) for each in np.moveaxis(coefficients[:, :, 1:], 2, 0))]

@@ -1,4 +1,10 @@
-"""State of a robot at one instant: base pose, joint positions and generalised velocity."""
+"""State of a robot at one instant: base pose, joint positions and generalised velocity.
+
+A state is checked once, when it is made, and then immutable: numbers finite, sizes those of a robot with as many
+joints, the quaternion of unit length. A quaternion that is off by more than rounding is an error, not something to
+normalise silently: it usually means another order of its components. Velocities of the base are in base axes, as in
+the equations of motion; constructors take world axes where their names say so.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +69,7 @@ class State:
     velocity: Array
 
     def __post_init__(self) -> None:
+        # One number is a robot with one joint.
         joints = np.atleast_1d(numbers(self.joints, "joint positions"))
         n = joints.size
         object.__setattr__(self, "position", _vector(self.position, 3, "base position"))

@@ -86,7 +86,7 @@ class World:
                 )
             if len(self.systems) > 1 and (not isinstance(name, str) or not name or SEPARATOR in name):
                 raise InputError(
-                    f"{quote_text(name)} is no name", place="world", hint=f"expected text without {SEPARATOR}"
+                    f"{quote_text(name)} is not a name", place="world", hint=f"expected text without {SEPARATOR}"
                 )
         for name in self.overrides:
             self.robot(name)
@@ -107,7 +107,7 @@ class World:
         for element in given:
             if not isinstance(element, ForceElement):
                 raise InputError(
-                    f"{quote_text(element)} is no force element", place="world", hint="expected a Contact ..."
+                    f"{quote_text(element)} is not a force element", place="world", hint="expected a Contact ..."
                 )
             if [each.name for each in given].count(element.name) > 1:
                 raise InputError(f"several elements are called {element.name!r}", place="world", hint="give them names")

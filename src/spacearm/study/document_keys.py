@@ -26,7 +26,7 @@ def _steps(name: str) -> list[str]:
     # Nothing may be left over between the matches.
     if not found or "".join(step.group() for step in found) != name:
         raise InputError(
-            f"{quote_text(name)} is no key", hint="expected names with dots between, and [index] or [name]"
+            f"{quote_text(name)} is not a key", hint="expected names separated by dots, with [index] or [name]"
         )
     return [step.group(1) or step.group(2) for step in found if step.group(3) is None]
 

@@ -73,14 +73,14 @@ class Session:
                     robot = freeze_joints(robot, frozen)
             if not (any_base or robot.base.is_free):
                 raise InputError(
-                    f"the base of {robot.name!r} is {robot.base.kind}: this study knows free ones",
+                    f"the base of {robot.name!r} is {robot.base.kind}: this study supports free bases only",
                     hint='expected a robot without [base], or study = "motion"',
                 )
             if robot.loops and not (any_base or loops):
                 raise InputError(
-                    f"{robot.name!r} has closed loops: this study knows trees",
+                    f"{robot.name!r} has closed loops: this study supports trees only",
                     hint="robot = { file = ..., freeze = { joint = position } } makes a linkage rigid by the joint "
-                    'that drives it, loops = false leaves the loops out; study = "motion" knows them',
+                    'that drives it, loops = false leaves the loops out; study = "motion" supports them',
                 )
             return robot
 

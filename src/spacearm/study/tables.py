@@ -203,7 +203,7 @@ class ColumnTable(ScenarioTable):
     offset: Number = key(0.0, "added after conversion, SI")
     dropout: Numbers = key([], "numbers, as they stand in the file, that mark a reading that was dropped")
     fresh: bool = key(
-        False, "a row that repeats the one before exactly is no reading: for logs that are faster than their sensor"
+        False, "a row that repeats the one before exactly is not a reading: for logs that are faster than their sensor"
     )
 
     @model_validator(mode="before")

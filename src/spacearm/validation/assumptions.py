@@ -183,17 +183,19 @@ def relax_assumptions(measured: MeasuredRun, comparison: Comparison) -> list[Rel
                 np.concatenate([values[name] for name in stacked.readings]) / stacked.sigma - middle
             ) / candidate.step
         except SpacearmError:
-            # A change that the scenario does not permit (a lock, a table of its own) is no candidate.
+            # A change that the scenario does not permit (a lock, a table of its own) is not a candidate.
             continue
         # What moves no reading (gravity on a free robot's joints) has the slope of rounding.
         if not np.all(np.isfinite(slope)) or np.abs(slope).max(initial=0.0) * candidate.step < LEAST_EFFECT:
             continue
         own = project(np.concatenate([slope, np.zeros(count)]))
+        # What is left of the slope beside the uncertain numbers: only that can be told from them.
         power = float(own @ own)
-        # What the uncertain numbers can do already is no news.
+        # What the uncertain numbers can do already is not news.
         if power <= 1e-6 * float(slope @ slope):
             continue
         value = float(own @ left) / power
+        # By how much the sum of squares falls, relative to what the uncertain numbers leave of it.
         share = value**2 * power / max(total, 1e-300)
         rest = max(total * (1.0 - share), 0.0) / max(rows.residual.size - 1, 1)
         found.append(

@@ -75,6 +75,7 @@ def measure_balance(measured: MeasuredRun, file: ValidationFile) -> MeasuredBala
     motion, world = measured.motion, measured.world
     if not all(motion.is_measured(system) for system in world.systems):
         return None
+    # At the readings of the first system's yaw: any channel's times would do, regressions read all.
     clock = motion.reading(motion.first, YAW)
     assert clock is not None
     times = clock.times[(clock.times >= HALF) & (clock.times <= measured.duration - HALF)]
@@ -127,6 +128,7 @@ def _momentum(motion: MeasuredMotion, system: str, times: Array) -> tuple[Array,
     inertia = float(mechanics.mass_matrix(joints[0])[5, 5])
     spread = np.zeros((times.size, 6))
     spread[:, :2] = mass * sd[:, :2]
+    # Angular momentum about the world's origin: far from it the linear part's error counts by its lever.
     lever = np.linalg.norm(centre[:, :2], axis=1)
     spread[:, 5] = np.hypot(lever * np.linalg.norm(spread[:, :2], axis=1), inertia * sd[:, 5])
     return momentum, spread, energy
@@ -143,6 +145,7 @@ def _given_impulse(measured: MeasuredRun, file: ValidationFile, times: Array) ->
             axis = WRENCH.index(entry)
             force = np.zeros((fine.size, 3))
             force[:, axis % 3] = signal(fine)
+            # A moment is the same about any point; a force has one about the origin.
             if axis > 2:
                 rate[:, 3:] += force
             else:
@@ -162,5 +165,6 @@ def _given_impulse(measured: MeasuredRun, file: ValidationFile, times: Array) ->
         rate[:, :3] += weight
         rate[:, 3:] += np.cross(centre, np.broadcast_to(weight, centre.shape))
     step = np.diff(fine)[:, None]
+    # Trapezoids of 10 ms: far shorter than the regressions that they are compared with.
     whole = np.vstack([np.zeros(6), np.cumsum(0.5 * step * (rate[1:] + rate[:-1]), axis=0)])
     return np.stack([np.interp(times, fine, whole[:, k]) for k in range(6)], axis=1)

@@ -103,7 +103,7 @@ class MeasuredMotion:
         times = readings[0].times
         if len(readings) < 4 or any(not np.array_equal(each.times, times) for each in readings):
             raise InputError(
-                f"the attitude of {system!r} has not all four entries at each reading", place="channel",
+                f"the attitude of {system!r} lacks some of its four entries at some readings", place="channel",
                 hint=f"expected {', '.join(ATTITUDE)}",
             )  # fmt: skip
         values = np.stack([each.values for each in readings], axis=1)

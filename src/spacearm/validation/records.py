@@ -65,7 +65,7 @@ def expand_records(file: ValidationFile, folder: Path) -> ValidationFile:
             try:
                 paths = sorted((folder / file.data).glob(entry.file), key=_natural_order)[entry.skip :][: entry.count]
             except (ValueError, NotImplementedError, OSError) as error:
-                raise InputError(f"{entry.file!r} is no pattern: {error}", place="file") from None
+                raise InputError(f"{entry.file!r} is not a pattern: {error}", place="file") from None
             if not paths:
                 raise InputError(
                     f"too few files in {file.data!r} match {entry.file!r}", place="file",

@@ -59,9 +59,9 @@ class MeasuredInputTable(ColumnTable):
         kind, _, name = self.to.partition(".")
         if kind not in INPUTS or not name:
             expected = ", ".join(f"{each}.<name>" for each in INPUTS)
-            raise InputError(f"{self.to!r} is no input", place="to", hint=f"expected {expected}")
+            raise InputError(f"{self.to!r} is not an input", place="to", hint=f"expected {expected}")
         if kind == "load" and name.rpartition(".")[2] not in WRENCH:
-            raise InputError(f"{self.to!r} is no entry of a load", place="to", hint=f"expected {', '.join(WRENCH)}")
+            raise InputError(f"{self.to!r} is not an entry of a load", place="to", hint=f"expected {', '.join(WRENCH)}")
         return kind, name
 
 

@@ -178,7 +178,7 @@ class TunedRecord:
             count += bool(axes) or ATTITUDE[0] in named or YAW in named
         if not count:
             raise InputError(
-                "there is no position and no attitude", place="channel", hint="expected base_x, base_yaw, ..."
+                "there is neither a position nor an attitude", place="channel", hint="expected base_x, base_yaw, ..."
             )
         return RecordErrors(place, rotation)
 
@@ -204,7 +204,7 @@ def prepare_records(
     """Records to tune on, the others, and what cannot be predicted, with the reason."""
     file = expand_records(file, session.folder)
     if file.file or not file.record:
-        raise InputError("is missing" if not file.record else "stands beside records", place="record",
+        raise InputError("is missing" if not file.record else "does not go with records", place="record",
                          hint="expected `[[record]]` with `tune = true`, and others")  # fmt: skip
     chosen = {entry.name: entry.tune for entry in file.record}
     tuned: list[TunedRecord] = []

@@ -14,7 +14,6 @@ from spacearm.identify.inertia.inertia_parameters import (
     placements,
     plain_jacobian,
     plain_of,
-    point_mass,
 )
 from spacearm.mechanics.reframe import transport
 from spacearm.model import Inertia, Robot, catalogue
@@ -99,7 +98,8 @@ def test_a_mass_on_the_axis_is_a_null_direction() -> None:
     i = robot.joint_index("joint3")
     for along in (0.0, 0.3, -1.1):
         vector = np.zeros((len(robot.bodies), 10))
-        vector[i + 1] = point_mass(along * robot.joints[i].axis)  # one kilogram to the child, from the parent
+        # One kilogram to the child, from the parent.
+        vector[i + 1] = Inertia(1.0, along * robot.joints[i].axis).parameters
         vector[robot.parents[i]] = -transport(robot.joints[i].placement) @ vector[i + 1]
         assert np.abs(found.combine @ vector.ravel()).max() < 1e-13
         assert np.linalg.norm(vector) > 1.0
@@ -111,7 +111,6 @@ def test_transport_is_what_inertias_do() -> None:
     pose = placements(robot, rng.normal(size=7))[5]
     body = point_mass_inertia(rng, 5.0, 0.3, 0.4)
     assert np.allclose(transport(pose) @ body.parameters, body.transform(pose).parameters, rtol=1e-12)
-    assert np.allclose(point_mass([0.1, -0.2, 0.3]), Inertia(1.0, np.array([0.1, -0.2, 0.3])).parameters)
 
 
 def test_plain_form_and_its_derivative() -> None:

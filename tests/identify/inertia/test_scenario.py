@@ -236,8 +236,8 @@ def test_what_a_scenario_refuses(change: dict[str, Any], message: str, tmp_path:
     ("change", "message"),
     [
         ({"values": [0.0] * 9}, "both 'values' and 'values_deg'"),
-        ({"ends": "natural"}, r"experiment\[1\]: excursions.joint1: is no clamped spline"),
-        ({"times": None}, "excursions.joint1: is no clamped spline"),
+        ({"ends": "natural"}, r"experiment\[1\]: excursions.joint1: is not a clamped spline"),
+        ({"times": None}, "excursions.joint1: is not a clamped spline"),
     ],
 )
 def test_an_excursion_is_a_clamped_spline(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -365,7 +365,7 @@ def test_profiles_leave_out_what_is_not_determined(tmp_path: Path) -> None:
     [
         (TWIN + "[bounds]\nstiffness = [5.0, 1.0]\n", "lower bound 5 is not below upper bound 1"),
         (TWIN.replace("stiffness =", "stifness ="), "there is no parameter 'stifness'"),
-        (TWIN.replace("truth.joint1", "truth.joint2"), "'joint2' is no flexible joint"),
+        (TWIN.replace("truth.joint1", "truth.joint2"), "'joint2' is not a flexible joint"),
         ('drive = "speed"\n' + TWIN, "drive"),
         ('metod = "multi_start"\n' + TWIN, "method"),
         ('[[test]]\nname = "a"\n', "needs either a file or a simulation"),
@@ -397,7 +397,7 @@ def test_a_search_that_goes_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     wrong = replace(test, measured={**test.measured, "joint1": test.measured["joint1"][::-1].copy()})
     monkeypatch.setattr(forward, "LEAST_WORK", 1e5)
     monkeypatch.setattr(forward, "WORK_PER_SAMPLE", 0.0)
-    with pytest.raises(SimulationError, match="does not come to an end within its work"):
+    with pytest.raises(SimulationError, match="does not end within its budget of steps"):
         identify_joints(robot, [wrong], warn=False)
     with pytest.raises(SimulationError, match="x: the equations cannot be solved: singular matrix"), solvable("x"):
         np.linalg.inv(np.zeros((2, 2)))

@@ -1,4 +1,20 @@
-"""The search of :mod:`spacearm.identify.free_flight.identify`, and how certain its result is."""
+"""The search of :mod:`spacearm.identify.free_flight.identify`, and how certain its result is.
+
+Unknowns x, in this order: the numbers of the device (``DEVICE``: logarithm of the wheel's inertia over its nominal
+one, scale errors and cross-axis sensitivities of the gyro, tilt of the wheel, delay of its speed), then for each body
+its tensor about the common mass centre (6) and the drag of the air (3), as shares of a typical inertia. The rates at
+which a flight begins are unknowns as well; a QR factorisation of their columns removes them flight by flight, so that
+the normal matrix has the common numbers only.
+
+Residuals are gyro readings less rates predicted by Euler's equations (:mod:`spacearm.identify.free_flight.tumbling`),
+rad/s; data sheets and known bodies are further rows. The search takes Gauss-Newton steps with Levenberg's and
+Marquardt's damping (K. Levenberg 1944, D. W. Marquardt 1963). Derivatives are forward differences: all flights and all
+directions are lanes of one prediction.
+
+Residuals are not white, so their number says little about the error. Deviations come from what the estimate loses
+without each flight in turn (the jackknife of J. W. Tukey, 1958), with Student's t for few flights; the larger of these
+and those by white noise counts.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +70,8 @@ class FlightFit:
 
     def __post_init__(self) -> None:
         self.axis = self.axis / np.linalg.norm(self.axis)
+        # Two directions across the wheel's axis, in which it may be tilted; the coordinate axis furthest from it makes
+        # them well defined.
         away = np.eye(3)[int(np.argmin(np.abs(self.axis)))]
         first = np.cross(self.axis, away)
         self.sideways = np.array([first / np.linalg.norm(first), np.cross(self.axis, first / np.linalg.norm(first))])
@@ -71,6 +89,7 @@ class FlightFit:
                                self.axis, one.step)
                 for one in body.flights
             ]  # fmt: skip
+            # The median over flights: a start that one bad flight cannot spoil.
             start = self._make_possible(np.median(parts, axis=0))
             self.units[k] = start[:3].mean()
             self.x[self.own(k)][:6] = start / self.units[k]
@@ -100,6 +119,7 @@ class FlightFit:
         longest = max(self.flights[i][1].times.size for i in flights)
         step = self.flights[flights[0]][1].step
         inertia = self.nominal * np.exp(device[:, 0])
+        # Lanes of one flight share the wheel's speed: only the delay changes it.
         speeds: dict[tuple[int, float], Array] = {}
         for i, late in zip(flights, device[:, 9].tolist(), strict=True):
             if (i, late) not in speeds:
@@ -134,6 +154,7 @@ class FlightFit:
         parts = [(x[: len(DEVICE)], x[self.own(k)], start) for (k, _), start in zip(self.flights, starts, strict=True)]
         base = np.stack([np.concatenate(part) for part in parts])
         lanes = np.repeat(base[:, None, :], size + 1, axis=1)
+        # Lane 0 is the point itself, each other lane one number further on.
         lanes[:, 1:] += SHORT * np.eye(size)
         flat = lanes.reshape(-1, size)
         index = np.repeat(np.arange(many), size + 1).tolist()
@@ -180,11 +201,13 @@ class FlightFit:
 
     def search(self) -> None:
         """Damped Gauss-Newton steps until the cost no longer falls."""
+        # Slight damping from the start: scale of the gyro, wheel and tensors are nearly proportional to each other.
         damping, self.converged = 1e-4, False
         before = self.cost(self.x, self.starts)
         for _ in range(STEPS):
             reduced = self.reduce()
             normal, right = self.stack(reduced)
+            # The start rates follow the change of the common numbers exactly, by the rows that were eliminated.
             while damping < 1e8:
                 damped = normal + damping * np.diag(np.diag(normal) + 1e-12)
                 change = np.asarray(np.linalg.solve(damped, right), np.float64)
@@ -209,6 +232,7 @@ class FlightFit:
         found = []
         for (k, _), (white, slopes) in zip(self.flights, self.derivatives(self.x, self.starts), strict=True):
             places = np.concatenate([np.arange(len(DEVICE)), np.arange(self.own(k).start, self.own(k).stop)])
+            # What is orthogonal to the start's three columns does not depend on the start.
             q, r = np.linalg.qr(slopes[:, -3:])
             shared = slopes[:, :-3]
             found.append(_Reduced(places, white - q @ (q.T @ white), shared - q @ (q.T @ shared), q, r, white, shared))
@@ -245,12 +269,14 @@ class FlightFit:
                     continue
                 rate = flight.rate - row
                 slope = np.gradient(rate, flight.step, axis=0)
+                # Differences of the first and last two samples are one-sided: they are left out.
                 matrix = -(_cross_matrices(slope) + _cross_matrices(rate) @ _cross_matrices(rate))[2:-2]
                 found.append((matrix.reshape(-1, 3), flight.acceleration[2:-2].ravel()))
             if not found:
                 continue
             normal = np.sum([m.T @ m for m, _ in found], axis=0)
             arm = np.asarray(np.linalg.solve(normal, np.sum([m.T @ a for m, a in found], axis=0)), np.float64)
+            # The jackknife here too: each flight's pull on the common estimate.
             moves = np.array([np.linalg.solve(normal, m.T @ (a - m @ arm)) for m, a in found])
             self.arms[k], self.arm_sd[k] = arm, np.sqrt(np.sum(moves**2, axis=0))
 
@@ -294,7 +320,7 @@ class FlightFit:
         reduced = self.reduce()
         normal, _ = self.stack(reduced)
         inverse = np.linalg.inv(normal + 1e-12 * np.diag(np.diag(normal) + 1.0))
-        # What the estimate loses without one flight, by its own rows; the known numbers are no flights.
+        # What the estimate loses without one flight, by its own rows; the known numbers are not flights.
         clusters = [part for (k, _), one in zip(self.flights, reduced, strict=True) for part in self._cut(k, one)]
         moves = np.zeros((len(clusters), self.count))
         for i, (places, slopes, white) in enumerate(clusters):
@@ -311,6 +337,7 @@ class FlightFit:
             index = [i for i, (j, _) in enumerate(self.flights) if j == k]
             own = np.stack([self._slope_of_body(k, unit) for unit in np.eye(self.count)], axis=1)
             white = own @ inverse @ own.T
+            # Losses without each flight, and what the uncertain data sheets contribute.
             robust = (own @ moves.T) @ (own @ moves.T).T + (own @ beliefs) @ (own @ beliefs).T
             trials = max(len(index), BLOCKS if len(index) < FEW else 0)
             factor = float(student.isf(0.025, trials - 1) / norm.isf(0.025))
@@ -386,6 +413,7 @@ class FlightFit:
                 if not (np.isfinite(rows).all() and np.isfinite(left).all()):
                     raise np.linalg.LinAlgError("the prediction is not finite")
                 change = np.linalg.lstsq(rows * weights[:, None], left, rcond=None)[0]
+                # One flight alone may hardly show some entry: a bounded step keeps its tensor possible.
                 own[i, :6] += np.clip(change[:6], -0.2, 0.2)
                 starts[i] += change[6:]
         for i, (k, _) in enumerate(self.flights):

@@ -105,7 +105,7 @@ class FlownBodyTable(ScenarioTable):
             try:
                 own = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
             except (ValueError, NotImplementedError, OSError) as error:
-                raise InputError(f"{pattern!r} is no pattern: {error}", place="files") from None
+                raise InputError(f"{pattern!r} is not a pattern: {error}", place="files") from None
             if not own:
                 raise InputError(f"no file matches {pattern!r}", place="files", hint=f"looked in {folder}")
             found += own
@@ -186,11 +186,11 @@ def wheel_of(robot: Robot, name: str | None) -> tuple[Array, float]:
     """Axis (3,) of a device's wheel at rest of all else, device axes, and its axial inertia, kg m2."""
     if name is None and robot.n != 1:
         message = f"{robot.name!r} has {robot.n} joints"
-        raise InputError(message, place="robot", hint="expected one joint, or 'wheel' names that of the wheel")
+        raise InputError(message, place="robot", hint="expected one joint, or name the wheel's with 'wheel'")
     with error_context("wheel"):
         joint = robot.joints[0 if name is None else robot.joint_index(name)]
     if joint.kind != "revolute" or joint.parent != robot.bodies[0].name:
-        message = f"joint {joint.name!r} is no wheel of the base"
+        message = f"joint {joint.name!r} is not a wheel of the base"
         raise InputError(message, place="wheel", hint="expected a revolute joint on the first body")
     axis, wheel = np.asarray(joint.axis), robot.bodies[robot.body_index(joint.child)]
     rotor = 0.0 if joint.rotor is None else joint.rotor.inertia * joint.rotor.ratio

@@ -103,7 +103,7 @@ class MotionInputs:
         """For the solver: one grid of all samples and switching times."""
         start, stop = self.times[0], self.times[-1]
         # Steps of the solver end at samples (where the cubic changes) and at switches (where the wrench jumps): within
-        # a step the right side is smooth and RK4 keeps its order. Switches at the ends or at a sample are no points of
+        # a step the right side is smooth and RK4 keeps its order. Switches at the ends or at a sample are not points of
         # their own.
         inner = self.edges[(self.edges > start + 1e-9) & (self.edges < stop - 1e-9)]
         near = np.abs(inner[:, None] - self.times).min(axis=1, initial=np.inf) > 1e-9

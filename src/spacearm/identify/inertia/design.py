@@ -165,7 +165,8 @@ def describe_experiment(robot: Robot, experiment: Experiment) -> str:
     for name, path in phases[0].driven.items():
         nodes, slides = path.breaks[1:-1], robot.joint(name).kind == "prismatic"
         begin = start.joints[robot.joint_index(name)]
-        relative = np.where(np.abs(path(nodes) - begin) > 1e-12, path(nodes) - begin, 0.0)  # rounding is no excursion
+        # Rounding is not an excursion.
+        relative = np.where(np.abs(path(nodes) - begin) > 1e-12, path(nodes) - begin, 0.0)
         values = relative if slides else np.rad2deg(relative)
         at, times = (", ".join(f"{value:.4g}" for value in part) for part in (values, nodes))
         words.append(f"{name} through {at} {'m' if slides else 'deg'} at {times} s")

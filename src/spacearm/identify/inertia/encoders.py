@@ -6,9 +6,9 @@ good readings lie from such predictions (a robust deviation: 1.4826 times the me
 of a normal distribution) shows at once noise and curvature of the path. It decides which readings are outliers, and is
 the standard deviation of those that are replaced.
 
-A path that bends suddenly, as at the start of a motion, is no outlier: the change of acceleration among nearby rates
-bounds how far it may be off. The first and last samples have neighbours on one side only and are checked first. Good
-readings stay as they are, nothing is smoothed: their noise is known and is counted by the filter.
+A path that bends suddenly, as at the start of a motion, is not an outlier: the change of acceleration among nearby
+rates bounds how far it may be off. The first and last samples have neighbours on one side only and are checked first.
+Good readings stay as they are, nothing is smoothed: their noise is known and is counted by the filter.
 """
 
 from __future__ import annotations

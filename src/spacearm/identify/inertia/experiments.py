@@ -89,7 +89,7 @@ def firing_intervals(thruster: str, level: Signal, duration: float) -> list[tupl
             if not 0.0 <= value <= 1.0 + 1e-9:
                 raise InputError(f"is {value:g}", hint="expected a level from 0 to 1")
             if found and found[-1][1] == low and abs(found[-1][2] - value) <= 1e-12:
-                # A break at which nothing changes, as where another thruster begins a phase, is no switch.
+                # A break at which nothing changes, as where another thruster begins a phase, is not a switch.
                 found[-1] = found[-1][0], high, found[-1][2]
             elif value > 0.0:
                 found.append((low, high, value))

@@ -58,12 +58,6 @@ def tensor_of(six: npt.ArrayLike) -> Array:
     return full
 
 
-def point_mass(position: npt.ArrayLike) -> Array:
-    """The ten linear parameters of one kilogram at a point."""
-    x = np.asarray(position, dtype=np.float64)
-    return np.concatenate([[1.0], x, symmetric_six((x @ x) * np.eye(3) - np.outer(x, x))])
-
-
 def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:
     """Pose of every body's frame in the base frame at these joint positions."""
     q = np.asarray(joints, dtype=np.float64)

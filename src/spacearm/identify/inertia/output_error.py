@@ -62,7 +62,7 @@ class OutputErrorProblem(Problem):
         bodies: bodies whose inertias are estimated; those of the others are known. All, if omitted.
         estimate: names of :data:`.INERTIA_NUISANCES` to estimate besides, or name to the standard deviation of a prior
             about zero; the others can be tested (:meth:`scores`).
-        prior: of the inertias; numbers that it knows exactly are no unknowns, and ``bodies`` is not given.
+        prior: of the inertias; numbers that it knows exactly are not unknowns, and ``bodies`` is not given.
         arrival: summary of earlier samples of the one record; nothing but inertias is estimated then.
     """
 

@@ -333,7 +333,7 @@ class _GaussNewton:
 
     def update_directions(self) -> bool:
         """Which directions the data show at x; whether these are others than before."""
-        self.unseen, held = self._unseen()
+        self.unseen, held = self._hidden_directions()
         changed = bool(held.shape[1] != self.held.shape[1])
         self.held = held
         if changed or self.steps.shape[1] == self.x.size:
@@ -354,7 +354,7 @@ class _GaussNewton:
         at = self.x.size - self.rank
         return triangle[at : at + self.rank, at : at + self.rank], triangle[at : at + self.rank, -1]
 
-    def _unseen(self) -> tuple[Array, Array]:
+    def _hidden_directions(self) -> tuple[Array, Array]:
         """Orthonormal directions (r, k) in typical sizes that the data do not show, and those that no prior does."""
         root, noise = self._data()[0], np.zeros((self.rank, self.rank))
         sizes = self.sizes[: self.rank]

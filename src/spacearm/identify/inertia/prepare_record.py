@@ -55,6 +55,7 @@ def prepare_record(
             values = to_quaternions(own.values, record.source or None) if name == "attitude" else own.values
             readings[name] = array(values, repr(name), (clock.size, 4 if name == "attitude" else size), finite=False)
         commands = {name: signal.shift(-float(clock[0])) for name, signal in record.commands.items()}
+        # From zero: powers of dates would lose digits.
         times = clock - clock[0]
         thrusters, edges = _thruster_wrenches(robot, times, commands)
         made = MotionRecord(
@@ -88,6 +89,7 @@ def _thruster_wrenches(
     # A switch at a sample is at that very sample, without the rounding of sums of durations.
     nearest = times[np.abs(edges[:, None] - times).argmin(axis=1)]
     edges = np.where(np.abs(nearest - edges) < SAME, nearest, edges)
+    # A hair inside the interval that each sample stands for: a level that switches there is unambiguous.
     inside = np.append(times[:-1] + SAME, times[-1] - SAME)
     found = {}
     for name, intervals in firings.items():
@@ -107,6 +109,7 @@ def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: Map
     """With deviations, and accelerations of the joints where they are commanded."""
     sigma, unknown = {}, []
     for name, channel in used.channels.items():
+        # One deviation for a channel: the mean of the variances, where each reading states its own.
         size = np.sqrt(np.mean(np.square(channel.sigma)))
         sigma[name] = float(size) if np.isfinite(size) else 0.0
         unknown += [name] if not np.isfinite(size) else []

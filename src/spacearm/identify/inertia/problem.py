@@ -59,9 +59,9 @@ class InertiaProblem(Problem):
             need them for weights alone.
         records: of the experiments, in order.
         kinds: which equations.
-        prior: numbers that it knows exactly are no unknowns.
+        prior: numbers that it knows exactly are not unknowns.
         consider: standard deviations of ``thrust`` (share) and of the inertias of known bodies (``nominal``, or a
-            body's name, as shares of their typical sizes). They are no unknowns, because noise in the regressor would
+            body's name, as shares of their typical sizes). They are not unknowns, because noise in the regressor would
             pull a free scale of the thrust to zero; estimators count what they do to the estimate.
     """
 

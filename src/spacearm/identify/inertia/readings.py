@@ -111,12 +111,15 @@ class MotionRecord:
 
     def check_units(self) -> None:
         """Refuse rates and angles of which one is in degrees and the other in radians."""
+        # Repetitions differ in their noise only: what holds for one of them holds for all.
         if self.batch or self.times.size < 3:
             return
         step, read = np.diff(self.times)[:, None], self.readings
         if {"joint_position", "joint_rate"} <= read.keys():
             change, rate = np.diff(read["joint_position"], axis=0) / step, read["joint_rate"]
             for k in np.flatnonzero(self.moving):
+                # The mean of the rates at both ends against the difference between: equal up to the curvature of a
+                # step.
                 mean = 0.5 * (rate[1:, k] + rate[:-1, k])
                 ask_about_degrees(mean, change[:, k], ("joint rates", "joint positions"), self.place)
         if {"attitude", "rate"} <= read.keys():
@@ -143,6 +146,7 @@ class MotionRecord:
         for name in self.readings:
             size = CHANNELS[name].size or n
             values = np.full(size, self.sigma.get(name, 0.0))
+            # The rate of a locked joint is known to be zero: its reading is not used, and has no error.
             if name in ("joint_rate", "joint_acceleration"):
                 values = np.where(self.moving, values, 0.0)
             places[name] = slice(at, at + size)
@@ -173,6 +177,7 @@ class MotionRecord:
 
         ``rate``: mean motion, rad/s.
         """
+        # The axes have turned by rate times time about their z.
         half, found = 0.5 * rate * self.times, dict(self.readings)
         quaternion = np.stack([np.cos(half), 0.0 * half, 0.0 * half, np.sin(half)], axis=1)
         axes, up = rotation_matrices(quaternion), np.array([0.0, 0.0, rate])
@@ -222,6 +227,7 @@ class MotionRecord:
         """Pieces of about this length (s), each with a start of its own."""
         positive(duration, "segment", unit="s", place=self.place)
         whole = float(self.times[-1] - self.times[0])
+        # Equal pieces: a short rest at the end would have a start of its own and say little.
         count = max(1, min(round(whole / duration), self.times.size // FEWEST))
         place = np.minimum(((self.times - self.times[0]) / whole * count).astype(int), count - 1) if whole else 0
         rows = [np.flatnonzero(place == k) for k in range(count)]
@@ -280,6 +286,7 @@ class MotionRecord:
         angular_rate = self.channel("rate")
         if "velocity" in self.readings:
             rotation = rotation_matrices(self.channel("attitude"))
+            # From the mounting point to the base's origin: the velocity of a point less the rotation's share.
             linear = np.einsum("...ji,...j->...i", rotation, self.readings["velocity"]) - np.cross(
                 angular_rate, self.mount
             )
@@ -291,6 +298,7 @@ class MotionRecord:
         n = len(self.moving)
         if "joint_rate" in self.readings:  # of a locked joint they are noise
             return np.where(self.moving, self.readings["joint_rate"], 0.0)
+        # The channel is asked for, so that the error says that it is missing.
         if any(self.moving):
             self.channel("joint_rate")
         return np.zeros((*self.channel("rate").shape[:-1], n))

@@ -95,7 +95,7 @@ def read_record(
 def _hold(times: Array, levels: Array) -> Signal:
     """Levels (T,) that hold from sample to sample."""
     if np.any(levels < 0.0) or np.any(levels > 1.0 + 1e-9):
-        raise InputError("leaves 0 to 1", hint="expected levels of a thruster")
+        raise InputError("is outside 0 to 1", hint="expected levels of a thruster")
     starts = np.append(0, 1 + np.flatnonzero(np.diff(levels)))
     return Signal(np.append(times[starts], times[-1] + 1.0), levels[starts][None])
 

@@ -260,7 +260,7 @@ class RecordPrediction:
         error = np.zeros((moved.states.shape[0], 12, 12 + forced.shape[2]))
         error[0, :, :12] = np.eye(12)
         if self.arrival is not None:  # unknowns are the inertias, then the start of the samples before
-            # The initial state is no unknown here: it hangs on the inertias and on the start of the dropped samples.
+            # The initial state is not an unknown: it hangs on the inertias and on the start of the dropped samples.
             inertias, start = np.split(self.arrival.by, [-self.unknowns], axis=1)
             error[0, :, : self.unknowns], error[0, :, 12 : 12 + inertias.shape[1]] = start, inertias
         # A recursion in time, all columns together: 12 x (12 + parameters) numbers at each sample.

@@ -98,7 +98,7 @@ class ExciteKeys(ScenarioTable):
                 values = path.si_value("values")
                 if path.kind != "spline" or path.ends != "clamped" or path.times is None or values is None:
                     hint = 'expected { kind = "spline", times = [...], values = [...] }'
-                    raise InputError("is no clamped spline through nodes", hint=hint)
+                    raise InputError("is not a clamped spline through nodes", hint=hint)
                 found[joint] = spline(path.times, np.asarray(values) + start[robot.joint_index(joint)])
         return found
 

@@ -50,7 +50,7 @@ class ParameterSource(StrEnum):
 class Prior:
     """Independent normal priors of the linear parameters: mean and standard deviation (10(n + 1)).
 
-    An infinite deviation is no prior, zero is exact knowledge. ``source`` names its origin in reports.
+    An infinite deviation is not a prior, zero is exact knowledge. ``source`` names its origin in reports.
     """
 
     mean: Array
@@ -152,7 +152,7 @@ def standard_parameters(
     scale = typical_sizes(robot)
     guess = robot.inertia_parameters.ravel() if prior is None else prior.mean
     belief = np.full(size, np.inf) if prior is None else prior.sigma
-    # Exactly known numbers are no unknowns; a zero deviation would be an infinite weight.
+    # Exactly known numbers are not unknowns; a zero deviation would be an infinite weight.
     free = np.flatnonzero(belief > 0)
     if free.size == 0:
         raise InputError("everything is known already", place="prior")

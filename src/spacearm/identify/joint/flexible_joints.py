@@ -1,7 +1,13 @@
 """Flexible joints of a robot: a list of them, changes of gear and values, and the linear model about a rest position.
 
-The linear model is M x'' + D x' + K x = f with x = (links, motors). The free base is eliminated by the Schur complement
-of the mass matrix, i.e. by zero total momentum, which gives natural frequencies and frequency responses.
+A flexible joint is a link's joint and its motor's, with a spring and a damper between them (M. W. Spong, Modeling and
+control of elastic joint robots, 1987); the motor's inertia is stated on the load side, the gear ratio squared times
+the rotor's own.
+
+The linear model is M x'' + D x' + K x = f with x = (links, motors). The free base is eliminated by the Schur
+complement of the mass matrix, i.e. by zero total momentum: the base takes whatever acceleration keeps it, so that
+links swing faster than on a held base. Natural frequencies and frequency responses follow; start values and step sizes
+of fits use them. Nothing is linearised in a fit itself. Angles in rad, inertias in kg m2, frequencies in rad/s.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class Forward:
             work.left -= steps * start.size + WORK_PER_MOTION
             if work.left < 0.0:
                 raise SimulationError(
-                    "the search does not come to an end within its work",
+                    "the search does not end within its budget of steps",
                     place="identification",
                     hint="units, columns or noise may be wrong; else give start values and bounds nearer to the truth",
                 )

@@ -1,9 +1,13 @@
 """A fit of flexible joints with what judges it: values, certificate, remarks, fixed numbers that matter.
 
-Residuals are tested for size and colour, each suspect by its score, and estimates by intervals of the data for how far
-they scatter (:mod:`spacearm.identify.fit`). Where residuals are coloured, each standard deviation is the larger of two,
-by white noise and by that scatter. With unknown noise, or another cost than the likelihood, there is less to be tested:
-then only the colour of the residuals and the bounds speak.
+Residuals are tested for size (chi-square of each block) and colour (Ljung and Box), each suspect by its score (C. R.
+Rao 1948), and estimates by intervals of the data for how far they scatter (:mod:`spacearm.identify.fit`). A test that
+fails makes the fit not sound; the largest suspect is named as a likely cause, never corrected silently.
+
+Where residuals are coloured, each standard deviation is the larger of two, by white noise and by that scatter. Fixed
+numbers that are uncertain widen all deviations by what the data do not determine of them
+(:mod:`spacearm.optimise.consider`), and the one that matters most is reported. With unknown noise, or another cost
+than the likelihood, there is less to be tested: then only the colour of the residuals and the bounds speak.
 """
 
 from __future__ import annotations

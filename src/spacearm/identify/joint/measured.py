@@ -34,7 +34,7 @@ from spacearm.typing import Array
 
 #: Channels of the base that a model may be compared with: position (m) and rotation vector (rad), world axes.
 BASE = ("position.x", "position.y", "position.z", "attitude.x", "attitude.y", "attitude.z")
-#: How the names of channels end that are no angles.
+#: How the names of channels end that are not angles.
 LENGTHS_AND_TORQUES = (*BASE[:3], ".torque")
 #: Largest standard deviation of an angle, rad.
 ROUGH = 0.5

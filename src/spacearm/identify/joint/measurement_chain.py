@@ -1,8 +1,16 @@
 """Angles of flexible joints from sensors: Eq. 21 of Wojtunik 2023, in closed form and by least squares.
 
 Encoders sit at the motors and at the rigid joints; a vision system sees the poses of the base and of a frame on the
-hand. The angle of a flexible joint is what makes the two fit together. Poses are (..., 7): position (m) and quaternion
-(w, x, y, z), in the world. Errors of attitudes are small rotation vectors in world axes.
+hand. The angle of a flexible joint is what makes the two fit together: for one joint, the rotation about its axis that
+takes the hand as computed at angle zero to where it was seen, by its position or its attitude. For any number of
+joints and both at once, Gauss-Newton on the six errors of the hand at each sample, weighted by their covariance (A. C.
+Aitken, On least squares and linear combination of observations, 1935).
+
+That covariance holds what all sensors contribute: the base's pose moves the computed hand as a motion of the base
+would, encoders through the frame's Jacobian. One base reading serves the angle and the base's own channel, so that
+their errors are correlated, and errors of encoders are the same sensor's at all samples: both are handed on with the
+angles. Poses are (..., 7): position (m) and quaternion (w, x, y, z), in the world. Errors of attitudes are small
+rotation vectors in world axes.
 """
 
 from __future__ import annotations
@@ -92,6 +100,7 @@ def rotation_vector(rotation: Array) -> Array:
         ],
         axis=-1,
     )
+    # By sine and cosine: the arc cosine alone loses half of the digits of small angles.
     sine = 0.5 * np.linalg.norm(skew, axis=-1)
     angle = np.arctan2(sine, 0.5 * (np.trace(rotation, axis1=-2, axis2=-1) - 1.0))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -115,7 +124,7 @@ class MeasurementChain:
         for f in self.flexible:
             if f.link not in moves:
                 raise InputError(
-                    f"frame {frame!r} is not behind the flexible joint {f.name!r}", place="measurement chain"
+                    f"frame {frame!r} is not carried by the flexible joint {f.name!r}", place="measurement chain"
                 )
 
     def reconstruct(
@@ -154,6 +163,7 @@ class MeasurementChain:
             q[:, self.links[0]] = self._solve_closed_form(q, base, hand, kind)
         if method == "least_squares":
             self._least_squares(q, base, hand)
+        # The hand shows an angle up to full revolutions: the motor's encoder tells which.
         q[:, self.links] -= 2.0 * np.pi * np.round((q[:, self.links] - rest) / (2.0 * np.pi))
         gain, total, jacobian = self._gain(q, base, method)
         covariance = gain @ total @ np.swapaxes(gain, -1, -2)
@@ -238,6 +248,7 @@ class MeasurementChain:
         else:
             # Generalised least squares (Gauss-Markov): weights are the inverse covariance of the hand's error.
             kept = np.linalg.solve(total, own)
+        # Left inverse of the flexible joints' columns: gain @ own is one.
         across = np.swapaxes(kept, -1, -2)
         return np.linalg.solve(across @ own, across), total, jacobian
 

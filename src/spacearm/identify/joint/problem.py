@@ -290,7 +290,7 @@ class JointProblem(Problem):
         # Each stiff candidate costs thousands of steps: fail with a reason instead of searching for hours.
         if self.forwards[test].is_exhausted:
             raise SimulationError(
-                "the search goes on among values for which the joints are far too stiff for the samples",
+                "the search stays among values for which the joints are far too stiff for the samples",
                 place=f"test {self.tests[test].name!r}",
                 hint="give closer start values, or bounds with more motor inertia and less damping and stiffness",
             )

@@ -1,7 +1,13 @@
 """Simulated joint tests with known joint values: readings of all sensors, with or without noise.
 
-The truth comes from the same forward model at tight tolerances, so these tests show errors of the estimation, not of
-the equations of motion; those are checked against other software elsewhere.
+The truth comes from the same forward model at tolerances far below those of a fit, so these tests show errors of the
+estimation (of the reconstruction, the weights, the search and its deviations), not of the equations of motion; those
+are checked against other software elsewhere. The energy of the simulated motion is kept beside it, for a check by the
+reader: without drives and dampers it is constant.
+
+Noise is white and normal, drawn in the order of the channels from one generator. Noise of attitudes rotates in world
+axes, as the covariances of the measurement chain assume; of a planar motion only the part in the plane is drawn, since
+a camera above an air table sees no other.
 """
 
 from __future__ import annotations

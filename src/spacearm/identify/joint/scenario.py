@@ -117,7 +117,7 @@ class ReferenceTable(ScenarioTable):
         links = {joint.name for joint in chain.flexible}
         for joint, own in self.truth.items():
             if joint not in links:
-                raise InputError(f"{joint!r} is no flexible joint", place="truth", hint=did_you_mean(joint, links))
+                raise InputError(f"{joint!r} is not a flexible joint", place="truth", hint=did_you_mean(joint, links))
             for name in own:
                 if name.removesuffix("_deg") not in SPECIFICATION:
                     hint = did_you_mean(name, SPECIFICATION)
@@ -257,7 +257,7 @@ class JointFile(StudyFile):
                 tests[entry.hold_out].append(entry.build(chain, self, session.folder))
         used, kept = tests.values()
         if not used:
-            raise InputError("every test is held out", place="test", hint="leave hold_out away in one or more")
+            raise InputError("every test is held out", place="test", hint="leave out hold_out in at least one")
         bounds = {name: (low, high) for name, (low, high) in self.bounds.items()}
         options = {**self.options("drive", "guess", "fixed", "offset_rate"), "bounds": bounds}
         session.report_progress(0.2, "fitting")

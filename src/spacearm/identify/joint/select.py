@@ -1,9 +1,13 @@
 """Choice of the joint law that the data support, by information criteria or cross-validation.
 
 Each candidate is fitted to the same tests. The deviance is the sum of squared whitened residuals plus the log
-determinant of the noise covariance (which depends on the fitted values through the inputs' errors); AIC adds 2 p, BIC p
-log n. Cross-validation predicts blocks of time that a fit did not use. A richer law must win by a margin, since the
-maximum over several candidates is biased towards rich ones.
+determinant of the noise covariance (which depends on the fitted values through the inputs' errors); AIC adds 2 p (H.
+Akaike 1974), BIC p log n (G. Schwarz 1978). Cross-validation predicts blocks of time that a fit did not use; blocks
+and not single samples, because neighbouring samples share their errors.
+
+A richer law must win by a margin, since the maximum over several candidates is biased towards rich ones. It starts
+from the simplest fit with its new terms clearly open, at two sizes: at zero, play and dry friction have no gradient
+that a search could follow.
 """
 
 from __future__ import annotations

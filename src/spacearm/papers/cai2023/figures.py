@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Joints whose variations the paper prints, and the sign it counts them with.
 JOINTS = (("joint2", -1.0), ("joint4", 1.0))
-#: The first five colours are the attitudes', in all figures; what is no attitude has others.
+#: The first five colours are the attitudes', in all figures; what is not an attitude has others.
 FULL, SEGMENTED, BOUND = 5, 6, 7
 #: Line styles of the two methods.
 METHODS: dict[str, int | str] = {"full run": "solid", "segmented algorithm": "dash"}

@@ -88,7 +88,7 @@ class ParticleSwarm:
             better = cost < own_cost
             own[better], own_cost[better] = x[better], cost[better]
             now = float(own_cost.min())
-            # Relative, so that rounding is no progress.
+            # Relative, so that rounding is not progress.
             since = 0 if now < best * (1.0 - 1e-12) else since + 1
             best = now
             watch.history.append(best)

@@ -1,7 +1,9 @@
 """Many samples of one robot through one phase in a compiled loop, without ledger, certificate or event logs.
 
-Each sample is what :func:`~spacearm.simulate.simulate` gives alone, event by event. Between two phases states may be
-mapped for all samples at once, as a change maps one.
+Each sample is what :func:`~spacearm.simulate.simulate` gives alone, event by event, with steps of its own. That is
+what :class:`~spacearm.engine.ensemble.Ensemble` cannot do: there all samples take the same steps, in neighbouring
+lanes, and none can stop at an event. Here they go one after the other through one solver's memory, and threads share
+only the prepared phase. Between two phases states may be mapped for all samples at once, as a change maps one.
 """
 
 from __future__ import annotations

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
@@ -29,17 +28,14 @@ from spacearm.checks import integer, numbers, one_of, positive
 from spacearm.engine import NonFiniteWarning
 from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
 from spacearm.engine.ensemble import Ensemble
-from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
+from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.schedule import Schedule
 from spacearm.errors import InputError, error_context
-from spacearm.mechanics.motion import LoadFrame, motion_program
-from spacearm.mechanics.program import Program
-from spacearm.mechanics.sensors import ForceTorque
-from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
 from spacearm.simulate.checks import check_mapping, check_robot, flat_states
+from spacearm.simulate.ensemble.closed_motion import PASSIVE, close_motion, law_symbols, limit_rates, trim_motion
 from spacearm.simulate.ensemble.observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.overrides import check_friction, check_mass, check_parameter, robot_parameters, with_base
@@ -47,7 +43,6 @@ from spacearm.simulate.signals import Signal
 from spacearm.typing import Array
 
 SHARED = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
-PASSIVE = ("stiffness", "rest", "damping")
 
 
 @lru_cache(maxsize=32)
@@ -58,109 +53,32 @@ def _loop(
     law: Law | None = None,
     watch: MotionObserver | None = None,
 ) -> FixedStep:
-    """The motion program with every degree of freedom free, and without absent springs and dampers.
-
-    Whatever a roll-out cannot use is set to zero before compilation, which reduces the time of a step by a third.
+    """The closed loop of a robot and a law, with forces of the caller beside the law's.
 
     Args:
         varied: parameters that are not the robot's own.
         each: those that differ from sample to sample.
     """
-    driven = () if law is None else law.acceleration_dofs(robot)
-    program = motion_program(robot, () if law is None else law.frames(robot), ledger=False, free=not driven)
     own = robot_parameters(robot)
-    unused = ("friction",) if driven else ("drive", "mode", "friction")
-    # Zeros are known before compilation: springs that no joint has cost nothing.
-    absent: dict[str, Sequence[int] | None] = dict.fromkeys(unused)
-    absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in PASSIVE if name not in varied}
-    free = replace(program, name="rollout", outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
+    passive = {name: own[name] for name in PASSIVE if name not in varied}
+    driven, frames = ((), ()) if law is None else (law.acceleration_dofs(robot), law.frames(robot))
+    motion = trim_motion(robot, frames, driven, passive)
+    motion = replace(motion, outputs={"rate": motion.outputs["rate"]})
+    force, state = motion.inputs["force"], motion.inputs["state"]
+    commands, inputs, update, memory_rate = {"force": force}, {"force": force}, None, None
+    if law is not None:
+        asked, more, update, memory_rate = law_symbols(law, robot, state, frames)
+        commands, inputs = commands | asked, inputs | more
+        if "force" in asked:
+            # A continuous law acts in every stage: what it asks for at a rate limit is its own affair.
+            bounded = law.commands_of(robot) if law.limited and law.period is not None else ()
+            commands["force"] = force + limit_rates(asked["force"], state, robot, bounded)
+    closed = close_motion(motion, robot, driven, commands, inputs)
+    if memory_rate is not None:
+        closed = replace(closed, outputs={**closed.outputs, "memory_rate": memory_rate})
+    symbols = StepSymbols(closed)
     uniform = [name for name in SHARED if name not in each]
-    if law is None or law.period is None:
-        symbols = StepSymbols(free if law is None else _close_loop(free, law, robot, driven))
-        return FixedStep(symbols, uniform=uniform, observer=None if watch is None else watch.update(symbols))
-    # A sampled law's forces are an input beside the user's, held from tick to tick.
-    command = ca.SX.sym("command", robot.dofs)
-    inputs = {name: symbol for name, symbol in free.inputs.items() if name != "mode"} | {"command": command}
-    bounded = [name for name in law.commands_of(robot) if law.limited]
-    acting = free.inputs["force"] + limit_rates(command, free.inputs["state"], robot, bounded)
-    rate = ca.substitute(free.outputs["rate"], free.inputs["force"], acting)
-    if driven:
-        mode = np.isin(robot.dof_names, driven).astype(float)
-        rate = ca.substitute(rate, free.inputs["mode"], ca.DM(mode))
-    symbols = StepSymbols(replace(free, inputs=inputs, outputs={"rate": rate}))
-    observer = None if watch is None else watch.update(symbols)
-    return FixedStep(symbols, uniform=uniform, law=_update(law, robot, symbols), observer=observer)
-
-
-def limit_rates(command: SX, state: SX, robot: Robot, joints: Collection[str]) -> SX:
-    """Forces that are held, without drives of these joints that would push one further beyond its rate limit."""
-    found = ca.SX(command)
-    for i, joint in enumerate(robot.joints):
-        if math.isfinite(joint.limits.velocity) and joint.name in joints:
-            # Only a force that pushes further out is cut: braking must remain possible.
-            rate, force = state[Layout(robot.n).rates][i], command[6 + i]
-            # Evaluated in every stage, so that a drive is off as soon as the limit is reached, as an event would do.
-            beyond = ca.logic_and(ca.fabs(rate) >= joint.limits.velocity, rate * force > 0)
-            found[6 + i] = ca.if_else(beyond, 0.0, force)
-    return found
-
-
-def _close_loop(free: Program, law: Law, robot: Robot, driven: Sequence[str]) -> Program:
-    """The motion with a continuous law in it, which reads state, references and memory at every stage of a step."""
-    time, part = ca.SX.sym("time"), ca.SX.sym("part")  # of the step's start, and from there to the stage
-    inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("mode", "drive", "wrench")}
-    x, state = law.program(robot).program.inputs, free.inputs["state"]
-    commands, rates = law_commands(law, robot, {*free.inputs, "command"}, state, time + part)
-    old, new = [free.inputs["force"]], [free.inputs["force"] + commands.pop("command")]
-    if driven:
-        old, new = [*old, free.inputs["mode"]], [*new, ca.DM(np.isin(robot.dof_names, driven).astype(float))]
-    old, new = [*old, *(free.inputs[name] for name in commands)], [*new, *commands.values()]
-    more = {name: x[name] for name in ("reference", "memory") if x[name].numel()}
-    outputs = {"rate": ca.substitute([free.outputs["rate"]], old, new)[0]}
-    outputs |= {"memory_rate": rates} if "memory" in more else {}
-    return replace(free, inputs={**inputs, "time": time, "part": part, **more}, outputs=outputs)
-
-
-def law_commands(
-    law: Law,
-    robot: Robot,
-    places: Collection[str],
-    state: SX,
-    time: SX,
-    frames: tuple[LoadFrame, ...] | None = None,
-    model: SX | None = None,
-) -> tuple[dict[str, SX], SX]:
-    """Commands of a law, by the inputs of the motion that they go to, and its memory at the next tick or its rate.
-
-    ``frames``: frames whose wrenches are included, by default those that the law acts on; ``model``: its parameters, if
-    not its own.
-    """
-    own = law.program(robot)
-    x, y = own.program.inputs, own.program.outputs
-    if any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
-        raise InputError(
-            "reads a force sensor, which roll-outs do not have", place=law.place, hint="use simulate_batch"
-        )
-    numbers = ca.SX(ca.DM(law.numbers(robot))) if model is None else model
-    old, new = [x["state"], x["time"], x["model"]], [state, time, numbers]
-    actions, kept = ca.substitute([y["action"], y["memory"]], old, new)
-    frames = law.frames(robot) if frames is None else frames
-    kinds = {"force": ("command", robot.dofs), "drive": ("drive", robot.dofs), "wrench": ("wrench", 6 * len(frames))}
-    outputs = {name: ca.SX.zeros(size) for name, size in kinds.values() if name in places and size}
-    for k, (kind, what, entry) in enumerate(own.actions):
-        at_place = 6 * frames.index(what) + entry if kind == "wrench" else robot.dof_index(what)
-        outputs[kinds[kind][0]][at_place] += actions[k]
-    return outputs, kept
-
-
-def _update(law: Law, robot: Robot, symbols: StepSymbols) -> Update:
-    """The law over the symbols of a step: its forces become the input ``command``, other actions go to their inputs."""
-    x = law.program(robot).program.inputs
-    memory = {name: x[name] for name in ("reference", "memory", "noise") if name in x and x[name].numel()}
-    if "noise" in memory:
-        memory["sample"] = ca.SX.sym("sample")  # read by the loop, which draws the random numbers
-    outputs, kept = law_commands(law, robot, symbols.inputs, symbols.state, symbols.inputs["time"])
-    return Update(outputs | ({"memory": kept} if "memory" in memory else {}), memory)
+    return FixedStep(symbols, uniform=uniform, law=update, observer=None if watch is None else watch.update(symbols))
 
 
 def _timetable(law: Law | None, step: float, count: int, pieces: int) -> tuple[Array, Array]:

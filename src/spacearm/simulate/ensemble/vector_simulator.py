@@ -27,14 +27,14 @@ from spacearm.engine.ensemble import Ensemble
 from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
 from spacearm.engine.schedule import Schedule
 from spacearm.errors import InputError
-from spacearm.mechanics.motion import motion_program
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import Sensor
 from spacearm.mechanics.spatial import SX
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate.checks import check_robot, flat_states
-from spacearm.simulate.ensemble.rollout import PASSIVE, SHARED, limit_rates, prepare_samples
+from spacearm.simulate.ensemble.closed_motion import PASSIVE, close_motion, limit_rates, trim_motion
+from spacearm.simulate.ensemble.rollout import SHARED, prepare_samples
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.readings import state_readings
 from spacearm.typing import Array
@@ -69,32 +69,23 @@ def _step_loop(
     servo: Servo | None = None,
 ) -> FixedStep:
     """A step of the motion with commands as an input, that are held over the period, or follow from a servo's."""
-    program = motion_program(robot, (), ledger=False, free=not locked)
     own = robot_parameters(robot)
-    absent: dict[str, Sequence[int] | None] = dict.fromkeys(("friction", *(() if locked else ("drive", "mode"))))
-    absent |= {name: np.flatnonzero(own[name] == 0.0).tolist() for name in PASSIVE if name not in varied}
-    free = replace(program, outputs={"rate": program.outputs["rate"]}).with_zeros(absent)
+    motion = trim_motion(robot, (), locked, {name: own[name] for name in PASSIVE if name not in varied})
+    motion = replace(motion, outputs={"rate": motion.outputs["rate"]})
     command = ca.SX.sym("command", len(forces))
     applied = ca.SX.zeros(robot.dofs)
     for k, name in enumerate(forces):
         dof = robot.dof_index(name)
         most = robot.joints[dof - 6].limits.effort if dof >= 6 else math.inf
         applied[dof] = ca.fmin(ca.fmax(command[k], -most), most) if math.isfinite(most) else command[k]
-    old, new = [free.inputs["force"]], [limit_rates(applied, free.inputs["state"], robot, forces)]
-    if locked:
-        zero, mode = ca.SX.zeros(robot.dofs), np.isin(robot.dof_names, locked).astype(float)
-        old, new = [*old, free.inputs["drive"], free.inputs["mode"]], [*new, zero, ca.SX(ca.DM(mode))]
-    inputs = {name: symbol for name, symbol in free.inputs.items() if name not in ("force", "drive", "mode")}
-    (rate,) = ca.substitute([free.outputs["rate"]], old, new)
+    given = {} if servo is None else {"given": ca.SX.sym("given", servo.size)}
+    limited = limit_rates(applied, motion.inputs["state"], robot, forces)
+    symbols = StepSymbols(close_motion(motion, robot, locked, {"force": limited}, {"command": command, **given}))
     uniform = [name for name in SHARED if name not in each]
     if servo is None:
-        moving = replace(free, name="vector_step", inputs={**inputs, "command": command}, outputs={"rate": rate})
-        return FixedStep(StepSymbols(moving), uniform=uniform)
-    given = ca.SX.sym("given", servo.size)
-    inputs |= {"command": command, "given": given}
-    symbols = StepSymbols(replace(free, name="servo_step", inputs=inputs, outputs={"rate": rate}))
+        return FixedStep(symbols, uniform=uniform)
     plant = Plant(robot, own)
-    answer = ca.SX(servo.build(plant, given))
+    answer = ca.SX(servo.build(plant, given["given"]))
     if answer.numel() != len(forces):
         raise InputError(f"the servo gives {answer.numel()} forces", place="VectorSimulator",
                          hint=f"expected {len(forces)}: {', '.join(forces)}")  # fmt: skip

@@ -28,12 +28,12 @@ import numpy as np
 
 from spacearm.engine.device import Device
 from spacearm.engine.ensemble import Ensemble
-from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update
+from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.schedule import NO_RANDOM_CHANNELS, Schedule
 from spacearm.engine.signals import Signals, merge
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics.law import LawProgram
-from spacearm.mechanics.motion import LoadFrame, motion_program
+from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.sensors import ForceTorque
@@ -43,7 +43,7 @@ from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
-from spacearm.simulate.ensemble.rollout import law_commands
+from spacearm.simulate.ensemble.closed_motion import PASSIVE, LawSymbols, close_motion, law_symbols, trim_motion
 from spacearm.simulate.law import Law, PythonLaw, combine_laws
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import Phase
@@ -55,7 +55,6 @@ INSTANTS = 8
 #: Seeds are float64 numbers in lanes.
 LARGEST_SEED = 2**53
 PARAMETERS = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
-_PASSIVE = ("stiffness", "rest", "damping")
 RUN_WITHOUT_DEVICE = "run it without a device: one by one on the processor"
 #: Entries of ``VectorisedPhase.structure_key`` in words.
 STRUCTURE_PARTS = (
@@ -218,7 +217,7 @@ class VectorisedPhase:
     def structure_key(self) -> tuple[Hashable, ...]:
         """Structure key: what vectorised runs must share, in the order of ``STRUCTURE_PARTS``."""
         # Absent springs and dampers are removed from the compiled code, so runs must agree on which are absent.
-        zero = tuple((self.parameters[name] == 0.0).tobytes() for name in _PASSIVE)
+        zero = tuple((self.parameters[name] == 0.0).tobytes() for name in PASSIVE)
         frames = structure(self.robot, [load.frame for load in self.frames])
         # Steps are rounded to 1e-15 s: runs whose grids differ only by rounding share a structure key.
         grid = self.steps.counts.tobytes(), self.steps.ask.tobytes(), np.round(self.steps.steps, 15).tobytes()
@@ -265,78 +264,57 @@ def _rate_excess(interval: VectorisedPhase, state: SX, command: SX) -> SX:
     return total
 
 
-class _LawSymbols(NamedTuple):
-    """A law over the symbols of a loop."""
-
-    commands: dict[str, SX]  # by the inputs of the motion that they go to
-    inputs: dict[str, SX]  # of the motion
-    update: Update | None
-    memory: SX | None = None  # rate of a continuous law's
-
-
-def _close_loop(interval: VectorisedPhase, state: SX, parameters: Mapping[str, SX]) -> _LawSymbols:
+def _law_symbols(interval: VectorisedPhase, state: SX, parameters: Mapping[str, SX]) -> LawSymbols:
+    """The law with what may differ from run to run as inputs: the model that it assumes, its gains, its seed."""
     law, own = interval.law, interval.law_program
     if law is None or own is None:
-        return _LawSymbols({}, {}, None)
-    time, part = ca.SX.sym("time"), ca.SX.sym("part")
+        return LawSymbols({}, {}, None, None)
     constants = ca.SX.sym("constants", sum(value.size for value in law.constants.values()))
     assumed = ca.vertcat(*(ca.vec(parameters[name]) for name in PARAMETERS))
     # A law with a nominal model of its own is compiled with that model's numbers; otherwise it knows the run's own.
     if law.model is not None:
         assumed = ca.SX(ca.DM(law.numbers(interval.robot)[: assumed.numel()]))
-    places = {"command", *({"force": "command"}.get(kind, kind) for kind, _, _ in own.actions)}
-    when = time if law.period is not None else time + part
-    model = ca.vertcat(assumed, constants)
-    asked, memory = law_commands(law, interval.robot, places, state, when, interval.frames, model)
-    x = {name: own.program.inputs.get(name, ca.SX(0, 1)) for name in ("reference", "memory", "noise")}
-    kept = {name: symbol for name, symbol in {**x, "constants": constants}.items() if symbol.numel()}
-    if law.period is None:
-        return _LawSymbols(asked, {"time": time, "part": part, **kept}, None, memory if "memory" in kept else None)
-    # A sampled law's commands are inputs of the motion, held between ticks; its outputs are evaluated at ticks.
-    commands = {name: ca.SX.sym(name, value.numel()) for name, value in asked.items()}
-    kept |= {name: ca.SX.sym(name) for name in ("sample", "seed") if "noise" in kept}
-    outputs = {**asked, **({"memory": memory} if "memory" in kept else {})}
-    return _LawSymbols(commands, {"time": time, **commands}, Update(outputs, kept))
+    varied = {"constants": constants}
+    if law.period is not None and own.program.inputs.get("noise", constants[:0]).numel():
+        varied["seed"] = ca.SX.sym("seed")
+    return law_symbols(law, interval.robot, state, interval.frames, ca.vertcat(assumed, constants), varied)
 
 
 @lru_cache(maxsize=32)
 def _loop(kept: Keyed[VectorisedPhase], uniform: frozenset[str]) -> FixedStep:
     """The loop of runs with one structure key; the inputs in ``uniform`` are the same for all of them."""
     interval, robot = kept.value, kept.value.robot
-    still = np.isin(robot.dof_names, interval.non_free_dofs).astype(float)
-    program = motion_program(robot, interval.frames, ledger=True, free=not still.any())
-    absent: dict[str, Any] = {name: np.flatnonzero(interval.parameters[name] == 0.0).tolist() for name in _PASSIVE}
-    program = program.with_zeros({"friction": None, **absent})
+    passive = {name: interval.parameters[name] for name in PASSIVE}
+    motion = trim_motion(robot, interval.frames, interval.non_free_dofs, passive, ledger=True)
     nx = Layout(robot.n).size
     # Integrated with the state: energies, then impulse, moment and path of the mass centre (9), then the excess of
     # rates.
-    integrated = program.outputs["power"].numel() + (9 if interval.has_external_action else 0) + bool(interval.limits)
+    integrated = motion.outputs["power"].numel() + (9 if interval.has_external_action else 0) + bool(interval.limits)
     state = ca.SX.sym("state", nx + integrated)
-    parameters = {name: program.inputs[name] for name in (*PARAMETERS, *program.derived)}
+    parameters = {name: motion.inputs[name] for name in (*PARAMETERS, *motion.derived)}
     push, load = ca.SX.sym("push", len(interval.phase.forces)), ca.SX.sym("load", 6 * len(interval.load_places))
-    law = _close_loop(interval, state[:nx], parameters)
-    force = ca.SX(law.commands.get("command", ca.SX.zeros(robot.dofs)))
+    law = _law_symbols(interval, state[:nx], parameters)
+    force = ca.SX(law.commands.get("force", ca.SX.zeros(robot.dofs)))
     for k, name in enumerate(interval.phase.forces):
         force[robot.dof_index(name)] += push[k]
     # Frames of loads come first, those of thrusters alone behind them have no load of their own.
     rest = 6 * (len(interval.frames) - len(interval.load_places))
     wrench = ca.vertcat(load, ca.SX.zeros(rest)) + law.commands.get("wrench", ca.SX.zeros(6 * len(interval.frames)))
-    drive = law.commands.get("drive", ca.SX.zeros(robot.dofs))
-    old = [program.inputs[name] for name in ("state", "force", "wrench", "drive", "mode")]
-    new = [state[:nx], force, wrench, drive, ca.SX(ca.DM(still))]
-    rate, power, reaction = ca.substitute([program.outputs[name] for name in ("rate", "power", "reaction")], old, new)
-    rates = [rate, power]
+    commands = {**law.commands, "state": state[:nx], "force": force, "wrench": wrench}
+    closed = close_motion(motion, robot, interval.non_free_dofs, commands, {}).outputs
+    rates = [closed["rate"], closed["power"]]
     if interval.has_external_action:
         # A program with everything free sees the base in a frame of its own, which the power of loads does not follow.
-        rates = [rate, power[: power.numel() - len(interval.frames)]]
-        rates.append(_external_power(interval, state[:nx], parameters, (force + reaction)[:6], wrench))
+        rates[1] = closed["power"][: closed["power"].numel() - len(interval.frames)]
+        on_base = (force + closed["reaction"])[:6]
+        rates.append(_external_power(interval, state[:nx], parameters, on_base, wrench))
     if interval.limits:
-        rates.append(_rate_excess(interval, state[:nx], law.commands["command"]))
+        rates.append(_rate_excess(interval, state[:nx], law.commands["force"]))
     given = {name: symbol for name, symbol in (("push", push), ("load", load)) if symbol.numel()}
     inputs = {"state": state, **parameters, **given, **law.inputs}
     outputs = {"rate": ca.densify(ca.vertcat(*rates))}
-    outputs |= {} if law.memory is None else {"memory_rate": ca.densify(law.memory)}
-    moving = Program("lanes", inputs, outputs, derived=program.derived)
+    outputs |= {} if law.memory_rate is None else {"memory_rate": ca.densify(law.memory_rate)}
+    moving = Program("lanes", inputs, outputs, derived=motion.derived)
     return FixedStep(StepSymbols(moving), uniform=sorted(uniform), law=law.update)
 
 

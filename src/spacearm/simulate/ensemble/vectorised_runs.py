@@ -4,6 +4,11 @@ Runs that share compiled code go through the phases together, in lanes
 (:mod:`spacearm.simulate.ensemble.vectorised_phases`). At eight instants and at the end of each phase momentum, mass
 centre and energy are compared with the integrated external impulse and work, all runs at once. A run that fails is not
 repaired but returned as None, for an event-driven run to explain.
+
+A fixed step has no error estimate: the balances take its place. They are judged as a certificate judges a single run
+(:func:`~spacearm.simulate.run.certificate.balance_errors`), with net instead of gross impulses, which is stricter.
+Runs are grouped by structure key; if nearly every run had one of its own, each would be compiled, and that is an error
+that names what differs.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def save_run(run: Run, path: str | Path) -> Path:
         "start": {name: state.vector for name, state in run.start.items()},
         "ends": None if run.ends is None else {name: state.vector for name, state in run.ends.items()},
         "systems": {name: robot_text(robot, "toml") for name, robot in run.world.systems.items()},
-        "commands": [log.about() for log in run.commands],
+        "commands": [log.settings() for log in run.commands],
         "tracks": [
             {
                 "name": track.name,

@@ -2,6 +2,11 @@
 
 It is the loop of :func:`~spacearm.simulate.simulate` with a law in Python, standing still at each tick: the same
 physics, ledger and certificate, bit for bit the run with the same commands.
+
+The chain of phases is a generator that asks a question wherever the compiled solver needs Python: at a tick, for
+commands. :class:`Simulator` answers as the caller steps. A tick that is followed by a tick goes straight from one call
+of the solver to the next; all else (the end of a phase, a full buffer, an event) goes through the chain. Saved states
+are copies of the arrays that the solver may change, restored in place, because compiled loops keep their addresses.
 """
 
 from __future__ import annotations
@@ -118,6 +123,7 @@ class Simulator:
             left = self._duration - context.time
             if left <= WHOLE * self.period:
                 return
+            # One phase until the next change: a phase for each tick would cost a preparation each.
             yield Phase(left, laws=self._law, locked=self._locked)
             while self._changes:
                 yield self._changes.pop(0)
@@ -185,7 +191,7 @@ class Simulator:
             question = self._question
             if question is None:
                 raise InputError(
-                    "it is over", place=f"step at t = {self.time:g} s", hint=f"{self._chain.why}; finish()"
+                    "the run is over", place=f"step at t = {self.time:g} s", hint=f"{self._chain.why}; finish()"
                 )
             self._command(self._values)
             # The next tick as a rule; all else is the chain's: a full buffer, the end of a phase.
@@ -222,7 +228,7 @@ class Simulator:
         for each in changes:
             checks.instance(each, Change, "change", place="apply")
         if self._question is None:
-            raise InputError("it is over", place="apply", hint="make changes before the end")
+            raise InputError("the run is over", place="apply", hint="make changes before the end")
         # A phase without duration would leave two changes at one instant as separate entries without samples.
         if self._question.progress.now[0] == 0.0:
             raise InputError(
@@ -230,6 +236,7 @@ class Simulator:
             )
         self._changes = changes
         self._locked = self._locked if locked is None else tuple(locked)
+        # Saved states count phases: arrays of another phase are other memory.
         self._phase += 1
         self._continue_chain(END_PHASE)
 
@@ -245,11 +252,11 @@ class Simulator:
     def save(self) -> SavedState:
         """The present state, to which :meth:`restore` returns."""
         if self._question is None:
-            raise InputError("it is over", place="save", hint="save before the end")
+            raise InputError("the run is over", place="save", hint="save before the end")
         segment = self._chain.segment
         assert segment is not None
         # Arrays are restored in place: compiled loops keep their addresses.
-        found = [self._values, *_changing(self._question.system), *_changing(self._question.progress)]
+        found = [self._values, *_solver_arrays(self._question.system), *_solver_arrays(self._question.progress)]
         found += [segment.record.counts, segment.record.now, segment.audit[: segment.record.counts[4]]]
         balances = [_copy_fields(balance) for balance in segment.balances or ()]
         return SavedState(self._phase, [(array, array.copy()) for array in found], balances)
@@ -260,7 +267,7 @@ class Simulator:
         A change cannot be undone: what was saved before one is of no use after it.
         """
         if saved.phase != self._phase or self._question is None:
-            why = "it is over" if self._question is None else "a change was made since"
+            why = "the run is over" if self._question is None else "a change was made since"
             raise InputError(why, place="restore", hint="expected a state that was saved after the last change")
         if not any(array is self._values for array, _ in saved.arrays):
             raise InputError("this was saved by another simulator", place="restore")
@@ -274,19 +281,19 @@ class Simulator:
 
 
 def _no_command(values: Array) -> None:
-    raise AssertionError("no tick has come")
+    raise AssertionError("no tick has passed")
 
 
 def _no_function(time: float, state: State, references: Mapping[str, Any]) -> Mapping[str, float]:
     raise InputError("a simulator is given its commands by step()", place="law")
 
 
-def _changing(part: Any) -> list[Array]:
+def _solver_arrays(part: Any) -> list[Array]:
     """Arrays in tuples within tuples that a solver may change; logs, which grow by a count, are left out."""
     if isinstance(part, np.ndarray):
         # Large arrays are logs and samples: rows beyond the restored counts are simply written again.
         return [part] if part.flags.writeable and part.size <= 4096 else []
-    return [array for each in part for array in _changing(each)] if isinstance(part, tuple) else []
+    return [array for each in part for array in _solver_arrays(each)] if isinstance(part, tuple) else []
 
 
 def _copy_fields(thing: Any) -> dict[str, Any]:

@@ -1,8 +1,12 @@
 """Touches of contacts and stops in a run: impulse, peak force, indentation and lost energy of each.
 
-Taken from the audit rows of a run's steps; event functions have located beginning and end. Newton's third
-law is checked too: wrenches that an element exerts between systems must add up to zero, by independent kinematics
-(:mod:`spacearm.simulate.bodies`).
+Event functions have located the beginning and the end of each touch. Impulse and works are memory of the contact,
+integrated with the state over the whole run: a touch's share is the difference of two rows. Rows are those of the
+audit, at the nodes of every step, so that no touch falls between samples; a peak is the vertex of the parabola through
+the largest row and its neighbours. Only rows about beginnings, ends and peaks are kept.
+
+Newton's third law is checked too: wrenches that an element exerts between systems must add up to zero, by independent
+kinematics (:mod:`spacearm.simulate.bodies`). World axes; N s, N, m, J.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ from tests.support.control import craft
 from spacearm import control, rollout
 from spacearm.model import Limits
 from spacearm.model.base import BASE_DOFS
-from spacearm.simulate import RK4, Phase, State, load_run, simulate
+from spacearm.simulate import RK4, Phase, State, World, load_run, simulate
 from spacearm.simulate.check.crosscheck import cross_check
+from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun, simulate_lanes
 
 #: Of the arm with one joint about its axis, by Steiner, kg m2.
@@ -94,6 +95,131 @@ def test_wheels_keep_their_momentum_limit_whatever_turns_the_bus():
     assert found.saturation_shares["wz"] > 0.1
 
 
+def arcs(outside: float, period: float, duration: float) -> list[tuple[float, float, float]]:
+    """Begin, rate and acceleration of each arc of a joint that a torque from outside speeds up beyond its rate limit.
+
+    Its drive pushes until the limit, rests until a tick, and then brakes with its effort until the limit.
+    """
+    up, down = outside / INERTIA, (outside - TORQUE) / INERTIA
+    found = [(0.0, 0.0, (TORQUE + outside) / INERTIA)]
+    time, rate = RATE * INERTIA / (TORQUE + outside), RATE
+    while time < duration:
+        found.append((time, rate, up))
+        tick = (np.floor(time / period) + 1.0) * period
+        rate += up * (tick - time)
+        found.append((tick, rate, down))
+        # Back at the limit, or braking still at the next tick.
+        time = tick + (rate - RATE) / -down if down < 0.0 else np.inf
+        rate = RATE
+    return found
+
+
+def arc_rates(times: np.ndarray, found: list[tuple[float, float, float]]) -> np.ndarray:
+    """Rates at these times."""
+    begins, rates, slopes = np.array(found).T
+    k = np.searchsorted(begins, times, side="right") - 1
+    return rates[k] + slopes[k] * (times - begins[k])
+
+
+def shoved(outside: float, law: control.Law, duration: float = 2.0, phases: int = 1, **settings: object):
+    robot = joint()
+    phase = Phase(duration / phases, laws=law, forces={"j0": outside}, **FIXED)
+    return simulate(robot, State.at_rest(robot), [phase] * phases, sample=0.002, **settings)
+
+
+@pytest.mark.parametrize("period", [0.7, 0.3, 0.05])
+@pytest.mark.parametrize("method", [None, RK4(0.01)])
+def test_a_drive_brakes_at_ticks_what_others_push_beyond_its_rate_limit(period, method):
+    outside = 0.02
+    found = shoved(outside, push(period), method=method)
+    assert found.sound
+    assert len(found.events_of("rate limit")) == 1
+    expected = arcs(outside, period, 2.0)
+    np.testing.assert_allclose(found.states[:, 14], arc_rates(found.times, expected), atol=1e-9)
+    # Beyond the limit by no more than the torque from outside gives in a period.
+    assert RATE < found.states[:, 14].max() <= RATE + outside * period / INERTIA
+    begins, rates, slopes = np.array(expected).T
+    keep = begins < 2.0
+    begins, rates, slopes = begins[keep], rates[keep], slopes[keep]
+    lasted = np.diff(np.append(begins, 2.0))
+    ways = rates * lasted + 0.5 * slopes * lasted**2
+    work = float(np.sum((slopes * INERTIA - outside) * ways))
+    # The torque from outside is in the same entry of the ledger.
+    entry = float(found.data["energy_drive"].values[-1].sum())
+    np.testing.assert_allclose(entry - outside * found.states[-1, 7], work, atol=1e-8)
+    if method is None:
+        assert cross_check(found).largest < 1e-8
+        assert cross_check(found, closed_loop=True).largest < 1e-8
+
+
+def test_an_effort_that_does_not_suffice_brakes_all_the_same():
+    """Closed form: beyond the limit what is left of the torque from outside speeds the joint up."""
+    found, outside = shoved(0.15, push(0.3), duration=1.0), 0.15
+    assert found.sound
+    np.testing.assert_allclose(found.states[:, 14], arc_rates(found.times, arcs(outside, 0.3, 1.0)), rtol=1e-9)
+    np.testing.assert_allclose(found.saturation_shares["j0"], 1.0 - RATE * INERTIA / (TORQUE + outside), rtol=1e-6)
+    assert cross_check(found, closed_loop=True).largest < 1e-8
+
+
+def test_braking_goes_on_over_a_seam():
+    law = push(0.3)
+    whole, parts = shoved(0.09, law), shoved(0.09, law, phases=50)
+    assert parts.sound
+    np.testing.assert_allclose(parts.states[-1], whole.states[-1], atol=1e-9)
+    np.testing.assert_allclose(whole.states[:, 14], arc_rates(whole.times, arcs(0.09, 0.3, 2.0)), atol=1e-9)
+    assert len(whole.events_of("rate limit")) == 1
+
+
+def test_a_slow_law_beside_a_fast_one_brakes_at_its_own_ticks():
+    """Its command is held in the memory of both, and the fast law's ticks do not end the braking."""
+    world = World({"a": arm(1), "b": joint()})
+    states = {"a": State.at_rest(arm(1)), "b": State.at_rest(joint(), position=[9.0, 0.0, 0.0])}
+    laws = [push(0.05, 1e-4, system="a", name="fast"), push(0.3, system="b", name="slow")]
+    held = [f"{name}/{dof}" for name in world.systems for dof in BASE_DOFS]
+    phase = Phase(2.0, laws=laws, forces={"b/j0": 0.04}, locked=held, limits="ignore")
+    found = simulate(world, states, phase, sample=0.002)
+    assert found.sound
+    track = found.last_track("b")
+    np.testing.assert_allclose(track.states[:, 14], arc_rates(track.times, arcs(0.04, 0.3, 2.0)), atol=1e-9)
+    assert cross_check(found).largest < 1e-8
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0])
+def test_a_start_beyond_the_rate_limit_is_braked_from_the_first_tick_on(direction):
+    robot = joint()
+    law = push(3.0, 0.01 * direction)
+    start = State.from_velocities(robot, [0.0], [2.0 * RATE * direction])
+    found = simulate(robot, start, Phase(1.0, laws=law, **FIXED), sample=0.01)
+    assert found.sound
+    rates = np.maximum(2.0 * RATE - TORQUE / INERTIA * found.times, RATE)
+    np.testing.assert_allclose(found.states[:, 14], direction * rates, atol=1e-9)
+    times, values = found.commands[0].command_steps("j0")
+    np.testing.assert_allclose(times, [0.0, RATE * INERTIA / TORQUE], rtol=1e-9)
+    np.testing.assert_allclose(values, [-direction * TORQUE, 0.0], atol=1e-15)
+    assert cross_check(found).largest < 1e-8
+    assert cross_check(found, closed_loop=True).largest < 1e-8
+
+
+def test_coupled_joints_whose_references_jump_return_to_their_limits():
+    """Drives at their limits are pushed on by those of the others: to 3.6 times the limit if they are merely cut.
+
+    What remains is what they give in a period. Errors do not grow with the many changes of commands: MuJoCo flies the
+    same by its own rates.
+    """
+    robot = arm(7)
+    limits = Limits(effort=40.0, velocity=RATE)
+    robot = replace(robot, joints=tuple(replace(each, limits=limits) for each in robot.joints))
+    most = []
+    for period in (0.05, 0.01):
+        law = control.computed_torque([3.0] + 6 * [0.5], stiffness=4.0, damping=4.0, period=period)
+        found = simulate(robot, State.at_rest(robot), Phase(2.0, laws=law, limits="ignore"), sample=0.0005)
+        assert found.sound
+        assert period < 0.05 or cross_check(found, closed_loop=True).largest < 1e-8
+        most.append(float(np.abs(found.states[:, 20:]).max()) / RATE)
+    assert 1.0 < most[0] < 1.5
+    assert 0.0 < most[1] - 1.0 < 0.3 * (most[0] - 1.0)
+
+
 def test_a_saved_run_keeps_what_was_cut(tmp_path):
     robot = joint()
     found = simulate(robot, State.at_rest(robot), Phase(2.0, laws=push(1.0), **FIXED))
@@ -102,6 +228,15 @@ def test_a_saved_run_keeps_what_was_cut(tmp_path):
     for one, two in zip(back.commands[0].command_steps("j0"), found.commands[0].command_steps("j0"), strict=True):
         np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(found.commands[0].command_steps("j0")[1], [TORQUE, 0.0, 0.0], atol=1e-12)
+    # Of a run that was saved before drives braked.
+    log = found.commands[0]
+    about, data = log.about(), load_run(tmp_path / "run.nc")
+    assert data.commands[0].cuts.shape == log.cuts.shape
+    old = CommandLog.from_file(
+        about | {"cuts": [row[:2] for row in about["cuts"]]},
+        log.data().assign(raw_margin=(("time", "limited"), log.margins)),
+    )
+    np.testing.assert_array_equal(old.cuts, log.cuts)
 
 
 def test_rollouts_pass_a_rate_limit_by_no_more_than_a_step():
@@ -125,3 +260,13 @@ def test_lanes_hand_back_what_meets_a_rate_limit_between_ticks():
     assert first is None
     alone = simulate(robot, runs[1].start, phase, method=RK4(0.01))
     np.testing.assert_allclose(second.rates, alone.states[-1, 14:], rtol=1e-9)
+
+
+def test_lanes_hand_back_what_a_drive_would_brake():
+    """Joints beyond their limits whose drives do not push them: by a torque from outside, and from the start."""
+    robot = joint()
+    pushed = Phase(1.0, laws=push(0.5, 0.0), forces={"j0": 0.02}, **FIXED)
+    idle = Phase(1.0, laws=push(0.5, 0.0), **FIXED)
+    for rate, phase in ((0.45, pushed), (3.0, idle)):
+        start = State.from_velocities(robot, [0.0], [rate])
+        assert simulate_lanes([VectorisedRun(robot, start, [phase], 0.01, 1e-6)]) == [None]

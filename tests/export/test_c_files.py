@@ -279,6 +279,20 @@ def test_ticks_go_on_over_seams_and_rate_limits_cut_commands(tmp_path: Path) -> 
     same_end(robot, start, plan, tmp_path, 0.013)
 
 
+def test_drives_brake_beyond_their_rate_limits(tmp_path: Path) -> None:
+    """Torques from outside push joints beyond their rate limits: between ticks, at a tick, and over a seam."""
+    plain = random_robot(9, 3, geometry="mixed", passive=True)
+    robot = plain.replace(joints=tuple(replace(j, limits=Limits(effort=2.0, velocity=0.4)) for j in plain.joints))
+    start, _ = scenario(robot)
+    start = State.at_rest(robot, start.joints)
+    law = joint_pid([2.0] * robot.n, 9.0, 0.1, period=0.1)
+    forces = dict.fromkeys(robot.joint_names, 1.2)
+    plan = [Phase(d, laws=law, forces=forces, limits="ignore") for d in (0.33, 0.29, 0.4)]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    assert all(np.any(np.abs(log.cuts[:, 2]) == 2.0) for log in run.commands[1:])
+    same_end(robot, start, plan, tmp_path, 0.013)
+
+
 def test_memory_of_continuous_laws_is_integrated_with_the_state(tmp_path: Path) -> None:
     """Two such laws with a sampled one between; the first goes on from what it remembers, and saturates."""
     plain = random_robot(9, 3, geometry="mixed", passive=True)

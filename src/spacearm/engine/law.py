@@ -28,6 +28,8 @@ SAMPLED = -(2**62)
 SAME_TICK = 1e-14
 #: In place of a tick.
 NEVER = -(2**62)
+#: Share of its rate limit beyond which a joint is braked at a tick: what is nearer is at the limit, by rounding.
+AT_LIMIT = 1e-9
 
 
 class SolverLaw(NamedTuple):
@@ -56,7 +58,9 @@ class SolverLaw(NamedTuple):
     start: Array  # memory at the first tick
     memory_start: int  # where the memory of a continuous law stands in y; far below zero: sampled
     bounds: Any  # (levels,) int64: the action whose rate limit each watched level is, or -1
-    cuts: Array  # (rows, 2): when an action was cut off between ticks, and which
+    brakes: Array  # (levels,): the action that brakes beyond this level; 0: one at which an action is cut
+    braking: Any  # (actions,) int64: 1 while the drive brakes, whatever the law's answer was
+    cuts: Array  # (rows, 3): when an action was changed at its rate limit, which, and to what
     last: Any  # (actions,) int64: first tick of the period of the last cut of each
     # (actions, 4) int64: ticks in a period of its own law; where the memory has the number of the next of them, the
     # action and what is recorded of it (where each tick is one of its own, none of these)
@@ -69,7 +73,7 @@ def no_law() -> SolverLaw:
     drawn, log = np.zeros((0, 2), dtype=np.int64), np.zeros((0, 1))
     return SolverLaw(
         0, 0.0, 0, 0, merge([], 1.0), none, count, 0, empty, empty, log, count, np.zeros(2), drawn, count, count, none,
-        empty, SAMPLED, none, np.zeros((0, 2)), none, np.zeros((0, 4), dtype=np.int64),
+        empty, SAMPLED, none, empty, none, np.zeros((0, 3)), none, np.zeros((0, 4), dtype=np.int64),
     )  # fmt: skip
 
 
@@ -104,6 +108,7 @@ def reset_law(law: SolverLaw, sample: int) -> None:
     law.stream[0] = sample
     for i in range(law.last.size):
         law.last[i] = NEVER
+        law.braking[i] = 0
     for i in range(law.memory[1]):
         law.inp[law.memory[0] + i] = law.start[i]
     for i in range(law.out.size):
@@ -143,24 +148,67 @@ def store_answer(law: SolverLaw, t: float) -> None:
 def cut_action(law: SolverLaw, level: int, t: float, direction: int) -> bool:
     """Set an action to zero whose rate limit was met, until the next tick of its own law; whether that is a new event.
 
-    It is not where the same happened in the period before: a drive that stays at its limit is one event.
+    It is not where the same happened in the period before: a drive that stays at its limit is one event. Nor is the end
+    of braking, which :func:`brake_actions` began.
     """
     action = law.bounds[level]
+    if law.brakes[level] != 0.0:
+        if law.braking[action] == 1:
+            _set_action(law, action, t, 0.0)
+        return False
     # An action that brakes, away from the limit, is not cut.
     if not law.out[action] * direction > 0.0:
         return False
-    law.out[action] = law.out[law.target.size + law.memory[1] + action] = 0.0  # and what is recorded of it
-    if law.counts[2] < law.cuts.shape[0]:
-        law.cuts[law.counts[2], 0] = t
-        law.cuts[law.counts[2], 1] = action
-        law.counts[2] += 1
-    # A law with a longer period than the common tick holds its action in memory: cut it there too, and count by its own
-    # periods.
+    _set_action(law, action, t, 0.0)
     every, first = law.slow[action, 0], law.counts[0]
     if every > 1:
-        memory = law.inp[law.memory[0] :]
-        memory[law.slow[action, 2]] = memory[law.slow[action, 3]] = 0.0
-        first -= (int(memory[law.slow[action, 1]]) + every - 1) % every
+        # Counted by its own periods.
+        first -= (int(law.inp[law.memory[0] + law.slow[action, 1]]) + every - 1) % every
     before = law.last[action]
     law.last[action] = first
     return bool(before < first - every)
+
+
+@compile_inner
+def _set_action(law: SolverLaw, action: int, t: float, value: float) -> None:
+    """Another action than the law's answer, until the next tick of its own law."""
+    law.braking[action] = 1 if value != 0.0 else 0
+    law.out[action] = law.out[law.target.size + law.memory[1] + action] = value  # and what is recorded of it
+    # Counted without room too: the solver ends a run that is not recorded.
+    if law.counts[2] < law.cuts.shape[0]:
+        law.cuts[law.counts[2], 0] = t
+        law.cuts[law.counts[2], 1] = action
+        law.cuts[law.counts[2], 2] = value
+    law.counts[2] += 1
+    # A law with a longer period than the common tick holds its action in memory: set it there too.
+    if law.slow[action, 0] > 1:
+        memory = law.inp[law.memory[0] :]
+        memory[law.slow[action, 2]] = memory[law.slow[action, 3]] = value
+
+
+@compile_inner
+def brake_actions(law: SolverLaw, events: Any, t: float, y: Array) -> None:
+    """After the answer to a tick: brake with the whole effort, until the rate is back, where it is beyond its limit.
+
+    At ticks only. A brake that the crossing of a level applies is ill-conditioned: what else acts on the joint carries
+    it there slowly, so that a small error of the rate is a large one of the instant, and the effort multiplies it by
+    the ratio of the two accelerations. Braked from a tick on, the motion depends continuously on the state at the tick.
+    """
+    for action in range(law.braking.size):
+        if _is_answered(law, action):
+            law.braking[action] = 0
+    for level in range(law.bounds.size):
+        action, brake = law.bounds[level], law.brakes[level]
+        if action < 0 or brake == 0.0 or not _is_answered(law, action):
+            continue
+        most, direction = events.value[level], -events.direction[level]
+        beyond = (y[events.component[level]] - most) * direction > AT_LIMIT * abs(most)
+        # What the law asks for may brake as hard.
+        if beyond and (law.out[action] - brake) * direction > 0.0:
+            _set_action(law, action, t, brake)
+
+
+@compile_inner
+def _is_answered(law: SolverLaw, action: int) -> bool:
+    """Whether the tick that has just been answered is one of the action's own law."""
+    return bool(law.slow[action, 0] <= 1 or int(law.inp[law.memory[0] + law.slow[action, 1]]) == 1)

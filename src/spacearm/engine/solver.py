@@ -41,7 +41,7 @@ from spacearm.engine.events import (
     watch_direction,
 )
 from spacearm.engine.friction import settle
-from spacearm.engine.law import cut_action, evaluate_law, fill_law_input, is_due, next_tick, store_answer
+from spacearm.engine.law import brake_actions, cut_action, evaluate_law, fill_law_input, is_due, next_tick, store_answer
 from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.radau import ERROR, ask_radau, renew
 from spacearm.engine.record import (
@@ -485,6 +485,8 @@ def _handle_event(
     logged, room = record.counts[1], record.log.shape[0]
     if progress.position[2] > BURST_EVENTS or logged >= options.max_events or logged > room:
         return _EVENTS
+    if system.law.counts[2] > system.law.cuts.shape[0]:
+        return _EVENTS
     burst = min(logged, room) - BURST_EVENTS
     if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
         return _EVENTS
@@ -538,6 +540,7 @@ def _tick(system: System, progress: Progress) -> int:
         fill_law_input(law, piece, t, work.y, work.inp)
         return ASKED
     store_answer(law, t)
+    brake_actions(law, system.events, t, work.y)
     progress.fresh[0] = True
     return _ON
 

@@ -23,7 +23,7 @@ from spacearm.engine.c_source import literal, statements
 from spacearm.engine.events import NODES, ROUNDING, TIME_TOLERANCE
 from spacearm.engine.friction import SLACK
 from spacearm.engine.kernel import Kernel
-from spacearm.engine.law import SAME_TICK
+from spacearm.engine.law import AT_LIMIT, SAME_TICK
 from spacearm.engine.noise import AFTER, MOMENTS
 from spacearm.engine.solver import BURST_EVENTS, NO_PROGRESS, TOGETHER
 from spacearm.errors import InputError
@@ -190,7 +190,12 @@ class MotionCode:
             "BURST_EVENTS": BURST_EVENTS,
         }
         numbers = {"STEP": self.step, "SLACK": SLACK, "TOGETHER": TOGETHER, "ROUNDING": ROUNDING}
-        numbers |= {"TIME_TOLERANCE": TIME_TOLERANCE, "NO_PROGRESS": NO_PROGRESS, "SAME_TICK": SAME_TICK}
+        numbers |= {
+            "TIME_TOLERANCE": TIME_TOLERANCE,
+            "NO_PROGRESS": NO_PROGRESS,
+            "SAME_TICK": SAME_TICK,
+            "AT_LIMIT": AT_LIMIT,
+        }
         numbers |= {"MOMENTS": MOMENTS, "AFTER": AFTER, "SAME_INSTANT": SAME_INSTANT}
         return {name: str(size) for name, size in sizes.items()} | {name: literal(x) for name, x in numbers.items()}
 
@@ -264,6 +269,7 @@ int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double tim
             found.append("double ticks; /* of the law since the phase began */")
             found.append("double tick; /* s, the first of them since the phase began */")
             found.append(f"double action[{actions}]; /* what the law commands */")
+            found.append(f"int braking[{actions}]; /* 1: the drive brakes at its rate limit */")
             found.append(f"double memory[{self.memory().size}]; /* what sampled laws remember */")
         if "FRICTIONAL" in sizes:
             found.append(

@@ -147,6 +147,7 @@ def _event_tables(
         "inside": ("int", [*(level.inside for level in levels), *(0 for _ in asked)]),
         "ends": ("int", [_ENDS[ends] for _, _, ends in prepared.labels]),
         "bounds": ("int", () if prepared.law is None else prepared.law.bounds),
+        "brakes": ("double", () if prepared.law is None else prepared.law.brakes),
         "from": ("int", _previous_sides(motion, before, prepared)),
     }
 

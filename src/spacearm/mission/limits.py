@@ -246,7 +246,7 @@ def _rate_cuts(logs: Sequence[CommandLog]) -> dict[str, float]:
     """When drives first met their rate limit between ticks, s."""
     found: dict[str, float] = {}
     for log in logs:
-        for time, number in log.cuts:
+        for time, number, _ in log.cuts:
             name = log.names[int(number)]
             found[name] = min(float(time), found.get(name, np.inf))
     return found

@@ -9,7 +9,7 @@ thrusters as levels from 0 to 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ class CommandLog:
     end: float  # s, end of the last command
     begin: float  # s, when the phase began
     before: Array  # (names,): of the phase before, which acted until the first tick
-    cuts: Array  # (K, 2): s when a drive reached its rate limit between ticks, index of its name
+    cuts: Array  # (K, 3): s when a command changed at the rate limit of its drive, index of its name, the new command
     sensed: tuple[tuple[str, str], ...] = ()  # name and unit of each sensor reading
     readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
     system: str = ""  # system of the law, if several systems have one in the phase
@@ -97,7 +97,7 @@ class CommandLog:
         readings = columns("reading", [name for name, _ in sensed])
         values, margins = columns("command", own["names"]), np.ascontiguousarray(data["raw_margin"].values)
         fixed: dict[str, Any] = {name: about[name] for name in ("name", "phase", "end", "begin")} | {"system": system}
-        fixed |= {"before": np.array(about["before"]), "cuts": np.array(about["cuts"]).reshape(-1, 2)}
+        fixed |= {"before": np.array(about["before"]), "cuts": _read_cuts(about["cuts"])}
         times = data["time"].values
         return cls(None, **fixed, **own, times=times, values=values, margins=margins, sensed=sensed, readings=readings)
 
@@ -119,11 +119,15 @@ class CommandLog:
         times, number = self.times, self.names.index(name)
         if not times.size or times[0] > self.begin:
             times, values = np.append(self.begin, times), np.append(self.before[number], values)
-        cuts = self.cuts[self.cuts[:, 1] == number, 0]
-        if not cuts.size:
+        own = self.cuts[self.cuts[:, 1] == number]
+        if not own.size:
             return times, values
+        cuts = own[:, 0]
         places = np.searchsorted(times, cuts, side="right")
-        return np.insert(times, places, cuts), np.insert(values, places, 0.0)
+        times, values = np.insert(times, places, cuts), np.insert(values, places, own[:, 2])
+        # A change at a tick itself leaves nothing of the law's answer.
+        lasting = np.append(np.diff(times) > 0.0, True)
+        return times[lasting], values[lasting]
 
     def signal(self, name: str) -> Signal:
         """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
@@ -158,6 +162,11 @@ class CommandLog:
         return found
 
 
+def _read_cuts(rows: Sequence[Sequence[float]]) -> Array:
+    """Changes of commands from a file; one without new commands is of a version that could only cut."""
+    return np.array([[*row, 0.0][:3] for row in rows], dtype=float).reshape(-1, 3)
+
+
 def command_logs(
     prepared: PreparedLaw, law: engine.SolverLaw, phase: int, begin: float, end: float, held: Array
 ) -> list[CommandLog]:
@@ -175,7 +184,7 @@ def command_logs(
         own = part.program
         ticks = rows if part.count is None else rows[rows[:, 1 + outputs["memory"].start + part.count] == 1.0]
         number = {int(level): k for k, level in enumerate(part.places("level"))}
-        mine = [(begin + t, number[int(action)]) for t, action in cuts if int(action) in number]
+        mine = [(begin + t, number[int(action)], value) for t, action, value in cuts if int(action) in number]
         logs.append(
             CommandLog(
                 part.law,
@@ -190,7 +199,7 @@ def command_logs(
                 end,
                 begin,
                 columns(part, held[None], "level")[0],
-                np.array(mine).reshape(-1, 2),
+                np.array(mine).reshape(-1, 3),
                 own.readings,
                 columns(part, ticks[:, 1:], "reading"),
                 part.system,

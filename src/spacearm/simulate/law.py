@@ -51,7 +51,7 @@ from spacearm.typing import Array
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
 #: Largest number of values that the commands of one phase may take: 400 MB.
 MOST_ANSWERS = 50_000_000
-#: Largest number of times between ticks, in one phase, at which drives reach their rate limits.
+#: Largest number of changes of commands at rate limits in one phase.
 MOST_CUTS = 1_000_000
 #: Fraction of a period within which a tick and the start of a phase are the same instant.
 SAME_INSTANT = 1e-9
@@ -508,6 +508,7 @@ class LawCarryOver(NamedTuple):
     answer: Array  # to the last tick
     tick: float  # s since the run's start, when the next one is due
     end: float  # s, when the phase ended
+    braking: Array  # (actions,): 1 where the drive brakes at its rate limit
 
     # Exact equality: the next phase begins at the very number at which this one ended.
     def still_acts(self, time: float) -> bool:
@@ -531,6 +532,7 @@ class PreparedLaw:
     wrench_places: Any  # int64: places in the motion kernel's input of the wrenches that its sensors measure
     random_channels: Any  # (numbers, 2) int64: channels of its random numbers, and whether they are drawn once
     bounds: Any  # (levels,) int64: the action whose rate limit a watched level is, or -1
+    brakes: Array  # (levels,): the action that brakes beyond a level where braking ends; 0: where pushing ends
     members: tuple[PreparedLaw, ...] = ()  # laws of several systems, of which it is made
     system: str = ""  # of a member: whose it is,
     among: Mapping[str, Any] = field(default_factory=dict)  # where its actions, levels ... stand among those of all,
@@ -581,7 +583,7 @@ class PreparedLaw:
         for part, own in zip(self.members, found, strict=True):
             if own is not None:
                 memory[part.places("memory")] = own.memory
-        return LawCarryOver(memory, np.zeros(0), time, -np.inf)
+        return LawCarryOver(memory, np.zeros(0), time, -np.inf, np.zeros(0))
 
     def remember(self, remembered: dict[Hashable, LawCarryOver], carried: LawCarryOver) -> None:
         """Keep the state carried over to later phases, as a whole and law by law."""
@@ -631,13 +633,13 @@ class PreparedLaw:
         """
         inputs, outputs, period = self.kernel.inputs, self.kernel.outputs, float(self.law.period or 0.0)
         inp, out, first = np.zeros(self.kernel.n_in), np.zeros(self.kernel.n_out), 0.0
-        start = self.program.memory.copy()
+        start, braking = self.program.memory.copy(), np.zeros(self.target.size, dtype=np.int64)
         if carried is not None and carried.memory.shape == start.shape:
             # Estimates and integrals survive a pause; delays, filters and pulses would be stale.
             fresh = start[list(self.program.momentary)]
             start[:] = carried.memory
             if period and carried.still_acts(time) and carried.answer.shape == out.shape:
-                out[:] = carried.answer
+                out[:], braking[:] = carried.answer, carried.braking
                 # A tick that is due within rounding of the phase's start is at its start.
                 first = carried.tick - time if carried.tick - time > SAME_INSTANT * period else 0.0
             else:
@@ -666,7 +668,9 @@ class PreparedLaw:
             start,
             kept if self.law.period is None else engine.SAMPLED,
             self.bounds,
-            np.zeros((min(self.ticks * bounded, MOST_CUTS), 2)),
+            self.brakes,
+            braking,
+            np.zeros((min((self.ticks + 1) * bounded, MOST_CUTS), 3)),
             np.full(self.target.size, engine.NEVER, dtype=np.int64),
             self.slow,
         )
@@ -703,5 +707,5 @@ def prepare_law(
     none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
     return PreparedLaw(
         law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels,
-        law.random_channels(robot), np.zeros(0, dtype=np.int64),
+        law.random_channels(robot), np.zeros(0, dtype=np.int64), np.zeros(0),
     )  # fmt: skip

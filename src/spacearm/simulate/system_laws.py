@@ -83,6 +83,7 @@ def combine_system_laws(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> 
         np.concatenate([part.wrench_places for part in parts]),
         np.concatenate([part.random_channels for part in parts]),
         parts[0].bounds,
+        parts[0].brakes,
         tuple(parts),
     )
 

@@ -516,9 +516,16 @@ static int NAME_log(NAME_work *w, int number)
 {
 #if LAWS
     if (number < w->now->bounded && w->now->bounds[number] >= 0) {
-        double *action = w->run->action + w->now->bounds[number];
-        if (!(*action * w->now->direction[number] > 0)) return 0;
-        *action = 0;
+        const int which = w->now->bounds[number];
+        if (w->now->brakes[number] != 0) {
+            /* Back at the limit: brake no more. */
+            if (w->run->braking[which]) w->run->action[which] = 0;
+            w->run->braking[which] = 0;
+            return 0;
+        }
+        if (!(w->run->action[which] * w->now->direction[number] > 0)) return 0;
+        w->run->braking[which] = 0;
+        w->run->action[which] = 0;
     }
 #endif
     w->run->event = number;
@@ -659,8 +666,24 @@ static int NAME_due(const NAME_work *w, double t)
 
 static void NAME_tick(NAME_work *w, double t)
 {
+#if WATCHED
+    int i;
+#endif
     if (w->now->feels > 0) NAME_rates(w, t, w->run->state, w->rate);
     NAME_ask(w, t, w->run->state);
+    memset(w->run->braking, 0, sizeof w->run->braking);
+#if WATCHED
+    /* Drives brake, until they are back, where joints are beyond their rate limits. */
+    for (i = 0; i < w->now->bounded; ++i) {
+        const double brake = w->now->brakes[i], most = w->now->level[i];
+        const int which = w->now->bounds[i], direction = -w->now->direction[i];
+        if (which < 0 || brake == 0) continue;
+        if (!((w->run->state[w->now->component[i]] - most) * direction > AT_LIMIT * fabs(most))) continue;
+        if (!((w->run->action[which] - brake) * direction > 0)) continue;
+        w->run->action[which] = brake;
+        w->run->braking[which] = 1;
+    }
+#endif
     ++w->run->ticks;
     w->run->fresh = 1;
 }
@@ -709,6 +732,7 @@ static void NAME_leave(NAME_work *w, int ended)
     } else {
         run->tick = 0;
         memset(run->action, 0, sizeof run->action);
+        memset(run->braking, 0, sizeof run->braking);
         if (next && next->law) {
             const NAME_law *law = &NAME_laws[next->law - 1];
             int i;

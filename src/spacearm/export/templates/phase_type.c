@@ -19,5 +19,6 @@ typedef struct {
     const int *inside;     /* side of a limit on which the joint may be */
     const int *ends;       /* 1: the phase, 2: the run */
     const int *bounds;     /* command of the law whose rate limit a level is, or -1 */
+    const double *brakes;  /* the command beyond a level where braking ends; 0: a level where pushing ends */
     const int *from;       /* where the phase before has the side, or -1 */
 } NAME_phase;

@@ -8,16 +8,19 @@ those of the run. Only the law's expression is shared with spacearm; the motion 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from spacearm.engine.law import AT_LIMIT
 from spacearm.engine.loops import compile_loop
 from spacearm.engine.noise import draw, moment
+from spacearm.engine.phase import Level
 from spacearm.engine.signals import Signals, fill
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
 from spacearm.simulate.law import LawCarryOver, PreparedLaw, PythonLaw
 from spacearm.typing import Array
 
@@ -48,8 +51,9 @@ def _fill_inputs(
 class TickedLaw:
     """A law in one phase, tick by tick; ``memory`` carries its state from phase to phase."""
 
-    def __init__(self, law: PreparedLaw, robot: Robot, memory: Memory, begin: float) -> None:
-        self.law, self.robot, self.memory, self.begin = law, robot, memory, begin
+    def __init__(self, law: PreparedLaw, levels: Sequence[Level], robot: Robot, memory: Memory, begin: float) -> None:
+        self.law, self.levels, self.robot, self.memory, self.begin = law, levels, robot, memory, begin
+        self._bounds = [int(number) for number in np.flatnonzero(law.bounds >= 0)]
         self.entered = law.enter(law.recall(memory, begin), begin)
         self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.entered.address)
         self.count = 0
@@ -80,6 +84,13 @@ class TickedLaw:
         first, size = law.memory
         inp[first : first + size] = out[law.target.size : law.target.size + size]
         self.count += 1
+        law.braking[:] = 0
+        for number in self._bounds:
+            place, level, direction = self._bound(number)
+            # Back at its level a joint comes against its limit's direction.
+            beyond, brake = direction * (level - state[place]), law.brakes[number]
+            if brake and beyond > AT_LIMIT * abs(level) and direction * (brake - self._action(number)) > 0.0:
+                self._set(number, brake)
 
     @property
     def commands(self) -> dict[str, float]:
@@ -87,26 +98,41 @@ class TickedLaw:
         places = self.law.kernel.outputs["level"].start + self.law.places("level")
         return dict(zip(self.law.program.levels, map(float, self.entered.out[places]), strict=True))
 
-    def rate_limits(self) -> dict[str, float]:
-        """Rate limits of the joints that it drives, rad/s or m/s."""
-        named = self.law.program.levels
-        return {
-            named[k]: self.robot.joint(named[k]).limits.velocity
-            for k in range(len(named))
-            if np.any(self.law.bounds == k) and named[k] in self.robot.joint_names
-        }
+    def rate_bounds(self) -> dict[int, tuple[int, float, int]]:
+        """Levels at which a command would change now, by their numbers: place of the rate, level and direction."""
+        return {number: self._bound(number) for number in self._bounds if self._changes(number)}
 
-    def cut(self, name: str) -> None:
-        """No more of this command until the next tick: the joint has come to its rate limit."""
-        number = self.law.program.levels.index(name)
-        level = self.law.kernel.outputs["level"].start + int(self.law.places("level")[number])
-        self.entered.out[[number, level]] = 0.0
+    def cut(self, number: int) -> None:
+        """The rate has come to this level: no command until the next tick."""
+        self._set(number, 0.0)
+
+    def _set(self, number: int, value: float) -> None:
+        law, action = self.entered, int(self.entered.bounds[number])
+        level = self.law.kernel.outputs["level"].start + int(self.law.places("level")[action])
+        law.out[[action, level]] = value
+        law.braking[action] = value != 0.0
+
+    def _action(self, number: int) -> float:
+        return float(self.entered.out[int(self.entered.bounds[number])])
+
+    def _changes(self, number: int) -> bool:
+        if self.entered.brakes[number]:
+            return bool(self.entered.braking[int(self.entered.bounds[number])])
+        return self._action(number) * self.levels[number].direction > 0.0
+
+    def _bound(self, number: int) -> tuple[int, float, int]:
+        level, name = self.levels[number], self.law.program.levels[int(self.entered.bounds[number])]
+        return Layout(self.robot.n).speed(self.robot.dof_index(name)), level.value, level.direction
 
     def leave(self, end: float) -> None:
         """Carry over to the next phase, which begins at ``end``, s since this one's start."""
         first, size = self.entered.memory
         tick = self.begin + float(self.entered.clock[1]) + self.count * self.entered.period
         carried = LawCarryOver(
-            self.entered.inp[first : first + size].copy(), self.entered.out.copy(), tick, self.begin + end
+            self.entered.inp[first : first + size].copy(),
+            self.entered.out.copy(),
+            tick,
+            self.begin + end,
+            self.entered.braking,
         )
         self.law.remember(self.memory, carried)

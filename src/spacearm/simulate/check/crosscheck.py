@@ -263,9 +263,9 @@ class _Wanted:
     times: Array
 
 
-def _rate_margin(place: int, most: float, t: float, y: Array) -> float:
-    """What is left of a rate limit on the side of its sign."""
-    return float(abs(most) - np.sign(most) * y[place])
+def _rate_margin(place: int, level: float, direction: int, t: float, y: Array) -> float:
+    """What is left up to a level of a rate in this direction."""
+    return float(direction * (level - y[place]))
 
 
 class _MujocoSimulation:
@@ -316,7 +316,7 @@ class _MujocoSimulation:
             if closed:
                 assert self.memory is not None
                 assert prepared.law is not None
-                law = TickedLaw(prepared.law, self.robot, self.memory, begin)
+                law = TickedLaw(prepared.law, prepared.levels, self.robot, self.memory, begin)
                 y = self._fly_law(law, drive, end - begin, y, wanted)
             else:
                 _, y, _ = self._fly(drive, 0.0, end - begin, y, wanted)
@@ -324,23 +324,17 @@ class _MujocoSimulation:
 
     def _fly_law(self, law: TickedLaw, drive: DriveSignals, duration: float, y: Array, wanted: _Wanted) -> Array:
         """The state at the end of a phase whose law is called with these states."""
-        bounds = {self.robot.dof_index(name): (name, most) for name, most in law.rate_limits().items()}
         for low, high, due in law.intervals(duration):
             if due:
                 law.tick(low, y)
             now = low
             while now < high:
-                # A drive that comes to its rate limit is off until the next tick.
-                signs = {dof: float(np.sign(law.commands[name])) for dof, (name, _) in bounds.items()}
-                pushed = {dof: sign * bounds[dof][1] for dof, sign in signs.items() if sign}
-                now, y, met = self._fly(drive.with_law(law), now, high, y, wanted, pushed)
+                # A drive at its rate limit is off until the next tick, and so is one that has braked back to it.
+                now, y, met = self._fly(drive.with_law(law), now, high, y, wanted, law.rate_bounds())
                 if met is not None:
-                    law.cut(bounds[met][0])
+                    law.cut(met)
         law.leave(duration)
         return y
-
-    def _velocity_place(self, dof: int) -> int:
-        return Layout(self.robot.n).speed(dof)
 
     def _fly(
         self,
@@ -349,17 +343,13 @@ class _MujocoSimulation:
         end: float,
         y: Array,
         wanted: _Wanted,
-        bounds: Mapping[int, float] | None = None,
+        bounds: Mapping[int, tuple[int, float, int]] | None = None,
     ) -> tuple[float, Array, int | None]:
-        """The time reached, the state then, and the degree of freedom that met its rate limit (``bounds``) there."""
+        """The time reached, the state then, and the number of the level (``bounds``) that a rate met there."""
         from scipy.integrate import solve_ivp
 
-        watched = [
-            (dof, most)
-            for dof, most in (bounds or {}).items()
-            if _rate_margin(self._velocity_place(dof), most, 0.0, y) > 0.0
-        ]
-        events = [partial(_rate_margin, self._velocity_place(dof), most) for dof, most in watched]
+        watched = [(number, bound) for number, bound in (bounds or {}).items() if _rate_margin(*bound, 0.0, y) > 0.0]
+        events = [partial(_rate_margin, *bound) for _, bound in watched]
         for event in events:
             event.terminal = True  # type: ignore[attr-defined]
         for low, high in pairwise(drive.breaks(begin, end)):

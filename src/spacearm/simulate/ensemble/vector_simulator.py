@@ -3,7 +3,7 @@
 It is :func:`~spacearm.simulate.rollout`, standing still after each period: the same lanes, the same bits, with forces
 that are given period by period. A sample's motion depends neither on the others nor on their number. As in roll-outs
 there are no events, no contacts, no ledger and no dry friction; commands are bounded by the joints' efforts, and drives
-at a joint's rate limit push no further.
+at a joint's rate limit push no further, but do not brake.
 
 A :class:`Servo` turns commands into forces within the period, in the same kernel as the motion: a period is one call,
 however often the servo acts in it.

@@ -120,13 +120,17 @@ class VectorisedPhase:
         return (*self.phase.locked, *(() if self.law is None else self.law.acceleration_dofs(self.robot)))
 
     @cached_property
-    def limits(self) -> tuple[tuple[int, float], ...]:
-        """Rate limits of the law's force commands, with the degree of freedom of each."""
+    def limits(self) -> tuple[tuple[int, float, float], ...]:
+        """Degree of freedom, rate limit, and effort that brakes beyond it (0: none) of each of the law's forces."""
         if self.law is None or self.law_program is None or self.period is None or not self.law.limited:
             return ()
         named = [what for kind, what, _ in self.law_program.actions if kind == "force" and what not in BASE_DOFS]
-        most = [(self.robot.dof_index(name), self.robot.joint(name).limits.velocity) for name in named]
-        return tuple(each for each in most if math.isfinite(each[1]))
+        most = {self.robot.dof_index(name): self.robot.joint(name).limits for name in named}
+        return tuple(
+            (dof, own.velocity, own.effort if math.isfinite(own.effort) else 0.0)
+            for dof, own in most.items()
+            if math.isfinite(own.velocity)
+        )
 
     @cached_property
     def has_external_action(self) -> bool:
@@ -255,12 +259,12 @@ def _external_power(interval: VectorisedPhase, state: SX, parameters: Mapping[st
 
 
 def _rate_excess(interval: VectorisedPhase, state: SX, command: SX) -> SX:
-    """Rate by which drives push joints beyond their limits, where an event-driven run would have cut them off."""
+    """Rate of joints beyond their limits, where an event-driven run would have cut drives or let them brake."""
     total, rates = ca.SX(0), state[Layout(interval.robot.n).velocity]
-    for dof, most in interval.limits:
+    for dof, most, effort in interval.limits:
         over = ca.fmax(ca.fabs(rates[dof]) - most, 0.0)
-        # Integrated: any time beyond a limit while being pushed further leaves a positive number at the end.
-        total += ca.if_else(command[dof] * rates[dof] > 0, over, 0.0)
+        # Integrated: any time beyond a limit leaves a positive number at the end, unless the law itself brakes as hard.
+        total += ca.if_else(command[dof] * ca.sign(rates[dof]) > -effort, over, 0.0)
     return total
 
 

@@ -577,7 +577,7 @@ class PhaseChain:
             kept = (work.y[place] if law.memory_size else own.inp[law.kernel.inputs["memory"]]).copy()
             # Next tick from the count, not by adding periods: no drift over many phases.
             tick = self.time + float(own.clock[1] + own.counts[0] * own.period)
-            law.remember(self._remembered, LawCarryOver(kept, own.out.copy(), tick, self.time + local))
+            law.remember(self._remembered, LawCarryOver(kept, own.out.copy(), tick, self.time + local, own.braking))
             if law.law.period is not None:
                 logs = command_logs(law, own, prepared.number, self.time, self.time + local, held)
                 segment.commands += logs

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,15 @@ from spacearm.typing import Array
 
 #: A rate (rad/s, m/s) or position below this counts as equal when a joint is locked or starts on a path.
 PATH_TOLERANCE = 1e-9
+
+
+class RateBound(NamedTuple):
+    """A level of a joint's rate at which its drive's command changes."""
+
+    action: int
+    level: Level
+    name: str  # of the joint
+    brake: float  # the command beyond it, at a level where braking ends; 0: a level where pushing ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +178,8 @@ class _PhasePreparation:
             self.channel(target, signal, "a load")
         return outside or bool(sums)
 
-    def bounds(self, law: PreparedLaw) -> list[tuple[int, Level, str]]:
-        """Rate limits of a sampled law's commands: index of its action, level, name."""
+    def bounds(self, law: PreparedLaw) -> list[RateBound]:
+        """Rate limits of a sampled law's commands."""
         found = []
         for part in law.laws_by_system:
             numbers = part.places("action") if part.law.limited and part.law.period is not None else ()
@@ -179,13 +188,21 @@ class _PhasePreparation:
                 if kind == "wrench" or name in BASE_DOFS:
                     continue
                 index = int(target) - self.inputs[kind].start
-                most = next(joint.limits.velocity for at, joint in self.model.joints if at == index)
+                limits = next(joint.limits for at, joint in self.model.joints if at == index)
+                most = limits.velocity
                 if np.isfinite(most):
                     at, label = int(self.model.code.speed[index]), self.model.dof_names[index]
-                    found += [(int(number), Level(at, sign * most, sign, False), label) for sign in (-1, 1)]
+                    # An acceleration that is commanded is exact, and how hard an unlimited drive brakes is unknown.
+                    brakes = kind == "force" and 0.0 < limits.effort < np.inf
+                    for sign in (-1, 1):
+                        # Before the cut: of levels at one value, the next phase goes on with the last one's side.
+                        if brakes:
+                            back = Level(at, sign * most, -sign, False)
+                            found.append(RateBound(int(number), back, label, -sign * limits.effort))
+                        found.append(RateBound(int(number), Level(at, sign * most, sign, False), label, 0.0))
         return found
 
-    def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[int]]:
+    def events(self, law: PreparedLaw | None) -> tuple[list[Level], list[tuple[str, str, str]], list[RateBound]]:
         """Monitored levels, labels of these and of the event functions, and the rate limits that levels represent."""
         phase, model = self.phase, self.model
         levels: list[Level] = []
@@ -205,11 +222,9 @@ class _PhasePreparation:
                         # The last number is the side on which the joint is inside its limits.
                         levels.append(Level(model.positions[index], bound, direction, stops, -direction))
                         labels.append(("limit", model.dof_names[index], "run" if stops else "nothing"))
-        bounds = [-1] * len(levels)
-        for number, level, name in [] if law is None else self.bounds(law):
-            levels.append(level)
-            labels.append(("rate limit", name, "nothing"))
-            bounds.append(number)
+        bounds = [] if law is None else self.bounds(law)
+        levels += [bound.level for bound in bounds]
+        labels += [("rate limit", bound.name, "nothing") for bound in bounds]
         function = phase.event_function
         if function is not None:
             # Event functions may use accelerations and reactions as well, which cost an evaluation of the motion.
@@ -242,8 +257,14 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
         signals = signals + law.channels
     merged = merge(signals, float(phase.duration))
     if law is not None:
-        limits = np.array(bounds if max(bounds, default=-1) >= 0 else [], dtype=np.int64)
-        law = replace(law, reference=_columns(merged, slice(own, None)), bounds=limits)
+        # For every level, of which these are the last.
+        others = len(levels) - len(bounds) if bounds else 0
+        law = replace(
+            law,
+            reference=_columns(merged, slice(own, None)),
+            bounds=np.array([-1] * others + [bound.action for bound in bounds], dtype=np.int64),
+            brakes=np.array([0.0] * others + [bound.brake for bound in bounds], dtype=float),
+        )
     return PreparedPhase(
         phase,
         number,

@@ -169,7 +169,7 @@ def test_what_cannot_be_an_appendage_is_an_error() -> None:
     rod = Inertia(10.0, [1.0, 0.0, 0.0], np.diag([0.0, 3.0, 3.0]))
     with pytest.raises(ModelError, match="not a possible body"):
         add_appendage(HUB, "bus", Appendage("a", rod, (Mode(1.0, [0, 0, 30.0]),)))
-    with pytest.raises(ModelError, match="moves no momentum"):
+    with pytest.raises(ModelError, match="carries no momentum"):
         add_appendage(HUB, "bus", Appendage("a", rod, (Mode(1.0),)))
 
 

@@ -165,7 +165,7 @@ def _evaluate_points(submit: Submit | None, workers: int, plan: CampaignPlan, ce
         return [outcome for future in futures for found in future.result() for outcome in found]
     except CancelledError as error:
         raise SpacearmError(
-            "the cluster has lost a chunk", hint="what is finished is kept: the same command goes on"
+            "the cluster has lost a chunk", hint="finished runs are kept; run the same command to continue"
         ) from error
 
 
@@ -278,7 +278,7 @@ def _run_batches(
                 keep_all(future.result())
             except CancelledError as error:
                 raise SpacearmError(
-                    "the cluster has lost a chunk", hint="what is finished is kept: the same command goes on"
+                    "the cluster has lost a chunk", hint="finished runs are kept; run the same command to continue"
                 ) from error
 
 
@@ -407,7 +407,7 @@ class _Processes:
                 future.set_exception(
                     SpacearmError(
                         f"the process that ran chunk {chunk} of cell {cell} died {deaths + 1} times",
-                        hint="what is finished is kept; fewer workers need less memory",
+                        hint="finished runs are kept; fewer workers need less memory",
                     )
                 )
             elif error is not None:
@@ -462,7 +462,7 @@ def _cluster(workers: int, address: str) -> Iterator[Submit]:
     except Exception as error:
         if type(error).__module__.startswith("distributed"):
             raise SpacearmError(
-                f"the cluster failed: {error}", hint="what is finished is kept: the same command goes on"
+                f"the cluster failed: {error}", hint="finished runs are kept; run the same command to continue"
             ) from error
         raise
     finally:

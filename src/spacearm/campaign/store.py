@@ -225,6 +225,6 @@ class Store:
                 raise SpacearmError(
                     f"cannot write {name}: {error.strerror}",
                     file=self.folder,
-                    hint="what is finished is kept: free some space and run the same command again",
+                    hint="finished runs are kept; free some space and run the same command again",
                 ) from error
             raise

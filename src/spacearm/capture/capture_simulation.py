@@ -115,7 +115,7 @@ def simulate_capture(
         CertificateWarning: momentum, energy or a constraint was not kept (``sound`` is false).
     """
     one_of(travel, ("error", "report"), "travel")
-    positive(duration, "duration", place="cushion", unit="s")
+    positive(duration, "duration", place="simulate_capture", unit="s")
     for name in free:
         check_name(name, robot.joint_names, "joint", place="free")
     law = damping if isinstance(damping, OnOff) else None

@@ -90,11 +90,11 @@ class ClutchMode:
         one_of(self.kind, ("rigid", "soft"), "mode", place="clutch")
         if self.kind == "soft" and isinstance(self.until, SwitchAtOverload):
             raise InputError(
-                "a soft axis cannot wait for a contact", place="clutch", hint="use SwitchAtTime or SwitchAtRest"
+                "a soft axis cannot sense a contact", place="clutch", hint="use SwitchAtTime or SwitchAtRest"
             )
         if self.kind == "rigid" and isinstance(self.until, SwitchAtRest):
             raise InputError(
-                "a rigid axis is settled from the start", place="clutch", hint="use SwitchAtTime or SwitchAtOverload"
+                "a rigid axis is at rest from the start", place="clutch", hint="use SwitchAtTime or SwitchAtOverload"
             )
 
 

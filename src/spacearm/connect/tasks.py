@@ -374,7 +374,7 @@ class Reach(Task):
     ) -> None:
         super().__init__(robot, **options)
         if not self.arm:
-            raise InputError("no joint on the way to the hand has a limit of effort", place=type(self).__name__)
+            raise InputError("no joint between base and hand has an effort limit", place=type(self).__name__)
         self.action = checks.one_of(action, ("hand_velocity", "joint_rates"), "action", place=type(self).__name__)
         self.speed = checks.positive(speed, "speed", unit="m/s")
         self.within, self.rest = checks.positive(within, "within", unit="m"), checks.positive(rest, "rest", unit="m/s")

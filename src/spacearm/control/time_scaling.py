@@ -43,8 +43,8 @@ def minimise_duration(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *
         grid: intervals of the path.
     """
     robot = plan.robot
-    check_still(robot, plan.start, "fastest")
-    with error_context("fastest"):
+    check_still(robot, plan.start, "minimum_time")
+    with error_context("minimum_time"):
         most = np.array(np.broadcast_to(numbers(acceleration, "acceleration"), (robot.n,)))
         rates, forces = (np.array([getattr(j.limits, what) for j in robot.joints]) for what in ("velocity", "effort"))
         step, path = _geometry(plan, integer(grid, "grid", least=10, most=5000))
@@ -60,7 +60,11 @@ def minimise_duration(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *
         if over <= 1.0 + 1e-9:
             return found
         found = found.scale_time(over * (1.0 + 1e-6))
-    raise InputError("the path violates limits at any speed", place="fastest", hint="springs hold it")
+    raise InputError(
+        "the path violates limits at any speed",
+        place="minimum_time",
+        hint="its springs alone need more than the drives give",
+    )
 
 
 def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:

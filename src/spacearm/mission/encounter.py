@@ -240,7 +240,9 @@ def simulate_encounter(
             ledger=False,
         )
         if run.times.size <= count:
-            raise SimulationError(f"the target's own motion cannot be followed: {run.why}", hint="expected it slower")
+            raise SimulationError(
+                f"the target's own motion cannot be followed: {run.why}", hint="expected a slower motion"
+            )
         return run.times, run.states
 
     back, before = simulate_target(-1.0, meeting)

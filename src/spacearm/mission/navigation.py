@@ -94,7 +94,7 @@ class CameraTable(ScenarioTable):
             raise InputError(f"is {self.lost:g}", place="lost", hint="expected a share, 0 to 1")
         for k, gap in enumerate(self.gaps):
             if len(gap) != 2 or not gap[0] <= gap[1]:
-                raise InputError(f"is {gap}", place=f"gaps[{k}]", hint="expected its start and end, s")
+                raise InputError(f"is {gap}", place=f"gaps[{k}]", hint="expected start and end of the gap, s")
         if duration / self.period > MOST_READINGS:
             hint = f"expected at most {MOST_READINGS}"
             raise InputError(f"{duration / self.period:.3g} readings", place="period", hint=hint)

@@ -147,7 +147,7 @@ def _equivalent_body(name: str, mode: Mode) -> _Equivalent:
     mass, inertia, rate = float(p @ p), float(r @ r), 2.0 * math.pi * mode.frequency
     share = np.zeros((6, 6))
     if mass == 0.0 and inertia == 0.0:
-        raise ModelError("moves no momentum", hint="leave out modes without participation")
+        raise ModelError("carries no momentum", hint="leave out modes without participation")
 
     def laws(unit: float) -> dict[str, Any]:
         # A unit of the joint is 1 / unit of the modal coordinate, whose mass is 1 kg.

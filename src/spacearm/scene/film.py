@@ -34,7 +34,7 @@ def save(view: SceneView, path: Path, **options: Any) -> None:
     if ending not in (".png", ".gif", ".mp4"):
         raise InputError(f"a scene cannot be saved as {ending or 'a file without ending'!r}", file=path, hint=_ENDINGS)
     if ending == ".gif" and find_spec("PIL") is None:
-        raise InputError("a GIF needs the package Pillow", file=path, hint="pip install pillow")
+        raise InputError("a GIF needs the Pillow package", file=path, hint="pip install pillow")
     if ending == ".mp4" and shutil.which("ffmpeg") is None:
         raise InputError("a film needs the program ffmpeg", file=path, hint="install it, or choose .gif or .html")
     if path.is_dir() or not path.parent.is_dir():

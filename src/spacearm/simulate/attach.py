@@ -276,7 +276,7 @@ class Detach(Change):
         if world.systems.get(found.host) is not found.joined:
             raise InputError(
                 f"{found.host!r} has changed since {self.guest!r} was attached to it", place="detach",
-                hint="first detach what was attached later; a system that was cut (Separate) cannot be detached",
+                hint="first detach what was attached later; a system that Separate has cut cannot be detached",
             )  # fmt: skip
         if world.overrides.get(found.host):
             raise InputError(

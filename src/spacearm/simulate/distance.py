@@ -261,7 +261,7 @@ def nearest_approach(run: Run, pairs: Sequence[Pair]) -> NearestApproach:
     tracks = {track.name: track for track in run.tracks}
     if len(tracks) < len(run.tracks) or {*tracks} != {*run.world.systems} or not pairs:
         raise InputError(
-            "pairs, and systems that stay",
+            "there is no pair, or a system came or went during the run",
             place="nearest",
             hint="expected a pair, and a run without Attach, Detach or Separate",
         )

@@ -60,7 +60,8 @@ class Load:
         vector = numbers(direction, f"direction of the load on {frame!r}")
         length = float(np.linalg.norm(vector))
         if vector.shape != (3,) or not np.isfinite(length) or length == 0.0:
-            raise InputError(f"direction is {vector.tolist()}", place=f"load on {frame!r}", hint="expected a vector")
+            raise InputError(f"direction is {vector.tolist()}", place=f"load on {frame!r}",
+                             hint="expected three numbers, not all zero")  # fmt: skip
         size = as_signal(force, f"load on {frame!r}")
         zero = as_signal(0.0, "")
         # Exact zeros stay zero signals: they need no channel.

@@ -86,7 +86,7 @@ def check_friction(static: Array, coulomb: Array) -> None:
         raise InputError(
             "static friction is below Coulomb friction, or one is negative or not a number",
             place=f"overrides{where}",
-            hint="static >= coulomb >= 0",
+            hint="expected static >= coulomb >= 0",
         )
 
 

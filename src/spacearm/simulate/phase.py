@@ -91,7 +91,7 @@ class EventFunction:
         object.__setattr__(self, "ends", tuple(self.ends) or ("nothing",) * count)
         object.__setattr__(self, "before", tuple(self.before) or (0,) * count)
         if not len(self.directions) == len(self.ends) == len(self.before) == count:
-            raise InputError("names, directions, ends and before differ in number", place="event function")
+            raise InputError("names, directions, ends and before have different lengths", place="event function")
 
 
 #: What the lists of a phase hold; one alone needs no list.

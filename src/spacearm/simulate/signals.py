@@ -351,7 +351,7 @@ def as_signal(value: Any, place: str) -> Signal:
     if hasattr(value, "c") and hasattr(value, "x"):
         return from_ppoly(value)
     if callable(value):
-        raise InputError("is a function", place=place, hint="make pieces of it by simulate.approximate(...)")
+        raise InputError("is a function", place=place, hint="approximate it: simulate.approximate(...)")
     try:
         return constant(float(value))
     except (TypeError, ValueError):

@@ -177,7 +177,7 @@ class State:
         """This state, if it fits the robot."""
         if self.n != robot.n:
             raise InputError(
-                f"has {self.n} joints, robot {robot.name!r} has {robot.n}", place="state", hint="expected as many"
+                f"has {self.n} joints, robot {robot.name!r} has {robot.n}", place="state", hint=f"expected {robot.n}"
             )
         check_angles(robot, self.joints)
         return self

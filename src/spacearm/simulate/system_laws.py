@@ -47,7 +47,9 @@ def combine_system_laws(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> 
     own = [prepared.law for _, prepared in laws]
     named = "laws " + ", ".join(f"{law.name!r} of {system!r}" for (system, _), law in zip(laws, own, strict=True))
     if any(isinstance(law, PythonLaw) for law in own):
-        raise InputError(f"{named}: a Python function acts alone in its phase", place=place, hint="write expressions")
+        raise InputError(
+            f"{named}: a Python function acts alone in its phase", place=place, hint="write all of them as expressions"
+        )
     if len({(law.seed, law.draw) for law in own}) > 1:
         raise InputError(f"{named} have several seeds", place=place, hint="expected the same seed and draw for all")
     period, every = common_period([law.period for law in own], f"{place}, {named}")

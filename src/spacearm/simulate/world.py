@@ -124,7 +124,9 @@ class World:
                 f"the robot is {quote_text(robots)}", place="simulate", hint="expected a Robot, as load(file) gives it"
             )
         if overrides:
-            raise InputError("a world has overrides of its own", place="overrides", hint="World(..., overrides=...)")
+            raise InputError(
+                "a world has overrides of its own", place="overrides", hint="give them to World(..., overrides=...)"
+            )
         return robots if isinstance(robots, World) else cls(robots)
 
     def replace(self, **changes: object) -> World:

@@ -221,7 +221,7 @@ def prepare_records(
         if not found:
             reason = f": {next(iter(failed.values()))}" if failed else ""
             raise InputError(
-                f"no record has {what}{reason}", place="record", hint="expected some to tune on and others to try"
+                f"no record has {what}{reason}", place="record", hint="expected some to tune on and others to predict"
             )
     return tuned, others, failed
 
@@ -251,7 +251,7 @@ def tune_records(file: ValidationFile, session: Session) -> TuningFindings:
         progress(k + 1, len(tuned) + len(others))
     if not any(record.name in errors for record in others):
         first = next(failed[record.name] for record in others if record.name in failed)
-        raise InputError(f"no other record can be predicted: {first}", place="record", hint="expected one at least")
+        raise InputError(f"no other record can be predicted: {first}", place="record", hint="expected at least one")
     return TuningFindings(
         table=table, tuning=tuning, errors=errors, runs=runs, failed=failed, tuned=[record.name for record in tuned]
     )

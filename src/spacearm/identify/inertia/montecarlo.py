@@ -102,7 +102,11 @@ def monte_carlo(
         done.append(checkpoint("repetitions", (*inputs, *span), partial(repeat, *span)))
     estimates, deviations, chi = (np.concatenate([part[name] for part in done]) for name in done[0])
     if not np.any(np.isfinite(deviations)):
-        raise InputError("the records determine no parameter", place="Monte Carlo", hint="let something move")
+        raise InputError(
+            "the records determine no parameter",
+            place="Monte Carlo",
+            hint="expected an experiment in which something moves",
+        )
     return MonteCarlo(
         problem.base_parameters.names,
         np.where(np.isfinite(deviations), (estimates - truth) / deviations, np.nan),

@@ -99,7 +99,7 @@ class OutputErrorProblem(Problem):
         for name in assumed:
             if not self._is_observable(name):
                 hint = f"expected {INERTIA_NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
-                raise InputError(f"no record shows {name!r}", place="estimate", hint=hint)
+                raise InputError(f"no record can show {name!r}", place="estimate", hint=hint)
         self._starts = [data.start(self.nominal) for data in self.records]
         # Two caches: estimators ask for residuals and derivatives at the same x one after the other (_last), and
         # outliers are rejected without any change of x, which needs the filter again but not the motion (_kept).

@@ -83,6 +83,7 @@ def integer(
     error: Kind = InputError,
 ) -> int:
     """One whole number within bounds; 3.0 is one, 3.5 and True are none."""
+    # Python counts True as 1: here it is a slip.
     found = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if isinstance(value, float | np.floating) and float(value).is_integer():
         found = int(value)
@@ -109,6 +110,7 @@ def _satisfies_bounds(
         outside |= found >= below
     if most is not None:
         outside |= found > most
+    # Outside is what is asked: any comparison with NaN is false, so that NaN passes and is judged elsewhere.
     return np.logical_not(outside)
 
 

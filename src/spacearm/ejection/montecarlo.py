@@ -126,6 +126,7 @@ def monte_carlo(
     names = dict(QUANTITIES)
     if keep_out:
         names["clearance"] = "m"
+    # A run that failed has no velocity: it is counted, and left out of percentiles.
     good = runs.sound
     found = {name: runs.tumble_rate if name == "tumbling" else getattr(runs, name) for name in names}
     values = {name: value[good] for name, value in found.items()}
@@ -154,6 +155,7 @@ def _shares(value: Array, factors: dict[str, Array], good: npt.NDArray[np.bool_]
     kept = good & np.isfinite(value)
     y = value[kept] - value[kept].mean()
     total = float(y @ y)
+    # Centred: the regression has no constant, and shares are of the variance.
     columns = np.concatenate([part[kept] - part[kept].mean(axis=0) for part in factors.values()], axis=1)
     if total == 0.0 or not len(y):
         return dict.fromkeys((*factors, "rest"), 0.0)

@@ -76,6 +76,7 @@ class SeparationSpring:
     def __post_init__(self) -> None:
         place = "separation spring"
         object.__setattr__(self, "position", read_only_array(self.position, (3,), "position of a separation spring"))
+        # One way of giving a spring, not both and not none.
         linear = self.stiffness is not None or self.compression is not None
         if linear == (self.curve is not None):
             raise InputError(
@@ -92,6 +93,7 @@ class SeparationSpring:
             return
         hint = "expected two or more points (travel, force)"
         points = np.array(checks.array(self.curve, "curve", ("points", 2), place=place, hint=hint))
+        # From zero on: before the release the springs push at travel zero.
         checks.check_increasing(points[:, 0], "travel of the curve", count=2, start=0.0, place=place)
         checks.array(points[:, 1], "force of the curve", least=0.0, unit="N", place=place)
         points.setflags(write=False)
@@ -148,6 +150,7 @@ class SeparationDevice:
             object.__setattr__(self, "direction", unit_vector(self.direction, "rail direction"))
             if self.pivot is not None:
                 object.__setattr__(self, "pivot", read_only_array(self.pivot, (3,), "pivot of the satellite"))
+        # A number stands for equal springs; a list has a force curve for each.
         if isinstance(self.springs, Sequence):
             self._check_single_springs(place)
         else:
@@ -284,6 +287,7 @@ class SeparationDevice:
         """Energy that the springs release along the rail, J."""
         if not self.linear:
             return float(self.remaining_energy(0.0))
+        # In closed form: the sum over segments would round.
         return 0.5 * self.total_stiffness * (self.preload**2 - (self.preload - self.stroke) ** 2)
 
     @property
@@ -298,6 +302,7 @@ class SeparationDevice:
         the same energy, which gives the order of magnitude.
         """
         if not self.linear:
+            # E = k s^2 / 2 gives k, and with it pi / 2 sqrt(m / k).
             return 0.5 * math.pi * self.stroke * math.sqrt(0.5 * mass / self.energy)
         share = (self.preload - self.stroke) / self.preload
         return math.acos(share) * math.sqrt(mass / self.total_stiffness)

@@ -118,6 +118,7 @@ def _groups(
     outputs: Array,
 ) -> tuple[int, int]:
     """Samples start..stop through arrays for one group, in which what all have in common stands already."""
+    # Counted in the loop: looking through large results again would cost as much as writing them.
     bad, first = 0, -1
     for group in range(start, stop, width):
         lanes = min(width, stop - group)

@@ -115,6 +115,7 @@ class TangentRollout:
         schedule, nx = Schedule(np.array([count]), np.array([float(step)])), moved.shape[1]
         # Without directions one that goes nowhere: the states are wanted.
         ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
+        # Columns of a direction: the start's change, then that of each parameter.
         names = ("d_state", *self.seeds)
         edges = np.cumsum([self.sizes[name] for name in names])[:-1]
         along = dict(zip(names, np.split(ways, edges, axis=1), strict=True))
@@ -124,6 +125,7 @@ class TangentRollout:
             rows = self._run_samples(given, schedule, every, along)
         # The states are the same in all directions of a sample: take the first.
         states, derivatives = rows[:, 0, :, :nx], np.moveaxis(rows[..., nx:], 1, -1)[..., : len(moved)]
+        # NaN stays: the last row tells of all before.
         if count // every and not (np.isfinite(states[:, -1]).all() and np.isfinite(derivatives[:, -1]).all()):
             finite = np.isfinite(states).all(axis=(0, 2)) & np.isfinite(derivatives).all(axis=(0, 2, 3))
             message = f"roll-out: numbers that are not finite after step {(int(np.argmin(finite)) + 1) * every}"

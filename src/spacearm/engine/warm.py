@@ -73,6 +73,7 @@ def warm_up(announce: Callable[[str], None] | None = print_status) -> float:
 def _other_process() -> Iterator[None]:
     """Another process that compiles some of the loops into the cache; without them where nothing can be kept there."""
     missing = [name for name in _MEANWHILE if name not in _ready and not _is_cached(name)]
+    # The solver is what takes long: where it is cached, this process does the rest itself.
     if not missing or _is_cached("solver"):
         yield
         return

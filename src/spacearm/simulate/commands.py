@@ -132,6 +132,7 @@ class CommandLog:
     def signal(self, name: str) -> Signal:
         """The commands of one actuator as a signal of the phase's time, held from tick to tick."""
         times, values = self.command_steps(name)
+        # A tick at the very end still needs a piece of some length.
         edges = np.append(times, max(self.end, times[-1] + 1e-9)) - self.begin
         return Signal(edges, values[None])
 

@@ -128,6 +128,7 @@ def close_state(robot: Robot, state: State, *, held: Sequence[str] = ()) -> Stat
     if not robot.loops:
         return state
     q, free = close_loops(robot, state.joints, held=held), _movable(robot, held)
+    # Rates at the closed configuration: those of the open one belong to another Jacobian.
     terms = loop_terms(robot, q, state.rates)
     velocity = state.velocity.copy()
     velocity[6:][free] -= np.linalg.lstsq(terms.jacobian[:, free], terms.rate, rcond=RANK)[0]
@@ -166,6 +167,7 @@ def check_closure(robot: Robot, state: State, place: str = "simulate") -> None:
     if not gap <= OPEN:
         how = f"open by {gap:.3g} m or rad" if np.isfinite(gap) else "closed with axes that are opposed"
         raise InputError(f"the loops of robot {robot.name!r} are {how} at the start", place=place, hint=hint)
+    # Relative to the rates: a fast linkage cannot be closed to the last bit.
     rate = float(np.abs(loop_terms(robot, state.joints, state.rates).rate).max())
     if not rate <= OPEN * max(1.0, float(np.abs(state.rates).max(initial=0.0))):
         raise InputError(

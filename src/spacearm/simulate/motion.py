@@ -72,6 +72,7 @@ class RobotMotion:
     @property
     def energies(self) -> dict[str, slice]:
         """Places of the integrated energies in ``y``: drives, dampers, coupling dampers, dry friction, loads."""
+        # Integrated behind the state, one after the other.
         dofs, at, places = self.robot.dofs, self.code.nx, {}
         # The order of the power outputs of the motion program.
         sizes = {
@@ -296,6 +297,7 @@ class WorldMotion:
             (part.layout.quaternion.start, part.layout.velocity.start) for part, own in parts if not own & {*bound}
         ]
         known = [int(code.speed[i]) for i in (*still, *paths)]
+        # A known rate has a known position too: neither is solved for.
         known += [self.positions[i] for i in (*still, *paths) if self.positions[i] >= 0]
         # A base that is locked entirely has a known pose as well.
         for part, own in parts:

@@ -113,6 +113,7 @@ class SystemLoop(ForceElement):
             own = (view.state[place] for place in (at.position, at.quaternion, at.joints, at.velocity))
             systems.append(SystemSymbols(view.trees[name], *own))
         rows = loop_rows(systems, self.resolve(world), view.numbers)
+        # Of both ends: each system contributes by its own Jacobian.
         rate = sum((own @ systems[k].velocity for k, own in rows.jacobians.items()), ca.SX(0))
         # One that is closed the wrong way round has no residual either.
         gap = ca.if_else(rows.facing > 0, ca.mmax(ca.fabs(rows.residual)), 10.0)

@@ -92,7 +92,9 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
         if i in problem.unknown_momenta:  # what a free initial momentum explains, tells nothing
             flat = linear.free_momentum().reshape(-1, 6) / np.sqrt(record.times.size)
             matrix = matrix - flat @ (flat.T @ matrix)
+        # Each experiment counts alike, however many samples it has: ranks are of motions, not of records.
         matrix = matrix / max(float(np.linalg.norm(matrix)), 1e-300)
+        # Triangles instead of all rows: the same singular values.
         stack = np.concatenate([stack, np.linalg.qr(matrix, mode="r")])
         _, singular, rows = np.linalg.svd(stack, full_matrices=True)
         now = int(np.sum(singular > tolerance * singular[0]))

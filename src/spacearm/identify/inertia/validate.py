@@ -87,6 +87,7 @@ def compare_models(
     """Real and identified inertias (10(n + 1)) under the same torques from rest."""
     times = np.linspace(0.0, duration, samples)
     joints = robot.configuration(configuration) if isinstance(configuration, str) else np.asarray(configuration)
+    # The mass centre at the world's origin: differences then do not depend on where the base is.
     start = State.at_rest(robot, configuration, position=-mechanics_of(robot).centre_of_mass(joints))
     phase = Phase(duration, forces=_forces(robot, torques, duration), limits="ignore")
     real, other = (
@@ -159,6 +160,7 @@ def hold_out_record(robot: Robot, identified: Array, record: MotionRecord) -> Ho
     linear = equations.linear(record)
     gap = linear.matrix @ inertia - linear.known
     places, _ = record.deviations()
+    # How momentum depends on velocity and rate of the base: solved for the readings that would fit.
     slopes = equations.slopes(record, inertia)
     base = np.concatenate([slopes[..., places["velocity"]], slopes[..., places["rate"]]], axis=-1)  # (T, 6, 6)
     change = np.linalg.solve(base, gap[..., None])[..., 0]
@@ -183,6 +185,7 @@ def indistinguishable_robot(robot: Robot, fraction: float = 0.5, seed: int = 0) 
     for k in rng.permutation(whole.null.shape[1]):
         change = whole.null[:, k] * rng.choice([-1.0, 1.0])
         low, high = 0.0, 1e-6
+        # Doubling until a body becomes impossible, then bisection: the step's size is not known beforehand.
         while _all_possible(inertia + high * change) and high < 1e6:
             low, high = high, 2.0 * high
         for _ in range(50):

@@ -147,6 +147,7 @@ class LinearModel:
             mass, stiffness = self.mass[:size, :size], self.stiffness[:size, :size]
         else:
             mass, stiffness = self.mass, self.stiffness
+        # M is symmetric and positive, K symmetric: the eigenvalues are real but for rounding.
         squares = np.linalg.eigvals(np.linalg.solve(mass, stiffness)).real
         found: Array = np.sqrt(np.sort(np.maximum(squares, 0.0)))
         return found if motors_held else found[found > 1e-5 * found[-1]]  # turning as a whole takes no spring

@@ -95,6 +95,7 @@ def select_law(
     """
     chosen = dict(candidates or CANDIDATES)
     one_of(criterion, get_args(Criterion), "criterion", place="selection")
+    # From simple to rich: each is compared with the best of the simpler ones.
     laws = sorted(chosen.items(), key=lambda item: len(item[1].parameters))
     options = {"warn": False, "nuisances": OFF, **options}
     found: list[LawCandidate] = []

@@ -211,6 +211,7 @@ def _run_rollout(
     # Overrides are few numbers; those on the device are checked here like any others.
     own = {name: cupy().asnumpy(v) if is_device_array(v) else v for name, v in (overrides or {}).items()}
     parameters, each = prepare_samples(robot, own, size, ignore_friction=ignore_friction)
+    # By which parameters vary, not by their values: other numbers find compiled code.
     loop = _loop(robot, frozenset(own), frozenset(each), law, watch)
     if watch is not None:
         parameters = parameters | watch.start()
@@ -256,6 +257,7 @@ def _make_schedule(law: Law | None, robot: Robot, step: float, count: int, piece
     """Steps and references; on each of the ``pieces`` forces are constant."""
     edges, table = _timetable(law, step, count, pieces)
     counts = np.diff(np.append(edges, count))  # steps of each interval between edges
+    # All steps are of the same length; edges only say where polynomials change.
     schedule = Schedule(counts, np.full(len(counts), step), hold=hold)
     if law is None:
         return schedule
@@ -308,6 +310,7 @@ def prepare_samples(
             place=place,
             hint="use simulate_batch",
         )
+    # Given inertias are checked row by row: those of the robot then do not count.
     if not {"inertia", "rotor"} & {*(overrides or ())}:
         check_massless(robot, list(locked))
     return parameters, each
@@ -354,6 +357,7 @@ def split_overrides(
         return common, each
     own = robot_parameters(robot)
     for name, value in overrides.items():
+        # As arrays first: lists of lists and arrays of any library are the same from here on.
         array = numbers(value, f"overrides, {name!r}")
         if array.ndim == 2 and len(array) == size:
             array = with_base(robot, name, array)

@@ -164,6 +164,7 @@ class VectorSimulator:
         self._common = {name: value for name, value in common.items() if name in self._loop.inputs}
         # Copies: single rows are set anew.
         self._each = {name: np.array(value) for name, value in self._each.items() if name in self._loop.inputs}
+        # A locked joint that moves would need an impulse to stop.
         self._check_still(self._starts)
         #: s since each sample's start, (num_envs,).
         self.times = np.zeros(self.num_envs)
@@ -225,6 +226,7 @@ class VectorSimulator:
                 f"mask is {chosen.dtype} {chosen.shape}", place="reset", hint=f"expected booleans ({self.num_envs},)"
             )
         rows = np.flatnonzero(chosen)
+        # A copy, since rows are chosen by number: the starts themselves stay as they are.
         states = self._starts[rows]
         if starts is not None:
             given = flat_states(to_host(starts), self.robot, "reset")

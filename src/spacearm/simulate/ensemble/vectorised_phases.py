@@ -150,6 +150,7 @@ class VectorisedPhase:
             parts = [load.wrench for load in self.phase.loads if load.place == frame]
             # Loads on one frame and in the same axes are one wrench.
             signals += [sum(own[1:], start=own[0]) for own in zip(*parts, strict=True)]
+        # A zero force has breaks of its own in a file, but none that matter: it must not cut the grid.
         acting = [signal if np.any(signal.coefficients) else as_signal(0.0, "") for signal in signals]
         channels = [(0, signal.breaks, signal.coefficients) for signal in acting]
         channels += [] if self.law is None else [(0, *channel) for channel in self.law.channels()]
@@ -182,6 +183,7 @@ class VectorisedPhase:
         whole = np.round(ticks)
         full = (whole > 0.0) & (np.abs(ticks - whole) <= 1e-9 * whole)
         counts[full] = hold * whole[full].astype(np.int64)
+        # A piece that does not begin at a tick is not asked before the next one.
         begins = breaks[:-1] / self.period
         ask[np.abs(begins - np.round(begins)) > 1e-9 * np.maximum(1.0, begins)] = hold
         return Steps(counts, np.where(full, self.period / hold, widths / counts), hold, ask)
@@ -226,6 +228,7 @@ class VectorisedPhase:
         # Steps are rounded to 1e-15 s: runs whose grids differ only by rounding share a structure key.
         grid = self.steps.counts.tobytes(), self.steps.ask.tobytes(), np.round(self.steps.steps, 15).tobytes()
         model = None if self.law is None or self.law.model is None else self.law.numbers(self.robot).tobytes()
+        # Gains are inputs: laws that differ only in them have the same program.
         law = self.law_program, model, self.limits
         return frames, (self.frames, self.load_places), tuple(self.phase.forces), self.non_free_dofs, zero, grid, law
 
@@ -436,5 +439,6 @@ def run_phases(
     y = np.concatenate([rows, ends[:, None]], axis=1)
     within = np.ones(len(intervals), dtype=bool)
     if intervals[0].limits:
+        # Exactly zero: the excess is a sum of positive parts, which rounding cannot produce.
         y, within = y[..., :-1], y[:, -1, -1] == 0.0
     return np.append(at_records, times[-1]), y, within

@@ -90,7 +90,10 @@ class _Samples:
         seen = [task.reader.read_many(states, self._draw_noise(task.reader.random_size), self._offset)]
         if task.relative_size:
             seen.append(found["relative"] + task.relative_noise * self._draw_noise(task.relative_size))
+        # Progress is the fall of a potential, so that no detour pays; its logarithm counts near the goal as well as far
+        # from it.
         before, self._potential = self._potential, _add_up(np.log1p(found["share"]))
+        # A sample that is not finite has failed, and is reset with the others.
         failure = (found["beyond"] > 0.0) | ~np.isfinite(states).all(axis=1)
         success = ~failure & (found["share"] <= 1.0).all(axis=1)
         margins = {f"margin_{name}": 1.0 - share for name, share in zip(task.limits, found["share"].T, strict=True)}
@@ -118,9 +121,11 @@ class _Samples:
         price = task.period * (TIME + task.effort_price * task.spend(given))
         reward = judged["progress"] - price + BONUS * success - PENALTY * failure
         ended = success | failure
+        # Out of time is not a failure: learners continue the value from there (Gymnasium's truncation).
         late = (self._steps >= self.most) & ~ended
         if fresh is not None:
             reward, ended, late, success = np.where(fresh, 0.0, reward), ended & ~fresh, late & ~fresh, success & ~fresh
+        # A learner must never be given NaN: it would spread to all weights.
         reward = np.nan_to_num(reward, nan=-PENALTY)
         return seen, reward, ended, late, {**judged["margins"], "success": success}
 

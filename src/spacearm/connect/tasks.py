@@ -107,11 +107,13 @@ class ArmServo:
         wanted = self._rates(plant, action) if self.hand else action * limits
         own = [6 + i for i in self.arm]
         others = [i for i in range(plant.robot.dofs) if i not in own]
+        # What the arm has to move while all else gives way: the Schur complement of the mass matrix.
         matrix = plant.mass_matrix
         across = matrix[others, own]
         effective = matrix[own, own] - across.T @ solve_symmetric(matrix[others, others], across)
         effort = ca.SX(ca.DM(self.effort))
         forces = ca.SX.zeros(plant.robot.dofs)
+        # First order in the wanted rate, whatever the configuration: the effective inertia scales the gain.
         torques = effective @ ((wanted - plant.velocity[own]) / SERVO)
         forces[own] = ca.fmin(ca.fmax(torques, -effort), effort)
         return forces
@@ -120,6 +122,7 @@ class ArmServo:
         """Joint rates for a velocity of the hand, shortened as a whole to the limits so that its direction stays."""
         velocity = plant.base.rotation @ (self.speed * action)
         jacobian = plant.generalized_jacobian(self.hand)[:3, list(self.arm)]
+        # Damped least squares: near a singularity rates stay finite, and the hand lags instead.
         square = jacobian @ jacobian.T + DAMPING * ca.SX.eye(3)
         rates = jacobian.T @ solve_symmetric(square, velocity)
         share = ca.SX(1.0)
@@ -189,6 +192,7 @@ class Task(ABC):
             raise InputError(
                 f"step is {step:g} s", place=place, hint=f"expected {period:g} s divided by an even number"
             )
+        # The servo must be asked at whole steps: the next smaller number of ticks that divides the period.
         while self._count % self.ticks:
             self.ticks -= 1
         self.hand = self.robot.frame(hand).name
@@ -212,6 +216,7 @@ class Task(ABC):
         """RK4 diverges where a spring or damper is faster than its step."""
         joints = self.robot.configuration("ready" if "ready" in self.robot.configurations else "zero")
         own = robot_parameters(self.robot)
+        # Acceleration of each joint for a unit force, all others free: the fastest that its spring can swing.
         response = np.diag(np.linalg.inv(self.mechanics.mass_matrix(joints)))
         for i, joint in enumerate(self.robot.joints):
             fastest = max(own["damping"][6 + i] * response[6 + i], np.sqrt(own["stiffness"][i] * response[6 + i]))
@@ -306,6 +311,7 @@ class Task(ABC):
 
     def draw_inertia(self, draws: Draws) -> Array:
         """Inertia parameters of all bodies (B, 10 bodies), each body scaled by one factor: it stays a body."""
+        # Three deviations at most: a factor near zero would make a body too light for the step.
         scale = 1.0 + self.dispersion * np.clip(draws.normal(len(self.robot.bodies)), -3.0, 3.0)
         own = robot_parameters(self.robot)["inertia"].reshape(-1, 10)
         return (own * scale[..., None]).reshape(len(draws), -1)
@@ -336,6 +342,7 @@ class Task(ABC):
         joints = np.array(self.robot.configuration("ready" if "ready" in named else "zero"), dtype=np.float64)
         joints = np.tile(joints, (len(draws), 1))
         joints[:, self.arm] += draws.uniform(len(self.arm), spread)
+        # Not on a limit: an episode must not fail at its first step.
         joints[:, self.arm] = np.clip(joints[:, self.arm], self.range[:, 0] + 0.05, self.range[:, 1] - 0.05)
         states[:, self.layout.joints] = joints
         states[:, self.layout.angular_velocity] = base_rate * draws.normal(3)
@@ -447,6 +454,7 @@ class CaptureTumbling(Reach):
         states, points = super().draw(draws)
         extra = np.zeros((len(draws), 13))
         turn = draws.normal(4)
+        # Four normal numbers, scaled: attitudes without a preferred direction.
         extra[:, 3:7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
         extra[:, :3] = points[:, :3] - rotation_matrices(extra[:, 3:7]) @ self.grapple
         extra[:, 10:13] = draws.uniform(3, self.tumble)
@@ -496,6 +504,7 @@ class Detumble(Task):
         return {"rate": (_length(plant.angular_velocity), self.rest)}
 
     def spend(self, actions: Array) -> Array:
+        # Thrust is propellant: linear in the level, not squared as efforts are.
         return _mean(0.5 * (actions + 1.0))
 
 

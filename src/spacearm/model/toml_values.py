@@ -105,9 +105,11 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
         if axes is not None:
             tensor = axes @ tensor @ axes.T
         if keys.inertia_about == "origin":
+            # By the parallel axis theorem, which the ten parameters have in them.
             products = tensor[0, 1], tensor[0, 2], tensor[1, 2]
             inertia = Inertia.from_parameters([keys.mass, *(keys.mass * com), *np.diag(tensor), *products])
         elif axes is not None:
+            # Turning leaves rounding off the diagonal: symmetric again.
             inertia = Inertia(keys.mass, com, 0.5 * (tensor + tensor.T))
         return inertia.transform(link_frame) if link_frame is not None and link_frame != Pose() else inertia
 

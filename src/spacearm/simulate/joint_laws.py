@@ -127,6 +127,7 @@ class LuGre(JointElement):
 
     def scale(self, world: World) -> Array:
         del world
+        # Bristles bend by at most Coulomb friction over stiffness: their range.
         return np.array([FINE * self.coulomb / self.stiffness])
 
     def _coupling(self, world: World) -> tuple[int, int, int] | None:
@@ -171,6 +172,7 @@ class LuGre(JointElement):
             assert found is not None
             spring, _, ratio, rest = ca.vertsplit(view.numbers[7:11])
             first, second = (view.state[view.layouts[system].joint(i)] for i in found[1:])
+            # The spring's torque alone: with the damper's, friction would depend on its own acceleration.
             more = load * ca.fabs(spring * (first - ratio * second - rest))
         # Stribeck's curve g(v): sliding never starts below the level at which it breaks loose.
         curve = coulomb + more + (static - coulomb) * ca.exp(-((rate / stribeck) ** 2))
@@ -292,6 +294,7 @@ class Backlash(JointElement):
         push = ca.if_else(upper > 0, ca.fmax(stiffness * upper + damping * rate, 0), 0)
         pull = ca.if_else(lower > 0, ca.fmax(stiffness * lower - damping * rate, 0), 0)
         events = [
+            # Both directions: force begins and ends with a kink, where a step must end.
             ElementEvent(self.kind, f"{self.name}, {side}", value, none, 0)
             for side, value in (("upper", upper), ("lower", lower))
         ]

@@ -224,6 +224,7 @@ class JointElementTable(ScenarioTable):
     def make(self) -> JointElement:
         made: dict[str, type[JointElement]] = {"lugre": LuGre, "bouc-wen": BoucWen, "backlash": Backlash}
         law = made[self.kind]
+        # Keys of all kinds stand in one table: those that this kind does not have are refused below.
         given = self.model_dump(exclude_none=True, exclude={"kind", "joint"})
         given["first" if law is Backlash else "joint"] = self.joint
         known = {each.name: each for each in fields(law)}  # type: ignore[arg-type]

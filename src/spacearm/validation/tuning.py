@@ -93,6 +93,7 @@ def tune_numbers(table: TuneTable, records: int, predict: Predict, progress: Cal
     points: list[Array] = []
     losses: list[Array] = []
     failures: list[SpacearmError] = []
+    # Only for the progress shown: about what the search asks for.
     population = 8 + 4 * int(np.log(len(table.number))) + len(table.number)
     whole = table.scan + table.generations * population
 
@@ -115,6 +116,7 @@ def tune_numbers(table: TuneTable, records: int, predict: Predict, progress: Cal
             progress(len(points), whole)
         return np.array(scores)
 
+    # A scan first: the loss has many local minima, and no slope that would lead out of one.
     scan = qmc.LatinHypercube(len(table.number), rng=table.seed).random(table.scan)
     scores = judge(scan)
     if not np.isfinite(scores).any():
@@ -145,6 +147,7 @@ def bootstrap_interval(table: TuneTable, points: Array, losses: Array) -> Array:
     somewhat too narrow.
     """
     draws = np.random.default_rng(table.seed).integers(0, losses.shape[1], size=(table.resamples, losses.shape[1]))
+    # Among points that were computed: no run is made again for a resample.
     chosen = [int(np.argmin(average(table, losses[:, draw]))) for draw in draws]
     return np.asarray(np.percentile(points[chosen], INTERVAL, axis=0))
 
@@ -170,6 +173,7 @@ class TunedRecord:
                 place += float(np.sqrt(np.sum(np.square(left), axis=0)).mean())
             if ATTITUDE[0] in named:
                 product = sum(channels[named[each]].values * predicted[named[each]] for each in ATTITUDE)
+                # q and -q are the same attitude: hence the absolute value.
                 angle = 2.0 * np.arccos(np.clip(np.abs(product), 0.0, 1.0))
                 rotation += float(_later(channels[named[ATTITUDE[0]]].times, begin, angle).mean())
             elif YAW in named:

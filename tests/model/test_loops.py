@@ -46,7 +46,7 @@ BAD = {
     "itself": ({"second": "coupler end"}, "joins 'coupler end' to itself"),
     "no such kind": ({"kind": "hook"}, "hook"),
     "gear of frames": ({"kind": "gear"}, r"loop 'x': .*'coupler end'"),
-    "axis of a point": ({"axis": [0.0, 0.0, 1.0]}, "'axis' says nothing of a loop of kind 'point'"),
+    "axis of a point": ({"axis": [0.0, 0.0, 1.0]}, "'axis' does not apply to a loop of kind 'point'"),
     "no distance": ({"kind": "distance"}, "distance is zero"),
     "long axis": ({"kind": "axis", "axis": [0.0, 0.0, 2.0]}, "axis has length 2"),
     "no ratio": ({"kind": "gear", "first": "crank", "second": "rocker", "ratio": 0.0}, "ratio is zero"),

@@ -43,7 +43,7 @@ def test_a_file_closes_its_loops_and_the_law_acts(tmp_path: Path) -> None:
 BAD = {
     "other kind's key": (
         'kind = "lugre"\njoint = "crank"\ncoulomb = 1.0\ngap = 1.0\n',
-        "'gap' says nothing of 'lugre'",
+        "'gap' does not apply to 'lugre'",
     ),
     "missing": ('kind = "bouc-wen"\njoint = "crank"\nstiffness = 1.0\n', "'displacement' is missing"),
     "unknown joint": ('kind = "lugre"\njoint = "elbow"\ncoulomb = 1.0\n', "no joint 'elbow'"),

@@ -58,7 +58,7 @@ class Loop(Part):
         plain = {"axis": None, "distance": 0.0, "ratio": 1.0, "offset": 0.0}
         for key, value in plain.items():
             if key not in own and (getattr(self, key) is not None if value is None else getattr(self, key) != value):
-                raise ModelError(f"{key!r} says nothing of a loop of kind {self.kind!r}", hint="leave it out")
+                raise ModelError(f"{key!r} does not apply to a loop of kind {self.kind!r}", hint="leave it out")
         if self.kind == "distance" and not self.distance > 0.0:
             raise ModelError("distance is zero", hint="expected more than zero; kind = 'point' joins two points")
         if self.kind == "gear" and self.ratio == 0.0:

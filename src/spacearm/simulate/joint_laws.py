@@ -172,7 +172,7 @@ class LuGre(JointElement):
             assert found is not None
             spring, _, ratio, rest = ca.vertsplit(view.numbers[7:11])
             first, second = (view.state[view.layouts[system].joint(i)] for i in found[1:])
-            # The spring's torque alone: with the damper's, friction would depend on its own acceleration.
+            # What the coupling's spring transmits; its damper's small part is left out.
             more = load * ca.fabs(spring * (first - ratio * second - rest))
         # Stribeck's curve g(v): sliding never starts below the level at which it breaks loose.
         curve = coulomb + more + (static - coulomb) * ca.exp(-((rate / stribeck) ** 2))

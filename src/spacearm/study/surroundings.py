@@ -230,7 +230,7 @@ class JointElementTable(ScenarioTable):
         known = {each.name: each for each in fields(law)}  # type: ignore[arg-type]
         for name in given:
             if name not in known:
-                raise InputError(f"{name!r} says nothing of {self.kind!r}", hint="leave it out")
+                raise InputError(f"{name!r} does not apply to {self.kind!r}", hint="leave it out")
         for name, each in known.items():
             if each.default is MISSING and each.default_factory is MISSING and name not in given:
                 raise InputError(f"{name!r} is missing", hint=f"{self.kind!r} needs it")

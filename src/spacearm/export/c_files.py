@@ -93,6 +93,7 @@ class CFunction:
     def body(self) -> list[str]:
         lines = statements(self.kernel.trace, self.read, self.write)
         text = "\n".join(lines)
+        # C warns of parameters that nothing reads, and many builds take warnings for errors.
         names = ["p", *(name for name, size in self.arguments() if size)]
         unused = [name for name in names if not re.search(rf"\b{name}(\[|->)", text)]
         return [*(f"(void){name};" for name in unused), *lines]
@@ -115,6 +116,7 @@ def export_c(
         start: state of a robot alone at time zero; at rest in the zero configuration without it.
         step: longest RK4 step of a robot alone, s.
     """
+    # A degree of freedom without mass has no acceleration: only kinematics can be exported.
     if motion is None and not massless_dofs(robot, [joint.name for joint in robot.joints if joint.friction]):
         motion = free_motion(robot, start, step)
     texts = c_texts(robot, motion)
@@ -132,6 +134,7 @@ def export_c(
 
 def c_texts(robot: Robot, motion: MotionCode | None = None) -> dict[str, str]:
     """Texts by file name."""
+    # A robot may have any name, and C knows letters, digits and underscores only.
     prefix = identifier(robot.name)
     functions = [CFunction(name, Kernel(build(robot, name)), "") for name in _ROBOT]
     for frame, part in identifiers(frame.name for frame in robot.frames).items():
@@ -196,6 +199,7 @@ Compile with -std=c99 or -ffp-contract=off, without fast-math: results are then 
     lines = [_banner("header."), comment(about), " */", f"#ifndef {guard}", f"#define {guard}", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", "typedef struct {"]
     lines += [f"    double {name}[{value.size}];" for name, value in values.items()]
+    # C has no empty structures.
     if not values:
         lines.append("    double none;")
     lines += [f"}} {prefix}_parameters;", "", "/* The robot's own numbers. */"]
@@ -227,6 +231,7 @@ def code_text(
     blocks.append("\n".join([f"void {prefix}_defaults({prefix}_parameters *p)", "{", *lines, "}"]))
     deriving = []
     for name in (name for name in DERIVED if name in values):
+        # The same expression in all of them: any will do.
         program = next(kernel.program for kernel in kernels if name in kernel.program.derived)
         write = f"p->{name}[{{}}]".format
         own = statements(Kernel(program.derivation()).trace, "p->inertia[{}]".format, write)
@@ -309,6 +314,7 @@ def _test(robot: Robot, prefix: str, functions: Sequence[CFunction], motion: Mot
         if "quaternion" in given:
             given["quaternion"] /= np.linalg.norm(given["quaternion"], axis=1, keepdims=True)
         fixed: dict[str, Array] = {name: own[name] for name in ("inertia", "rotor") if name in function.kernel.inputs}
+        # Expected bits from the kernels themselves, alone: lanes would give the same.
         rows = [function.kernel({**fixed, **{name: v[k] for name, v in given.items()}}) for k in range(cases)]
         body = []
         for k in range(cases):

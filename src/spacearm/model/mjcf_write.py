@@ -45,9 +45,11 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
         new = free_name("world.body", {*robot.body_names, *robot.joint_names, *(frame.name for frame in robot.frames)})
         robot = rename(robot, {"world": new})
         losses.add("body 'world'", f"is called {new!r}, since the name is MuJoCo's own")
+    # Before bodies are written: rotors change the inertias of what carries them.
     shared = share_rotors(robot, losses)
     rows = _rows(robot, {name for name, mass in shared.masses.items() if mass.mass == 0.0})
     root = ET.Element("mujoco", model=robot.name)
+    # As stated here and not as MuJoCo would guess from shapes or ranges.
     ET.SubElement(root, "compiler", angle="radian", inertiafromgeom="false", autolimits="false")
     ET.SubElement(root, "option", gravity="0 0 0")
     base = robot.bodies[0].name
@@ -56,6 +58,7 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     _write_inertia(elements[base], shared.masses[base])
     for row in rows:
         name = row[-1].child
+        # MuJoCo has several joints in one body where we have massless bodies between: their placements multiply.
         placement = row[0].placement
         for joint in row[1:]:
             placement = placement @ joint.placement
@@ -103,8 +106,10 @@ def _place(pose: Pose) -> dict[str, str]:
 def _write_inertia(element: ET.Element, mass: Mass) -> None:
     """Principal moments and axes, computed here: MuJoCo's own eigenvalues are good to about 1e-12 only."""
     moments, axes = np.linalg.eigh(mass.tensor)
+    # Eigenvectors may be left-handed: a quaternion cannot be.
     if np.linalg.det(axes) < 0.0:
         axes[:, 0] = -axes[:, 0]
+    # Already principal: the axes then stay, and with them the text of a file that was read.
     if np.array_equal(mass.tensor, np.diag(np.diag(mass.tensor))):
         moments, axes = np.diag(mass.tensor), np.eye(3)
     moments = np.maximum(moments, LEAST)
@@ -126,6 +131,7 @@ def _write_inertia(element: ET.Element, mass: Mass) -> None:
 def _write_joints(element: ET.Element, row: list[Joint], armatures: dict[str, float], losses: Losses) -> None:
     beyond = Pose()  # the last body's frame in the joint's frame, at zero
     written = []
+    # From the last joint back: anchors and axes are wanted in the frame of the body at the row's end.
     for joint in reversed(row):
         inverse = beyond.inverse()
         written.append((joint, inverse.translation, beyond.rotation.T @ joint.axis))
@@ -158,6 +164,7 @@ def _write_joint(
     limits = joint.limits
     if math.isfinite(limits.lower) or math.isfinite(limits.upper):
         if limits.lower < limits.upper:
+            # MuJoCo has no infinite range: one end may be open.
             bounds = (max(limits.lower, -FAR), min(limits.upper, FAR))
             entries |= {"limited": "true", "range": format_numbers(bounds)}
         else:
@@ -254,6 +261,7 @@ def _write_loops(root: ET.Element, robot: Robot, elements: dict[str, ET.Element]
         else:
             kind = "weld" if loop.kind == "weld" else "connect"
             arms = [(loop.name, np.zeros(3))]
+            # Two points of one axis hold all but the rotation about it; one point alone would leave three.
             if loop.kind == "axis":
                 arms.append((free_name(f"{loop.name}.axis", names), _HINGE * loop.hinge))
             for name, arm in arms:
@@ -275,6 +283,7 @@ def _write_keys(root: ET.Element, robot: Robot) -> None:
     """Configurations, with the base at the world's origin; MuJoCo orders joints as they stand in the file."""
     if not robot.configurations:
         return
+    # By the file as it was written: joints of rows may have come in another order.
     order = [robot.joint_index(str(element.get("name"))) for element in root.iter("joint") if element.get("name")]
     keys = ET.SubElement(root, "keyframe")
     for name, values in robot.configurations.items():

@@ -87,6 +87,7 @@ def _natural_order(path: Path) -> list[tuple[int, str]]:
 def record_files(file: ValidationFile) -> Iterator[tuple[str, bool, ValidationFile]]:
     """Name of each record, whether it is held out, and its own file."""
     whole = file.model_dump(exclude_unset=True)
+    # Each record's own file has one record: its own tables over those of all.
     del whole["record"]
     defaults = file.model_dump()
     durations = [phase.duration for phase in file.phase]
@@ -125,6 +126,7 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
     groups = {entry.name: entry.group for entry in file.record}
     results: dict[str, ValidationFindings] = {}
     for name, (measured, near) in linear.items():
+        # Never its own numbers: a prediction must not have seen what it is compared with.
         others = [each for other, each in found.items() if other != name and groups[other] == groups[name]]
         try:
             with error_context(f"record {name!r}"):
@@ -160,6 +162,7 @@ def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) 
     covariance: Array = np.asarray(np.linalg.inv(slopes.T @ slopes + prior), dtype=np.float64)
     middle, found = linear.middle, linear.deviations
     for step_number in range(WHOLE_STEPS):
+        # The first step is about the point of the linearisation, whose values are there already.
         if step_number:
             middle = stacked.values(found)
         left = stacked.scaled_readings - middle
@@ -167,6 +170,7 @@ def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) 
         found = found + step
         if np.abs(step / np.sqrt(np.diag(covariance))).max() < 0.1:
             break
+    # Residuals after the last step, to first order: the run is not made again for them.
     left = left - slopes @ step
     rows = LinearRows(stacked.times, left, slopes, np.zeros(left.size, dtype=bool), found)
     widening = sandwich_widening(rows, covariance, prior)
@@ -203,6 +207,7 @@ def shared_prior(measured: MeasuredRun, others: Sequence[SharedEstimate], shared
         own = np.diag(np.maximum(scatter, LEAST_SCATTER) ** 2)
     else:
         own = np.mean([each.covariance for each in others], axis=0) * more**2 / np.outer(stated, stated)
+        # Two records that differ by more than their deviations say so: the wider counts.
         factor = np.maximum(scatter / np.sqrt(np.diag(own)), 1.0)
         factor = np.maximum(factor, LEAST_SCATTER / np.sqrt(np.diag(own)))
         own = own * np.outer(factor, factor)

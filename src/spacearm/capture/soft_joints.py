@@ -53,6 +53,7 @@ class SoftAxis:
         lower, upper = self.range
         if math.isnan(lower) or math.isnan(upper) or not lower <= 0.0 <= upper:
             raise ModelError(f"travel is {self.travel}", hint="expected a range that includes zero, or one magnitude")
+        # The preload is the spring's own force: without stiffness there is no rest position that gives it.
         if self.preload and not self.stiffness:
             raise ModelError("there is a preload but no spring", hint="give a stiffness above zero")
 

@@ -64,12 +64,14 @@ class Target:
     def body(self) -> Robot:
         """The target as a system of its own; without visuals it is shown as the box of its inertia."""
         body = Body(self.name, self.inertia, self.visuals)
+        # Something to see: a box of the same mass and moments.
         box = None if self.visuals else equivalent_box(body)
         return Robot(self.name, (body if box is None else replace(body, visuals=(replace(box, colour=COLOUR),)),))
 
     def contact_state(self, robot: Robot, state: State, hand: str) -> State:
         """Pose and motion of the target when this robot's hand touches it."""
         origin, rotation = mechanics_of(robot).frame_pose(hand, state.joints, base=state.pose)
+        # Touching means that the grasped point is where the hand is, in the pose that was asked for.
         axes, arm = rotation @ self.placement.rotation, rotation @ self.placement.translation
         velocity = np.asarray(self.velocity) + np.cross(self.angular_velocity, arm)
         motion = np.concatenate([axes.T @ velocity, axes.T @ np.asarray(self.angular_velocity)])
@@ -115,10 +117,12 @@ def catch(
     """
     held = find_held_joints(robot) if held is None else held
     _check(robot, state, hand, held)
+    # As two systems that are joined: the same change as in any run, with its ledger.
     world = World({ROBOT: robot, target.name: target.body})
     states = {ROBOT: state, target.name: target.contact_state(robot, state, hand)}
     impact = PlasticImpact(world, states, Attach(target.name, hand, held))
     joined = edit.attach(robot, hand, Body(target.name, target.inertia), target.placement)
+    # Soft axes must move mass of their own, once they are free.
     check_inertia(joined, state.joints, held)
     relative = relative_twist(robot, state, target, hand)
     return CaughtTarget(impact.robot, impact.state, hand, target, impact, relative, target.inertia)
@@ -219,11 +223,13 @@ class Approach:
 
     def phase(self, robot: Robot, loads: Sequence[Load] = ()) -> Phase:
         """The phase until contact."""
+        # The clutch is closed until contact: soft axes are among what is held.
         held = [name for name in robot.joint_names if name not in self.driven]
         return Phase(self.duration, locked=held, driven=self.driven, loads=loads, name="approach")
 
     def target_start(self, robot: Robot, loads: Sequence[Load] = ()) -> State:
         """The target's state at the start of the run: its free motion, integrated backwards from contact."""
+        # Where the hand will be: the base moves with the arm, which no kinematics alone tells.
         reached = simulate(robot, self.state, self.phase(robot, loads), ledger=False, sample=[0.0]).end
         assert reached is not None
         contact = self.target.contact_state(robot, reached, self.hand)

@@ -86,6 +86,7 @@ def attitude_by_wheels(
         axes = _wheel_axes(plant.robot, names)
         kp, kd = (plant.constant(each, 3) for each in ("stiffness", "damping"))
         carried = plant.base.rotation.T @ plant.momentum[3:]
+        # In base axes throughout, in which wheels and gyros are mounted.
         torque = kp * _attitude_error(plant, target) - kd * plant.angular_velocity
         # Feedforward of w x L, so that the error obeys a linear law at any rate.
         torque += ca.cross(plant.angular_velocity, carried)
@@ -133,6 +134,7 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
         # Five equations: no net force, no torque about the two other axes.
         still = np.concatenate([push, np.delete(twist, axis, axis=0)])
         found = linprog(-sign * twist[axis], A_eq=still, b_eq=np.zeros(5), bounds=[(0.0, 1.0)] * len(names))
+        # An optimum of zero is a success of the solver, and no torque.
         if not found.success or not sign * (twist[axis] @ found.x) > 1e-9 * np.abs(twist).max(initial=0.0):
             raise InputError(
                 f"the thrusters cannot rotate the base about {'+' if sign > 0 else '-'}{'xyz'[axis]} "
@@ -175,6 +177,7 @@ def fire_thrusters(robot: Robot, names: Sequence[str], table: Array, line: SX, b
     against = np.array(
         [[one is other or oppose_each_other(one, other) for other in parts] for one in parts], dtype=float
     )
+    # Pairs of axes that share a thruster, or need two that blow against each other.
     meet = on @ against.reshape(len(parts), len(parts)) @ on.T > 0.0
     asked = [line[k] > band for k in range(3)] + [line[k] < -band for k in range(3)]
     size, fired = ca.fabs(line), []
@@ -206,6 +209,7 @@ def limit_levels(robot: Robot, names: Sequence[str], levels: SX) -> dict[str, SX
         for other in names[:k]:
             first, second = robot.thruster(one), robot.thruster(other)
             if oppose_each_other(first, second):
+                # What both would give is taken off both: the force that is left is the same.
                 both = ca.fmin(found[one] * first.force, found[other] * second.force)
                 found[one], found[other] = found[one] - both / first.force, found[other] - both / second.force
     # Scaled together rather than clipped one by one: clipping would change the direction of the torque and add a force.

@@ -59,6 +59,7 @@ def _rates(robot: Robot, frame: str) -> Kernel:
     """Effect of joint rates on frame, base and angular momentum, and the motion due to the momentum alone."""
     plant = Plant(robot, robot_parameters(robot))
     matrix, pose, momentum = plant.mass_matrix, plant.pose(frame), ca.SX.sym("momentum", 6)
+    # At zero momentum the base moves so that its share cancels that of the joints.
     base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
     # Given about the mass centre, wanted at the base's origin, where the mass matrix has its rows.
     about = momentum[3:] + ca.cross(plant.mass_centre - plant.position, momentum[:3])
@@ -110,6 +111,7 @@ def _integrate_rates(
     def slope(t: float, y: Array) -> Array:
         nonlocal asked
         asked += 1
+        # Near a singularity steps become ever shorter: rather an error than an endless search.
         if asked > MOST:
             raise _Stop(t)
         pose = np.concatenate([y, still])
@@ -179,16 +181,19 @@ def follow_line(
 
     def command_twist(t: float, seen: dict[str, Any]) -> Array:
         error = np.array([each(t) for each in position]) - seen["origin"]
+        # Feedback removes what integration errors leave: without it they would add up along the path.
         wanted: Array = np.array([each(t) for each in speeds]) + FEEDBACK_GAIN * error
         if path.attitude is None:
             return wanted
         target, angular_rate = path.attitude(t)
+        # The rotation vector between the two attitudes, for small ones.
         apart = 0.5 * np.cross(seen["rotation"].T, target.T).sum(axis=0)
         return np.concatenate([wanted, angular_rate + FEEDBACK_GAIN * apart])
 
     def rates(t: float, seen: dict[str, Any]) -> Array:
         matrix, right = seen["hand"][:rows], command_twist(t, seen) - seen["hand_drift"][:rows]
         if hold_base_attitude:
+            # Three more conditions: no angular reaction on the base.
             matrix, right = np.vstack([matrix, seen["reaction"]]), np.append(right, np.zeros(3))
         return _solve_rates(matrix, right, start.rates * fading(t), t)
 

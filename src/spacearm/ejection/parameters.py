@@ -142,6 +142,7 @@ def _springs(rig: Rig, given: Mapping[str, Array]) -> Array:
 
 def _longest(rig: Rig, given: Mapping[str, Array]) -> float:
     """Quarter period (s) of the heaviest arm on the weakest springs of all samples."""
+    # The slowest sample decides how long one has to wait.
     mass = given["inertia"][..., 0].sum(axis=-1).max(initial=0.0) if "inertia" in given else rig.arm.mass
     softest = given["stiffness"].min(initial=np.inf) if "stiffness" in given else np.inf
     quarter = rig.device.quarter_period(max(mass, rig.arm.mass))

@@ -86,6 +86,7 @@ class Kernel:
         """
         if all(name in arrays for name in self.program.derived):
             return {}
+        # The missing input is then reported by its own name, not by one that a user never gave.
         if any(name not in arrays for name in self._derivation_kernel.inputs):
             return {}
         if any(is_device_array(arrays[name]) for name in self._derivation_kernel.inputs):
@@ -150,6 +151,7 @@ class Kernel:
             pitch = self._pitch(name, width)
             inputs[place] = [offsets[name] + k * pitch for k in range(place.stop - place.start)]
         sources = [index for name in self.outputs for index in range(self.inputs[name].start, self.inputs[name].stop)]
+        # An output over a uniform input is one number, which all lanes give alike.
         single = frozenset(k for k, index in enumerate(sources) if index in self._uniform)
         return Places(inputs, [inputs[index] for index in sources], single)
 
@@ -195,6 +197,7 @@ class Kernel:
             self._check_no_overlap(name, results, [array for array, _, _ in inputs])
         count = math.prod(lead)
         if count:
+            # A single sample in lanes would compute the others for nothing.
             width = host().lanes if lead else 1
             # A robot's own numbers are the same for all samples as a rule: then what depends on them alone is scalar.
             shared = tuple(name for name in _CONSTANT if name in given and given[name].ndim == 1)
@@ -230,6 +233,7 @@ class Kernel:
         """An input that varies, over all samples; one that does not, as it is."""
         if array.ndim == 1:
             return array
+        # Code that reads it once for all lanes cannot take another number in each.
         if self.inputs[name].start in self._uniform and array.shape[-1]:
             raise InputError(f"{self.program.name}: input {name!r} must be the same for all samples of this kernel")
         if array.shape[:-1] == lead:
@@ -250,6 +254,7 @@ class Kernel:
         results = {}
         for name in self.outputs:
             shape = (*lead, *self.program.output_shape(name))
+            # Every number is written: nothing has to be cleared first.
             array = results[name] = out[name] if name in out else np.empty(shape)
             if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != np.float64:
                 what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__

@@ -65,6 +65,7 @@ def virtual_mass(acceleration: npt.ArrayLike, direction: npt.ArrayLike) -> Virtu
 
     Accelerations come from :meth:`spacearm.impact.ImpactPoint.acceleration`, or as ``direction @ G11.T``.
     """
+    # Of unit length: masses would otherwise scale with the square of what was given.
     n = normalise(direction)
     there = is_device_array(acceleration)
     a: Array = to_cupy(cupy(), acceleration) if there else np.asarray(acceleration, dtype=np.float64)

@@ -159,6 +159,7 @@ class Rotation:
 
     def to_child(self, vector: SX) -> SX:
         """A vector's components from parent to child axes."""
+        # The fixed part first: the turn then acts on two components only.
         vector = self.fixed.T @ vector
         return vector if self.axis is None else self._axis_rotation().T @ vector
 
@@ -193,6 +194,7 @@ class Rotation:
     def _axis_rotation(self) -> SX:
         assert self.axis is not None
         i, j = (self.axis + 1) % 3, (self.axis + 2) % 3
+        # Sparse: entries that are never set cost no products.
         rotation = ca.SX(3, 3)
         rotation[self.axis, self.axis] = 1
         rotation[i, i], rotation[i, j], rotation[j, i], rotation[j, j] = self.c, -self.s, self.s, self.c
@@ -233,6 +235,7 @@ class Rotation:
     def _symmetric(self, matrix: SX) -> SX:
         if self.axis is not None:
             matrix = self._rotate_symmetric(matrix)
+        # Of a fixed part of right angles the products are signs and places.
         return mirror_upper(self.fixed @ matrix @ self.fixed.T)
 
     def _rotate_symmetric(self, matrix: SX) -> SX:
@@ -263,6 +266,7 @@ def rotation_matrix(quaternion: SX) -> SX:
 def quaternion_rate(quaternion: SX, rate: SX) -> SX:
     """Time derivative of a quaternion (w, x, y, z) turning at ``rate``, given in the turning axes."""
     w, x, y, z = ca.vertsplit(quaternion)
+    # q' = q (0, w) / 2 with the rate in the turning axes.
     p, q, r = ca.vertsplit(0.5 * rate)
     return ca.vertcat(
         -x * p - y * q - z * r,

@@ -191,6 +191,7 @@ def system_loop_program(
     further = {name: ca.SX.sym(name, size) for name, size in block.items()}
     seen = [system_symbols(own.tree.robot, own.inputs["state"]) for own in motions]
     rows = [loop_rows(seen, loop, further["numbers"][at]) for loop, at in zip(loops, numbers, strict=True)]
+    # Systems without a loop answer to nothing: their dynamics are not written again.
     taking_part = sorted({number for own in rows for number in own.jacobians})
     free, answers = {}, {}
     for number in taking_part:
@@ -200,6 +201,7 @@ def system_loop_program(
     size = len(where)
     mobility = ca.SX.zeros(size, size)
     for i, (k, row) in enumerate(where):
+        # Symmetric, by Betti and Maxwell: one triangle is enough.
         for j, (other, column) in enumerate(where[: i + 1]):
             shared = rows[k].jacobians.keys() & rows[other].jacobians.keys()
             entry = sum(
@@ -211,6 +213,7 @@ def system_loop_program(
     least = [
         DEPENDENT * sum((mobility[j, j] for j in range(size) if kinds[j] == kinds[i]), ca.SX(0)) for i in range(size)
     ]
+    # Redundant rows have pivots that are rounding: below ``least`` they are left out.
     factor = factorise(mobility, least)
     forces = ca.vertcat(*factor.backward(factor.forward([lacking[i] for i in range(size)])))
     wrenches, at = [], 0

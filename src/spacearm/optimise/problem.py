@@ -61,6 +61,7 @@ class Parameter:
         """``scale``, or what guess and bounds suggest."""
         if self.scale is not None:
             return self.scale
+        # Two bounds say how large a change matters; one of them does not.
         if math.isfinite(self.lower) and math.isfinite(self.upper) and self.upper > self.lower:
             return self.upper - self.lower
         return abs(self.guess) or 1.0
@@ -146,6 +147,7 @@ class Problem:
         for what, names in (("parameters", self.names), ("blocks", tuple(b.name for b in self._blocks) or ("",))):
             if not names or len(set(names)) < len(names):
                 raise InputError(f"{what} are missing or share a name", place=name)
+        # Unknown noise is taken from all residuals together: blocks with stated noise have another unit.
         if len({block.sigma is None for block in self._blocks}) > 1:
             raise InputError("some blocks have known noise and others do not", place=name)
         if self._priors and not self.noise_known:
@@ -182,6 +184,7 @@ class Problem:
 
     def with_guess(self, guess: npt.ArrayLike) -> Self:
         """The same problem with other start values, clipped to the bounds."""
+        # Shallow: residuals, caches and data stay those of the same problem.
         other = copy.copy(self)
         start = np.clip(np.asarray(guess, dtype=np.float64), self.lower, self.upper)
         other.parameters = tuple(replace(p, guess=float(g)) for p, g in zip(self.parameters, start, strict=True))
@@ -236,6 +239,7 @@ class Problem:
         if self.cost is not None:
             return np.asarray(self.cost(xs), dtype=np.float64)
         priors = [[(x[i] - mean) / sigma for i, mean, sigma in self._priors] for x in xs]
+        # An empty first part, since a problem may consist of priors alone.
         rows = np.concatenate([np.zeros((len(xs), 0)), *(block.residual_batch(xs) for block in self.blocks)], axis=1)
         weighted = np.concatenate([self.whiten_joined_rows(rows.T).T, np.reshape(priors, (len(xs), -1))], axis=1)
         costs: Array = 0.5 * np.einsum("bm,bm->b", weighted, weighted)

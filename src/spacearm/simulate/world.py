@@ -84,6 +84,7 @@ class World:
                 raise InputError(
                     f"system {quote_text(name)} is {quote_text(robot)}", place="world", hint="expected a Robot"
                 )
+            # A single system needs no name: its parts are called by their own.
             if len(self.systems) > 1 and (not isinstance(name, str) or not name or SEPARATOR in name):
                 raise InputError(
                     f"{quote_text(name)} is not a name", place="world", hint=f"expected text without {SEPARATOR}"
@@ -153,6 +154,7 @@ class World:
             try:
                 element.frames(self)
             except InputError:
+                # A loop cannot just end: the systems that it holds would fly apart unnoticed.
                 if element.binding:
                     raise
                 continue

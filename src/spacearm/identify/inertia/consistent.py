@@ -60,6 +60,7 @@ def impossible_bodies(robot: Robot, inertia: Array) -> dict[str, str]:
     """Bodies that cannot have these inertias (10(n + 1)), each with the reason; a massless body may stay what it is."""
     found = {}
     for body, row in zip(robot.bodies, np.reshape(inertia, (-1, 10)), strict=True):
+        # Massless bodies between the axes of a compliant joint are idealised on purpose.
         if body.inertia.mass == 0.0 and np.array_equal(row, body.inertia.parameters):
             continue
         try:
@@ -87,6 +88,7 @@ def log_cholesky(linear: Array) -> Array:
 
 
 def _factor(z: Array) -> Array:
+    # Logarithms of the diagonal: every z gives a positive definite matrix, and no bound is needed.
     upper = np.diag(np.exp(z[:4]))
     for k, (i, j) in enumerate(_UPPER):
         upper[i, j] = z[4 + k]
@@ -122,6 +124,7 @@ def make_regular(robot: Robot) -> Array:
     for row, size in zip(rows, sizes, strict=True):
         if not is_possible(row):
             row[0] = max(row[0], 1e-3 * size[0])
+            # Equal moments about all axes: the triangle inequality holds with room.
             row[4:7] += 1e-3 * size[4]
     return rows
 

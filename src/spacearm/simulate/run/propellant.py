@@ -128,6 +128,7 @@ def _flow(robot: Robot, state: State, middle: State, used: Mapping[str, float], 
         part = robot.thruster(name)
         rest = drain_tank(rest, part.tank, gone)
         less = terms.mass_matrix(rest, state)
+        # What the tank loses is a rigid point at its place: its mass matrix is the difference.
         missing = mass - less
         mass = less
         # Momentum about the base, world axes; first moments stand in the mass matrix as m [c x].
@@ -139,6 +140,7 @@ def _flow(robot: Robot, state: State, middle: State, used: Mapping[str, float], 
         wrench = momentum.ravel() + exhaust_impulse(row[None], state.position, np.zeros(3))
         body = robot.frame(part.tank).body
         origin, _ = terms.frame_pose(robot, state, body)
+        # From the base's origin to the tank body's, through whose Jacobian it acts.
         wrench[3:] -= np.cross(origin - state.position, wrench[:3])
         push += terms.jacobian(robot, state, body).T @ wrench
         rows.append(row)
@@ -161,6 +163,7 @@ def _drain_robot(world: World, system: str, drained: Robot, used: Mapping[str, f
         taken[tank] = taken.get(tank, 0.0) + mass
 
     def follow(robot: Robot, prefix: str) -> Robot:
+        # By identity, as attachments know their robots: the same one drains once.
         if id(robot) not in known:
             own, found = {tank.name for tank in robot.tanks}, robot
             for tank, mass in taken.items():
@@ -224,11 +227,13 @@ def use_propellant(items: Iterable[Item], context: RunContext, share: float = SH
         for piece in _divide(item, context.world, share):
             known, held = _used_by_loads(piece, context.world), (*piece.locked, *piece.driven, *piece.accelerations)
             if known:
+                # Half before and half after: masses are then right in the middle, and errors of second order.
                 yield UsePropellant({name: 0.5 * mass for name, mass in known.items()}, held)
             begin = context.time
             yield piece
             lasted = (context.time - begin) / piece.duration
             used = {name: (lasted - 0.5) * mass for name, mass in known.items()}
+            # An event ended it: what was taken beforehand may have been too much.
             if lasted < 1.0 - 1e-12:
                 used = _rest_of_early_end(piece, context, context.time - begin, known)
             for log in context.commands:

@@ -71,6 +71,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
         )
         session.report_progress(0.8, "dynamic singularities")
         radii = None
+        # The determinant needs as many joints as components, and a grid of more joints has too many points.
         if len(rows) == len(ranges) and len(ranges) in SINGULAR_GRID:
             count = SINGULAR_GRID[len(ranges)]
             radii = control.workspace(robot, frame, ranges, rows, count=count, configuration=still)
@@ -85,6 +86,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
         if given is None:
             given = {}
             for joint in robot.joints:
+                # Wheels turn without end, and modes swing: neither is a way to move the hand.
                 if joint.name not in robot.arm_names:
                     continue
                 wide = math.pi if joint.kind == "revolute" else math.inf
@@ -176,6 +178,7 @@ class WorkspaceFindings(Findings):
         checks: dict[str, Checks] = {}
         longest = longest_reach(self.robot, self.frame)
         if math.isfinite(longest):
+            # From other equations than the maps': the virtual manipulator's links end to end.
             beyond = max(0.0, self.reach[1] - longest)
             checks["reach"] = Check(beyond, 1e-9, "m", "beyond the virtual manipulator's length")
         if self.radii is not None and len(self.radii.configurations):

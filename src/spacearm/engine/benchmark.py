@@ -127,6 +127,7 @@ def best(task: Callable[[], object], rounds: int = 7) -> float:
     """Shortest time of a call, s; the first call does not count."""
     task()
     found = []
+    # The shortest: anything else that runs on the machine only makes it longer.
     for _ in range(rounds):
         start = time.perf_counter()
         task()

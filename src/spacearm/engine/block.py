@@ -49,6 +49,7 @@ class ArgumentBlock:
         values: list[Any] = []
         key: list[Any] = []
         _collect(parts, values, key)
+        # Layouts are kept: finding one anew costs more than filling it.
         found = _layouts.get(tuple(key))
         if found is None:
             found = _layouts[tuple(key)] = block_type(parts), struct.Struct("=" + _format(parts))
@@ -156,6 +157,7 @@ def _read_field(context: Any, builder: Any, kind: BlockType, block: Any, name: s
     strides = [word(item)]
     for length in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], length, flags=["nsw"]))
+    # All arrays are contiguous: strides follow from the shape and need no place in the block.
     count = shape[0]
     for length in shape[1:]:
         count = builder.mul(count, length, flags=["nsw"])

@@ -108,6 +108,7 @@ class _Writer:
     def _expression(self, op: str, args: tuple[int, ...], constant: float) -> str:
         if op == "input":
             return self.read(int(constant))
+        # Truth values are C's own: as numbers each would be compared anew.
         if op in ("and", "or", "not"):
             flags = [self._flag(arg) for arg in args]
             return f"!{flags[0]}" if op == "not" else f"{flags[0]} {'&&' if op == 'and' else '||'} {flags[1]}"
@@ -123,6 +124,7 @@ class _Writer:
             a, b, c = values
             name = "fma" if self.real == "double" else "fmaf"
             return f"{name}({'-' if op == 'fnma' else ''}{a}, {b}, {'-' if op == 'fms' else ''}{c})"
+        # The library's name; in single precision with C's ending f.
         name = _CALLS.get(op, op)
         return f"{name}{'' if self.real == 'double' or name.startswith('sa_') else 'f'}({', '.join(values)})"
 
@@ -158,6 +160,7 @@ def _sine_cosine(qualifier: str) -> str:
         lines += [f"    {name} = fma({name}, z, {literal(term)});" for term in reversed(terms[:-1])]
         return "\n".join(lines)
 
+    # Cody and Waite's reduction: pi/2 in three parts, the larger ones with zeros behind, so that products are exact.
     reduction = "\n".join(f"    r = fma(turns, {literal(-part)}, r);" for part in HALF_PI)
     return f"""{qualifier} void sa_sine_cosine(double x, double *sine, double *cosine)
 {{

@@ -87,6 +87,7 @@ def certify(
     # Bonferroni: the more terms are tested, the rarer each must be to count.
     least = LEVEL / max(len(scores), 1)
     for score in scores:
+        # The note of a check that fails is read: then it says what to try.
         note = "1 - p of a score test"
         if score.p_value <= least:
             note = f"{score.advice}: {score.remedy}" if score.remedy else score.advice
@@ -150,6 +151,7 @@ def rank_shares(
     """
     found = []
     for number, effect in effects.items():
+        # An infinite variance has a share of zero: of what is not determined nothing is told.
         shares = effect[: len(names)] ** 2 / variance
         k = int(np.argmax(shares))
         found.append(ConsiderShare(number, names[k], float(shares[k])))
@@ -189,6 +191,7 @@ def score_tests(
 def _directions(columns: Array) -> Array:
     """Orthonormal directions of columns (m, p), each of length one first, without those that rounding makes."""
     lengths = np.linalg.norm(columns, axis=0)
+    # Unit length first: units of the parameters must not decide what counts as rounding.
     left, values, _ = np.linalg.svd(columns / np.where(lengths > 0.0, lengths, 1.0), full_matrices=False)
     return np.asarray(left[:, values > OWN * max(float(values.max(initial=0.0)), 1e-300)])
 

@@ -58,6 +58,7 @@ def _body_wrenches(tree: Tree, inputs: _Inputs, loads: tuple[LoadFrame, ...]) ->
     """Loads on frames as one wrench for each loaded body."""
     if not loads:
         return [None] * tree.bodies
+    # Only loads in world axes need the attitude: without one it is not an input.
     world = any(load.axes == "world" for load in loads)
     quaternion = inputs.quaternion if world else ca.SX([1, 0, 0, 0])
     pushes = load_wrenches_on_bodies(tree, inputs.joints, quaternion, loads, inputs.wrench)
@@ -112,6 +113,7 @@ def _frame_pose(tree: Tree, x: _Inputs, frame: str) -> dict[str, SX]:
 
 def _jacobian(tree: Tree, x: _Inputs, frame: str) -> dict[str, SX]:
     placements = tree.placements(x.joints)
+    # A Jacobian does not depend on where the base is, only on how it stands.
     base = kinematics.base_pose(ca.SX.zeros(3), x.quaternion)
     return {"jacobian": kinematics.frame_jacobian(tree, placements, base, tree.robot.frame(frame))}
 
@@ -162,6 +164,7 @@ def _loops(tree: Tree, x: _Inputs) -> dict[str, SX]:
     found = closures(tree, joints, rates)
     whole = []
     for loop in found:
+        # Over all joints: a loop's own Jacobian has columns for those that it depends on.
         columns = ca.SX.zeros(loop.residual.numel(), tree.n)
         columns[:, list(loop.joints)] = loop.jacobian
         whole.append(columns)
@@ -223,6 +226,7 @@ def build(robot: Robot, name: str, **options: Any) -> Program:
         return motion_program(robot, **options)
     checks.check_name(name, PROGRAMS, "program")
     _check_options(name, options)
+    # Frames that suit a free base may be taken only where nothing is given in the base's own.
     tree = Tree(robot, short=name in _SHORT, free=name == "forward_dynamics" and not options.get("loads"))
     inputs = _Inputs(tree, options.get("loads", ()))
     outputs = {key: ca.densify(value) for key, value in _BUILDERS[name](tree, inputs, **options).items()}

@@ -187,6 +187,7 @@ class FreeBody:
         found[3:6, 3:6] = -_skew(angular_rate)
         found[6:9, 0:3] = np.diag([3.0 * n * n, 0.0, -n * n])
         found[6, 7], found[7, 6] = 2.0 * n, -2.0 * n
+        # Euler's equations by the rate: d(w x I w) = dw x I w + w x I dw.
         found[9:12, 9:12] = np.linalg.solve(
             self.inertia, _skew(self.inertia @ angular_rate) - _skew(angular_rate) @ self.inertia
         )
@@ -265,6 +266,7 @@ class TargetNavigation:
         self._rng = np.random.default_rng([seed, 1])
         self._times, self._positions, self._rotations = self._readings()
         self._taken = 0
+        # About the assumed mass centre: a wrong one makes the filter see a point that circles.
         first = self._first_state(met.start, guess.com)
         start = shift_state(first, table.start * np.random.default_rng([seed, 2]).normal(size=12))
         drift = table.velocity_drift, table.rate_drift
@@ -305,6 +307,7 @@ class TargetNavigation:
 
     def predict(self, now: float) -> Encounter:
         """The target's estimated motion at this time, s."""
+        # A reading counts once its delay is over, for the time at which it was taken.
         while self._taken < self._times.size and self._times[self._taken] + self.table.delay <= now + 1e-9:
             k = self._taken
             self.filter.take(float(self._times[k]), self._positions[k], self._rotations[k])

@@ -84,6 +84,7 @@ class Estimate:
         """Standard deviations; NaN when no covariance was computed, infinite where the data determine nothing."""
         if self.covariance is None:
             return np.full(len(self.names), np.nan)
+        # Rounding may leave a variance of nearly zero below it.
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     @property

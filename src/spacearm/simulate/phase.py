@@ -85,6 +85,7 @@ class EventFunction:
 
     def __post_init__(self) -> None:
         count = len(self.names)
+        # A slip here would show only when an event of the wrong name comes.
         if self.kernel.n_out != count:
             raise InputError(f"kernel gives {self.kernel.n_out} numbers for {count} names", place="event function")
         object.__setattr__(self, "directions", tuple(self.directions) or ("either",) * count)
@@ -154,6 +155,7 @@ class Phase:
         one_of(self.limits, ("report", "stop", "ignore"), "limits", place=self.place)
         for key in ("driven", "accelerations", "forces"):
             check_mapping(getattr(self, key), f"{self.place}, {key}", "degree of freedom to signal")
+        # One part alone or several: from here on always a tuple.
         for key, (kind, hint) in _LISTS.items():
             object.__setattr__(self, key, _as_tuple(getattr(self, key), kind, f"{self.place}, {key}", hint))
         if self.event_function is not None and not isinstance(self.event_function, EventFunction):

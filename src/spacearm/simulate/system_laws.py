@@ -53,9 +53,11 @@ def combine_system_laws(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> 
     if len({(law.seed, law.draw) for law in own}) > 1:
         raise InputError(f"{named} have several seeds", place=place, hint="expected the same seed and draw for all")
     period, every = common_period([law.period for law in own], f"{place}, {named}")
+    # The state up to the last system that has a law: what lies behind it no law reads.
     size = max(prepared.first + prepared.size for _, prepared in laws)
     kinds = tuple((prepared.program, prepared.first, k) for (_, prepared), k in zip(laws, every, strict=True))
     program, places, counts = _merge_programs(kinds, size, tuple(system for system, _ in laws))
+    # Their expressions are merged already: this law only says when, and with which random numbers.
     law = SystemLaws(
         _no_commands,
         period,
@@ -141,6 +143,7 @@ def _merge_programs(
         if every > 1:
             count = ca.SX.sym(f"count {number}")
             counted[-1] = sum(symbol.numel() for symbol in held)
+            # Counts are numbers of the memory: they go on, are saved and restored like any others.
             held.append(count)
             # The count is zero at its own ticks.
             held_next.append(ca.if_else(count >= every - 1, 0, count + 1))

@@ -65,6 +65,7 @@ def command_phases(robot: Robot, commands: Mapping[str, Signal], duration: float
     firings = {name: firing_intervals(name, commands[name], duration) for name in commands if name not in paths}
     phases = []
     for low, high in pairwise(join_edges(firings.values(), duration)):
+        # By the middle: whether an edge belongs to an interval is a matter of rounding.
         middle = 0.5 * (low + high)
         loads = [
             thruster_load(robot, name, level)
@@ -129,6 +130,7 @@ def run_experiment(
     """
     ends = np.cumsum([phase.duration for phase in phases])
     duration = float(ends[-1])
+    # A whisker more, so that the last sample of a whole number of periods is there.
     times = np.arange(0.0, duration * (1 + 1e-12), period)
     if times.size < 2:
         raise InputError(

@@ -66,9 +66,11 @@ class JointFit:
         if consider is None or estimate.covariance is None:
             return ()
         known = np.isfinite(estimate.std)
+        # Rows of undetermined parameters are infinite, and would spread over all others as NaN.
         covariance = np.where(np.outer(known, known), estimate.covariance, 0.0)
         effects = consider.effects(covariance, self.model.compute_jacobian(estimate.values))
         variance = np.where(known & (estimate.std > 0.0), estimate.std**2, np.inf)
+        # Of the joints' own numbers: what widens an initial angle interests nobody.
         own = [k for k, name in enumerate(estimate.names) if name in self.model.setup.parameters]
         names = [estimate.names[k] for k in own]
         return rank_shares(names, variance[own], dict(zip(consider.numbers, effects[own].T, strict=True)))
@@ -141,6 +143,7 @@ def assess(
 
     ``ignored``: of what may be wrong besides, what is not to be tested; None: nothing is.
     """
+    # At least one: a fit through as many readings as unknowns has no freedom, and is called not sound elsewhere.
     residuals, freedom = model.residuals_by_channel(estimate.values), max(model.freedom, 1)
     found = diagnose(replace(estimate, residuals=residuals, noise_known=model.noise_known), freedom)
     doubts: tuple[Score, ...] = ()
@@ -149,6 +152,7 @@ def assess(
     factors: Array | None = None
     if ignored is not None and len(ignored) < len(JOINT_KEYS) and np.isfinite(estimate.cost):
         doubts = suspects(model, estimate.values, ignored)
+        # With own weights or unknown noise residuals are not in standard deviations.
         if model.noise_known and model.weighting is None and estimate.covariance is not None:
             seen, factors = _judge_intervals(model, estimate, found)
         if factors is not None and estimate.covariance is not None:

@@ -101,6 +101,7 @@ def dataset(
         variables["wrench"] = ("time load entry", wrench, "N or N m", "applied wrenches: force, then moment")
         coords["load"] = [f"{load.frame} ({load.element or load.axes + ' axes'})" for load in model.loads]
         coords["entry"] = WRENCH
+    # A gear has one force, a loop between frames six: two variables.
     joined = {name: own for name, own in (loops or {}).items() if own.shape[1] == len(WRENCH)}
     gears = {name: own for name, own in (loops or {}).items() if name not in joined}
     if joined:

@@ -38,6 +38,7 @@ def save_run(run: Run, path: str | Path) -> Path:
     import xarray as xr
 
     path = Path(path)
+    # Robots as their own files' text: readable by any version that reads robot files.
     about = {
         "format": FORMAT,
         "reason": run.reason.name,
@@ -111,6 +112,7 @@ def load_run(path: str | Path) -> Run:
         raise InputError("there is no such file", file=path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
+            # A file of another kind is told apart from a damaged one.
             if "spacearm_run" not in tree.attrs:
                 hint = "expected a file of Run.to_netcdf; xarray.open_datatree reads data.nc of a folder of results"
                 raise InputError("does not hold a run", file=path, hint=hint)
@@ -159,6 +161,7 @@ def _track(entry: Mapping[str, Any], data: Any) -> Track:
         robot_from_toml(entry["robot"]), [LoadFrame(**load) for load in entry["loads"]], entry["ledger"]
     )
     arrays: dict[str, Any] = {name: np.ascontiguousarray(data[f"raw_{name}"].values) for name in _ARRAYS}
+    # NetCDF has no truth values: they come back as bytes.
     arrays["stuck"] = arrays["stuck"].astype(bool)
     ledger = _ledger(data) if entry["energies"] else None
     forces: dict[str, Any] = {}

@@ -141,7 +141,7 @@ def test_duplicates_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "\N{LATIN SMALL LETTER A WITH DIAERESIS}"])
 def test_figure_name_is_a_safe_file_name(name: str) -> None:
-    with pytest.raises(InputError, match="no name for a figure"):
+    with pytest.raises(InputError, match="not a name for a figure"):
         Figure(name, None)
 
 

@@ -212,7 +212,7 @@ def test_a_lost_scheduler_is_told_and_nothing_breaks(place: Path) -> None:
         def report_progress(share: float, what: str) -> None:
             started[0].kill()
 
-        with time_limit(60.0), pytest.raises(SpacearmError, match="the same command goes on"):
+        with time_limit(60.0), pytest.raises(SpacearmError, match="run the same command to continue"):
             run_campaign(
                 plan, place / "lost", dask=json.loads(address.read_text())["address"], progress=report_progress
             )

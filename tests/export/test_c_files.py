@@ -324,7 +324,7 @@ def test_what_cannot_be_exported_is_refused() -> None:
 def test_somebody_elses_file_is_not_overwritten(tmp_path: Path) -> None:
     robot = catalogue.load("cai2023")
     (tmp_path / "cai2023.h").write_text("mine")
-    with pytest.raises(InputError, match="was not exported"):
+    with pytest.raises(InputError, match="was not written by an export"):
         export_c(robot, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["cai2023.h"]
 

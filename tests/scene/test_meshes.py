@@ -75,7 +75,7 @@ def test_formats(tmp_path: Path, name: str, data: bytes) -> None:
     ("name", "data", "note"),
     [
         ("a.stl", binary_stl()[:100], "no triangles"),
-        ("b.obj", b"v 0 0 0\nv 1 0 0\nf 1 2 9\n", "a vertex that is not there"),
+        ("b.obj", b"v 0 0 0\nv 1 0 0\nf 1 2 9\n", "a vertex that does not exist"),
         ("c.obj", b"v 0 0\nf 1 1 1\n", "damaged"),
         ("d.dae", b"<COLLADA/>", "no triangles"),
         ("e.dae", b"<!DOCTYPE x [<!ENTITY a 'b'>]><COLLADA/>", "refused"),

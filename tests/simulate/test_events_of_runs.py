@@ -274,7 +274,7 @@ def test_an_event_function_reads_the_reaction_of_a_locked_joint() -> None:
     for before in ((), (1,)):
         assert run(6.0, before).end_time == 5.0
     assert run(6.0, (-1,)).end_time < 1e-12
-    with pytest.raises(InputError, match="differ in number"):
+    with pytest.raises(InputError, match="have different lengths"):
         EventFunction(kernel, ("load",), before=(1, 1))
 
 

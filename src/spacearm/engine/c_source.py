@@ -160,7 +160,8 @@ def _sine_cosine(qualifier: str) -> str:
         lines += [f"    {name} = fma({name}, z, {literal(term)});" for term in reversed(terms[:-1])]
         return "\n".join(lines)
 
-    # Cody and Waite's reduction: pi/2 in three parts, the larger ones with zeros behind, so that products are exact.
+    # pi/2 in three parts (W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980), each taken off
+    # by a fused multiply-add, which rounds once.
     reduction = "\n".join(f"    r = fma(turns, {literal(-part)}, r);" for part in HALF_PI)
     return f"""{qualifier} void sa_sine_cosine(double x, double *sine, double *cosine)
 {{

@@ -148,7 +148,7 @@ def test_shapes_and_frames_are_checked() -> None:
     found = truth(robot)
     with pytest.raises(InputError, match="expected"):
         MeasurementChain(robot, FRAME).reconstruct(found.joints[:, :2], found.base, found.hand)
-    with pytest.raises(InputError, match="not behind the flexible joint"):
+    with pytest.raises(InputError, match="not carried by the flexible joint"):
         MeasurementChain(robot, "satellite")
     with pytest.raises(InputError, match="method is 'both'"):
         MeasurementChain(robot, FRAME).reconstruct(found.joints, found.base, found.hand, "both")  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from spacearm.model.appendages import (
     reduce_fixed_interface,
 )
 from spacearm.model.rotations import rotation_from_rpy
+from spacearm.simulate import rollout
 from spacearm.study.scenario import run_scenario
 from spacearm.typing import Array
 
@@ -181,3 +182,14 @@ def test_a_slew_leaves_the_arrays_ringing() -> None:
     assert abs(rows["end.joint.array_left.mode1"]) > 1e-5
     assert rows["end.joint.array_left.mode1"] == pytest.approx(rows["end.joint.array_right.mode1"], rel=1e-6)
     assert rows["end.joint.fuel.slosh_x"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_one_mode_alone_in_a_roll_out() -> None:
+    """Two masses on a spring, in closed form: one sprung joint, whose stiffness no roll-out may leave out."""
+    hub = Robot("hub", (Body("bus", Inertia(9.0, np.zeros(3), np.eye(3))),))
+    robot = add_appendage(hub, "bus", Appendage("mass", Inertia(3.0, tensor=np.eye(3)), (Mode(0.5, [1.0, 0.0, 0.0]),)))
+    start = State.at_rest(robot, [0.01])
+    end = rollout(robot, start.vector, 1e-3, 1000).ravel()
+    # The mode's mass of 1 kg against the 11 kg of the rest.
+    rate = np.pi * np.sqrt(1.0 + 1.0 / 11.0)
+    np.testing.assert_allclose(end[7], 0.01 * np.cos(rate), atol=1e-11)

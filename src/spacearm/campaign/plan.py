@@ -24,12 +24,12 @@ from spacearm.errors import InputError, did_you_mean, error_context, quote_text
 from spacearm.model import Robot
 from spacearm.model.document import read_document, validate_tables
 from spacearm.model.mounts import assemble_robot
-from spacearm.model.toml_read import CAMPAIGN_FILE, SCENARIO_FILE, parse_toml, robot_from_tables
+from spacearm.model.toml_read import CAMPAIGN_FILE, SCENARIO_FILE, robot_from_tables
 from spacearm.model.toml_schema import Name, Number, Seed, integer_between
 from spacearm.model.toml_write import toml_text
 from spacearm.study import ScenarioTable
 from spacearm.study import key as field  # tables here have a key called `key`
-from spacearm.study.document_keys import ROBOT, find_root, get_key, put_key
+from spacearm.study.document_keys import ROBOT, find_root, get_key, parse_robot, put_key
 from spacearm.study.keys import RobotTable, check_distinct, validation_error
 from spacearm.study.tables import Count
 from spacearm.typing import Array
@@ -289,7 +289,7 @@ class CampaignPlan:
 
     @cached_property
     def _robot_tables(self) -> dict[str, Any]:
-        return parse_toml(self.robot_text, "")
+        return parse_robot(self.robot_text)
 
     def build_scenario(self, cell: int, number: int) -> tuple[dict[str, Any], dict[str, Robot], dict[str, float]]:
         """The scenario of a run, its robot where that is varied, and the dispersed numbers by their keys."""

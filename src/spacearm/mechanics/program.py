@@ -177,7 +177,8 @@ def select_entries(flat: SX, name: str, which: Sequence[int] | None) -> SX:
     whole = all(isinstance(k, Integral) and not isinstance(k, bool) and 0 <= k < size for k in entries)
     if not whole or len(set(entries)) < len(entries):
         raise InputError(f"entries {entries} of {name!r}", hint=f"expected different whole numbers, 0 to {size - 1}")
-    return flat[[int(k) for k in entries]]
+    # None of one entry would be a row (1, 0) in CasADi.
+    return flat[[int(k) for k in entries]] if entries else ca.SX.zeros(0, 1)
 
 
 def _like(symbol: SX, name: str) -> SX:

@@ -9,10 +9,22 @@ from copy import deepcopy
 from typing import Any
 
 from spacearm.errors import InputError, did_you_mean, quote_text
+from spacearm.model.toml_read import parse_toml
 
 #: Keys that begin so are the robot's, as in its TOML file; all others are the scenario's.
 ROBOT = "robot."
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\[\]]+)\]|(\.)")
+
+
+def parse_robot(text: str) -> dict[str, Any]:
+    """The tables of a robot as :func:`~spacearm.model.toml_write.toml_text` writes it, with what it leaves out as zero:
+    mass centres and products of inertia may be changed."""
+    tables = parse_toml(text, "")
+    for body in tables.get("body", ()):
+        if "inertia" in body:
+            body["inertia"] = [*body["inertia"], 0.0, 0.0, 0.0][:6]
+            body.setdefault("com", [0.0, 0.0, 0.0])
+    return tables
 
 
 def find_root(whole: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -282,40 +283,31 @@ def compare_prediction(
     return compare_by_linearisation(stacked, stacked.linearise(np.zeros(unknowns), progress), fit)
 
 
-def compare_by_linearisation(
-    stacked: StackedReadings,
-    linear: Linearisation,
-    fit: float = 0.0,
-    *,
-    mean: Array | None = None,
-    prior: Array | None = None,
-) -> Comparison:
-    """The comparison from a linearisation at hand, which is made anew where it does not hold.
+class _Fit(NamedTuple):
+    """A fit: numbers (N,) in standard deviations, the prediction for them, its linearisation, their covariance, and
+    those that are at a bound."""
 
-    Args:
-        mean, prior: (N,) and (N, N), means and covariance of the numbers beforehand; zeros and ones if omitted.
-    """
-    times, measured, readings = stacked.times, stacked.scaled_readings, stacked.readings
-    unknowns = stacked.unknowns
-    centre = np.zeros(unknowns) if mean is None else mean
-    information = np.eye(unknowns) if prior is None else np.asarray(np.linalg.inv(prior), dtype=np.float64)
-    # Judged readings must not have been fitted: otherwise agreement proves nothing.
-    early = times <= fit
-    if early.all():
-        raise InputError(
-            "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
-        )
-    covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
-    u: Array = centre
-    middle = stacked.values(u) if np.any(u != linear.deviations) else linear.middle
+    deviations: Array
+    middle: Array
+    linear: Linearisation
+    covariance: Array
+    bounded: npt.NDArray[np.bool_]
+
+
+def _fit_numbers(
+    stacked: StackedReadings, start: _Fit, early: npt.NDArray[np.bool_], centre: Array, information: Array
+) -> _Fit | None:
+    """Numbers fitted to the readings ``early`` (R,), from a start; none if the steps do not settle."""
+    u, middle, linear, covariance, _ = start
+    measured, bounded = stacked.scaled_readings, np.zeros(u.size, dtype=bool)
 
     def fit_cost(numbers: Array, values: Array) -> float:
         """What the fit minimises: squares of what is left, and of the way from the middle of the priors."""
         left, away = (measured - values)[early], numbers - centre
         return float(left @ left + away @ information @ away)
 
-    before, renewed, bounded = np.inf, 0, np.zeros(unknowns, dtype=bool)
-    for _ in range(MOST_STEPS if unknowns else 0):
+    before, renewed = np.inf, 0
+    for _ in range(MOST_STEPS):
         own = linear.slopes[early]
         held = information + np.diag(HELD * bounded)
         # Posterior of a linear model: the stated deviations are a prior of that information in u.
@@ -326,7 +318,7 @@ def compare_by_linearisation(
         # A step that is small beside what is left unknown changes nothing.
         size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
         if size < SMALL_STEP:
-            break
+            return _Fit(u, middle, linear, covariance, bounded)
         before_step, cost = u, fit_cost(u, middle)
         found, values, cut = stacked.step_towards(u, step, middle)
         rise = fit_cost(found, values) - cost
@@ -343,10 +335,10 @@ def compare_by_linearisation(
                     break
             else:
                 # Nothing on the way is better than here.
-                break
+                return _Fit(u, middle, linear, covariance, bounded)
         u, middle = found, values
         if not cut and abs(rise) <= FLAT * cost:
-            break
+            return _Fit(u, middle, linear, covariance, bounded)
         if cut:
             # At a bound (a friction of zero): the others are fitted on with these where they are.
             bounded |= stacked.bounded_numbers(before_step, step)
@@ -358,12 +350,50 @@ def compare_by_linearisation(
             middle = linear.middle
         else:
             before = size
-    else:
-        if early.any() and unknowns:
+    return None
+
+
+def compare_by_linearisation(
+    stacked: StackedReadings,
+    linear: Linearisation,
+    fit: float = 0.0,
+    *,
+    parts: Sequence[float] = (),
+    mean: Array | None = None,
+    prior: Array | None = None,
+) -> Comparison:
+    """The comparison from a linearisation at hand, which is made anew where it does not hold.
+
+    Args:
+        parts: ends of shorter parts (s) that are fitted first, each from the fit before it: a vibration whose frequency
+            is off is followed for a few of its periods only.
+        mean, prior: (N,) and (N, N), means and covariance of the numbers beforehand; zeros and ones if omitted.
+    """
+    times, measured, readings = stacked.times, stacked.scaled_readings, stacked.readings
+    unknowns = stacked.unknowns
+    centre = np.zeros(unknowns) if mean is None else mean
+    information = np.eye(unknowns) if prior is None else np.asarray(np.linalg.inv(prior), dtype=np.float64)
+    # Judged readings must not have been fitted: otherwise agreement proves nothing.
+    early = times <= fit
+    if early.all():
+        raise InputError(
+            "all readings are fitted, none is left to judge", place="fit", hint=f"the last: {times.max():g} s"
+        )
+    covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
+    middle = stacked.values(centre) if np.any(centre != linear.deviations) else linear.middle
+    fitted = _Fit(centre, middle, linear, covariance, np.zeros(unknowns, dtype=bool))
+    for end in (*parts, fit) if unknowns else ():
+        if np.any(fitted.deviations != fitted.linear.deviations):
+            linear = stacked.linearise(fitted.deviations)
+            fitted = fitted._replace(middle=linear.middle, linear=linear)
+        found = _fit_numbers(stacked, fitted, times <= end, centre, information)
+        if found is None:
             raise InputError(
-                f"the fit of the first {fit:g} s does not settle", place="fit",
-                hint="smaller deviations, a longer part, or a better start",
+                f"the fit of the first {end:g} s does not settle", place="fit",
+                hint="smaller deviations, a better start, a longer part, or shorter ones first (fit_parts)",
             )  # fmt: skip
+        fitted = found
+    u, middle, linear, covariance, bounded = fitted
     slopes, bends = linear.slopes, linear.bends
     if bounded.any():
         # A number at its bound is uncertain all the same.

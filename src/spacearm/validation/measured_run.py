@@ -21,7 +21,7 @@ from spacearm.measure import Column, Record, read_record
 from spacearm.measure.units import ask_about_clock
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
-from spacearm.model.toml_read import parse_toml, robot_from_tables
+from spacearm.model.toml_read import robot_from_tables
 from spacearm.model.toml_schema import RobotFile
 from spacearm.model.toml_write import toml_text
 from spacearm.simulate import (
@@ -45,7 +45,7 @@ from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.chain import Item
 from spacearm.simulate.world import SEPARATOR
 from spacearm.study import Session
-from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, put_key
+from spacearm.study.document_keys import ROBOT, fill_key, find_root, get_key, parse_robot, put_key
 from spacearm.study.keys import check_distinct
 from spacearm.study.surroundings import PinTable
 from spacearm.study.tables import ClockTable
@@ -81,7 +81,7 @@ def _measured_path(times: Array, values: Array, begin: float = np.inf, end: floa
 
 #: Keys that say how readings are taken, not how the machine moves: another number there would change the data.
 _OF_READINGS = re.compile(
-    r"(channel|marker)\[.*\]\.(?!delay$|bias$)|input\[.*\]\.(?!delay$|scale$|offset$)|time\b|begin$|fit$|clock_sd$|"
+    r"(channel|marker)\[.*\]\.(?!delay$|bias$)|input\[.*\]\.(?!delay$|scale$|offset$)|time\b|begin$|fit$|fit_parts|clock_sd$|"
     r"sample$|tolerance$|measured_start$|seed$|method\b"
 )
 
@@ -363,6 +363,15 @@ class MeasuredRun:
         # Of a reading at the catch nobody knows on which side of it it was taken.
         return catch.time - 2.0 * sd - self.file.begin
 
+    @property
+    def fit_parts(self) -> list[float]:
+        """Ends of the parts that are fitted before, s since the start of the run."""
+        parts = self.file.fit_parts
+        if parts != sorted({*parts}) or any(not 0.0 < end < self.fit for end in parts):
+            hint = f"expected ascending times within the fit of {self.fit:g} s"
+            raise InputError(f"is {parts}", place="fit_parts", hint=hint)
+        return parts
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -375,7 +384,7 @@ class MeasuredRun:
         if any(name.startswith(ROBOT) for name in names):
             # The robot with all that is mounted on it, in place of its file.
             # Uncertain numbers are changed in the tables, so that every check of a file applies to the changed one too.
-            tables["robot"] = parse_toml(toml_text(self.robot))
+            tables["robot"] = parse_robot(toml_text(self.robot))
             for joint in tables["robot"].get("joint", ()):
                 # Sticking that is no stronger than sliding goes with it.
                 friction = joint.get("friction", {})

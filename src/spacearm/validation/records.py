@@ -132,7 +132,7 @@ def compare_records(file: ValidationFile, session: Session) -> RecordsFindings:
             with error_context(f"record {name!r}"):
                 mean, prior = shared_prior(measured, others, shared)
                 compared = compare_by_linearisation(
-                    measured.stacked_readings, near, measured.fit, mean=mean, prior=prior
+                    measured.stacked_readings, near, measured.fit, parts=measured.fit_parts, mean=mean, prior=prior
                 )
                 results[name] = make_findings(measured, compared)
         except SpacearmError as error:

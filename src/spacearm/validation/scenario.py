@@ -50,6 +50,9 @@ class ValidationFile(MotionFile):
         "seconds, and fitted with the uncertain numbers",
     )  # fmt: skip
     fit: Number = key(0.0, "uncertain numbers are fitted to the readings of the first so many seconds; 0: none are")
+    fit_parts: list[Number] = key(
+        [], "shorter parts that are fitted before, ascending, s: for a vibration whose frequency is off"
+    )
     catch: MeasuredCatchTable | None = key(None, "a capture at a time that was measured or is estimated")
     channel: list[ValidationChannelTable] = key(what="what was measured, and is predicted", min_length=1)
     input: list[MeasuredInputTable] = key([], "what acted, as it was measured")
@@ -81,7 +84,8 @@ class ValidationFile(MotionFile):
         # Runs with changed numbers take nearly all the time: 2 N + 1 of them for each linearisation.
         progress = session.partial_progress(0.1, 0.9, "runs with other numbers")
         linear = measured.stacked_readings.linearise(np.zeros(len(measured.file.uncertain)), progress)
-        return make_findings(measured, compare_by_linearisation(measured.stacked_readings, linear, measured.fit))
+        compared = compare_by_linearisation(measured.stacked_readings, linear, measured.fit, parts=measured.fit_parts)
+        return make_findings(measured, compared)
 
     def prepare_lane(self, session: Session) -> VectorisedStudy:
         """Refused: it is many runs already."""

@@ -401,7 +401,10 @@ class OutputErrorProblem(Problem):
                 advice = f"something that is not modelled moves at about {hertz:.2g} Hz"
                 # The largest of many ordinates is large by chance: the p-value is multiplied by their number.
                 trials = peak.trials * len(self.records)
-                remedy = "a mode of a panel or of fuel, or a force that comes and goes: model it, or hold it still"
+                remedy = (
+                    "a mode of a panel or of fuel, or a force that comes and goes: hold it still, or fit it with the "
+                    'bodies (study = "validation")'
+                )
                 doubt = self.noise_variance_std
                 found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, remedy, trials, doubt=doubt))
         return min(found, key=lambda one: one.p_value, default=None)

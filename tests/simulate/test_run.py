@@ -332,7 +332,7 @@ def test_a_long_run_tells_how_far_it_is() -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        simulate(robot, tumbling(robot), 1e4, sample=0.01, max_steps=10**9, progress=give_up)
+        simulate(robot, tumbling(robot), 1e4, sample=0.02, max_steps=10**9, progress=give_up)
 
 
 def test_the_dataset_has_names_and_units(tmp_path: Path) -> None:

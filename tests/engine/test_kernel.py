@@ -345,7 +345,7 @@ def test_an_input_that_is_uniform_by_the_kernel_may_not_vary() -> None:
     a, s = ca.SX.sym("a", 1), ca.SX.sym("s", 1)
     kernel = Kernel(Program("f", {"a": a, "s": s}, {"y": a * s}), uniform=("s",))
     np.testing.assert_array_equal(kernel({"a": [[1.0], [2.0]], "s": [3.0]})["y"], [[3.0], [6.0]])
-    with pytest.raises(InputError, match="'s' is the same for all samples"):
+    with pytest.raises(InputError, match="'s' must be the same for all samples"):
         kernel({"a": [[1.0], [2.0]], "s": [[3.0], [4.0]]})
 
 

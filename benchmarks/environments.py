@@ -4,7 +4,7 @@ The peer is what one would write with MuJoCo: a sample at a time, RK4 in C, the 
 ``mj_fullM`` and ``mj_jacSite``, the same observation and judgement. Both integrate the same steps from the same start
 with the same masses, and agree (:func:`difference`) where no drive is at its limit of rate, which MuJoCo does not have.
 MuJoCo's steps alone are a row of their own: they bound what any environment around them could reach on one thread.
-MJWarp is not among the peers: it needs an NVIDIA GPU.
+MJWarp, which needs an NVIDIA GPU, is the peer of :mod:`benchmarks.gpu_environments`.
 """
 
 from __future__ import annotations

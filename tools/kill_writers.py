@@ -271,6 +271,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--small", action="store_true")
     chosen = parser.parse_args(arguments)
+    # Pages carry the minute at which they were written: trials compare what is written in different minutes.
+    os.environ["SOURCE_DATE_EPOCH"] = "0"
     with tempfile.TemporaryDirectory(prefix="spacearm-kills-") as folder:
         if chosen.small:
             index = Layout("index", notes=("xu2017/index.html", "notes.txt"), whole=False)

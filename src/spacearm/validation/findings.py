@@ -258,7 +258,7 @@ class ValidationFindings(Findings):
         shown = [each for each in self.relaxed[:MOST_RELAXED] if each.share >= SMALL_SHARE]
         if not shown:
             return []
-        figure = new_figure(x="share of the sum of squares that it explains", x_unit="%", y="")
+        figure = new_figure(x="share of the sum of squares", x_unit="%", y="")
         figure.add_bar(
             x=[100.0 * each.share for each in shown], y=[each.name for each in shown], orientation="h",
             text=[each.estimate() for each in shown], textposition="auto", showlegend=False,

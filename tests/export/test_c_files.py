@@ -365,8 +365,12 @@ def test_the_command_line(tmp_path: Path, capsys: Capture) -> None:
         ('scenario = "mission.toml"\nruns = 4\n', "export its scenario, mission.toml"),
         (SCENARIO + '[[system]]\nname = "ball"\n[system.body]\nmass = 1.0\ninertia = [1, 1, 1]\n', "several systems"),
         (SCENARIO + '[stops]\njoints = ["joint1"]\nstiffness = 1e3\n', "contacts and stops"),
+        (
+            SCENARIO + '[[joint_law]]\nkind = "lugre"\njoint = "joint1"\ncoulomb = 1.0\nstiffness = 1e3\n',
+            "nor can laws of joints",
+        ),
     ],
-    ids=["study", "campaign", "systems", "stops"],
+    ids=["study", "campaign", "systems", "stops", "joint law"],
 )
 def test_files_that_cannot_be_exported_are_told(text: str, notes: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "scenario.toml"
@@ -375,3 +379,8 @@ def test_files_that_cannot_be_exported_are_told(text: str, notes: str, tmp_path:
         assert run_app(["export", str(file), *way]) == 2
         assert notes in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["scenario.toml"]
+
+
+def test_a_robot_alone_whose_loops_close_far_from_zero(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"start: .*a robot alone starts near zero .*export a motion scenario"):
+        export_c(four_bar(), tmp_path)

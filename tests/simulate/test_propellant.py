@@ -259,6 +259,6 @@ def test_exports_refuse_to_draw_propellant() -> None:
     robot = spacecraft()
     phases = [Phase(1.0, loads=[thruster_load(robot, "main", pulse(1.0, 0.0, 1.0))])]
     start = State.at_rest(robot)
-    with pytest.raises(InputError, match="main draw propellant, and masses of exported code are constant"):
+    with pytest.raises(InputError, match=r"thrusters draw propellant \(main\), and masses of exported"):
         motion_code(robot, start, phases, RK4(0.01))
     motion_code(robot, start, [Phase(1.0)], RK4(0.01), tested=False)

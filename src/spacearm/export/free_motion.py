@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from spacearm.errors import InputError
 from spacearm.export.motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.massless import check_massless
@@ -27,7 +28,7 @@ def free_motion(robot: Robot, start: State | None = None, step: float = STEP, *,
         tested: whether spacearm's own run under some forces is made, as a test.
     """
     check_massless(robot, [joint.name for joint in robot.joints if joint.friction is not None])
-    begin = close_state(robot, State.at_rest(robot)) if start is None else start.check(robot)
+    begin = _rest(robot) if start is None else start.check(robot)
     made = motion_code(robot, begin, [Phase(1.0, limits="ignore")], RK4(step), tested=False)
     (phase,) = made.phases
     breaks = phase.signals.breaks.copy()
@@ -43,3 +44,12 @@ def free_motion(robot: Robot, start: State | None = None, step: float = STEP, *,
     done = simulate(robot, begin, trial, method=RK4(step), ledger=False)
     # A robot that breaks down at once is exported without this test; the importer hears -1 from the first step.
     return replace(made, end=done.states[-1], steps=TRIAL, trial=force) if done.sound else made
+
+
+def _rest(robot: Robot) -> State:
+    """At rest near the zero configuration, loops closed."""
+    try:
+        return close_state(robot, State.at_rest(robot))
+    except InputError as error:
+        hint = "export a motion scenario, whose [start] is near a closed configuration"
+        raise InputError(f"{error.message}; a robot alone starts near zero", place="start", hint=hint) from None

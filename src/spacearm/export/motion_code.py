@@ -405,12 +405,16 @@ def motion_code(
     fed = find_fed_thrusters(world, phases)
     if fed:
         raise InputError(
-            f"{', '.join(fed[:3])} draw propellant, and masses of exported code are constant", place="scenario",
+            f"thrusters draw propellant ({', '.join(fed[:3])}), and masses of exported code are constant",
+            place="scenario",
             hint="leave out the thrusters' key 'tank': the tanks then stay full",
         )  # fmt: skip
     model = world_motion(world, load_frames(world, phases), False)
     if model.elements is not None and (model.elements.memory.size or model.elements.labels):
-        raise InputError("contacts and stops cannot be exported", place="scenario", hint="remove them")
+        raise InputError(
+            "contacts and stops cannot be exported, nor can laws of joints (bristles, hysteresis, backlash)",
+            place="scenario", hint="remove them",
+        )  # fmt: skip
     prepared = tuple(prepare(model, world, phase, k) for k, phase in enumerate(phases))
     made = MotionCode(world, robot, start, method.step, model, prepared)
     if not tested:

@@ -283,7 +283,7 @@ def compare_prediction(
     return compare_by_linearisation(stacked, stacked.linearise(np.zeros(unknowns), progress), fit)
 
 
-class _Fit(NamedTuple):
+class _FittedNumbers(NamedTuple):
     """A fit: numbers (N,) in standard deviations, the prediction for them, its linearisation, their covariance, and
     those that are at a bound."""
 
@@ -295,8 +295,8 @@ class _Fit(NamedTuple):
 
 
 def _fit_numbers(
-    stacked: StackedReadings, start: _Fit, early: npt.NDArray[np.bool_], centre: Array, information: Array
-) -> _Fit | None:
+    stacked: StackedReadings, start: _FittedNumbers, early: npt.NDArray[np.bool_], centre: Array, information: Array
+) -> _FittedNumbers | None:
     """Numbers fitted to the readings ``early`` (R,), from a start; none if the steps do not settle."""
     u, middle, linear, covariance, _ = start
     measured, bounded = stacked.scaled_readings, np.zeros(u.size, dtype=bool)
@@ -318,7 +318,7 @@ def _fit_numbers(
         # A step that is small beside what is left unknown changes nothing.
         size = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
         if size < SMALL_STEP:
-            return _Fit(u, middle, linear, covariance, bounded)
+            return _FittedNumbers(u, middle, linear, covariance, bounded)
         before_step, cost = u, fit_cost(u, middle)
         found, values, cut = stacked.step_towards(u, step, middle)
         rise = fit_cost(found, values) - cost
@@ -335,10 +335,10 @@ def _fit_numbers(
                     break
             else:
                 # Nothing on the way is better than here.
-                return _Fit(u, middle, linear, covariance, bounded)
+                return _FittedNumbers(u, middle, linear, covariance, bounded)
         u, middle = found, values
         if not cut and abs(rise) <= FLAT * cost:
-            return _Fit(u, middle, linear, covariance, bounded)
+            return _FittedNumbers(u, middle, linear, covariance, bounded)
         if cut:
             # At a bound (a friction of zero): the others are fitted on with these where they are.
             bounded |= stacked.bounded_numbers(before_step, step)
@@ -381,7 +381,7 @@ def compare_by_linearisation(
         )
     covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
     middle = stacked.values(centre) if np.any(centre != linear.deviations) else linear.middle
-    fitted = _Fit(centre, middle, linear, covariance, np.zeros(unknowns, dtype=bool))
+    fitted = _FittedNumbers(centre, middle, linear, covariance, np.zeros(unknowns, dtype=bool))
     for end in (*parts, fit) if unknowns else ():
         if np.any(fitted.deviations != fitted.linear.deviations):
             linear = stacked.linearise(fitted.deviations)

@@ -155,6 +155,11 @@ def test_a_robot_file_names_the_matrices(tmp_path: Path) -> None:
     assert robot.joint_names[0] == "panel.mode1"
     save(robot, tmp_path / "copy.toml")
     assert load(tmp_path / "copy.toml") == robot
+    # As a mounted robot may, the file may lie anywhere.
+    (tmp_path / "below").mkdir()
+    for name in ("../panel.pch", str(tmp_path / "panel.pch")):
+        (tmp_path / "below" / "robot.toml").write_text(text.replace("panel.pch", name))
+        assert load(tmp_path / "below" / "robot.toml") == robot
     for old, new, message in [
         ("interface = [10]", "interface = [11]", "there is no node 11"),
         ("interface = [10]", "interface = [0]", "value is 0"),

@@ -119,6 +119,21 @@ def test_what_cannot_be_frozen_has_a_place(table: dict[str, object], message: st
         Session(EXAMPLES).robot(table)
 
 
+def test_a_campaign_varies_a_robot_that_it_freezes(tmp_path: Path) -> None:
+    gripper = EXAMPLES / "robots" / "gripper.toml"
+    (tmp_path / "run.toml").write_text(
+        f'study = "motion"\nrobot = {{ file = "{gripper}", freeze = {{ pull = 0.02 }} }}\n[start]\n'
+        "angular_velocity = [0.0, 0.1, 0.0]\n[[phase]]\nduration = 1.0\n"
+    )
+    (tmp_path / "campaign.toml").write_text(
+        'scenario = "run.toml"\nruns = 1\nrows = ["end.*"]\n'
+        '[[vary]]\nkey = "robot.body[finger1].mass"\ndeviation = 0.01\n'
+    )
+    outcome = run_one(CampaignPlan.read(tmp_path / "campaign.toml"), 0, 0)
+    assert outcome.status == "sound", outcome.reason
+    assert not any(name.startswith("end.joint") for name in outcome.values)
+
+
 def test_maps_and_missions_fly_linkage_grippers(tmp_path: Path) -> None:
     """The example's first cell flies as the same servicer with a gripper that is one rigid body."""
     map_file = tomllib.loads((EXAMPLES / "gripper-map.toml").read_text())

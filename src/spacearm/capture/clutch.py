@@ -1,8 +1,13 @@
 """The clutch: rigid transmission or soft cushioning, switched in time or by an event.
 
 One clutch acts on all soft axes together. Modes follow each other: rigid (axes locked where they are) or soft (springs
-and dampers act). A mode ends at a time, when a locked axis carries more than a limit, or when the vibration of the soft
-axes has died down. The last two are event functions, compiled for the world and located by the solver to rounding.
+and dampers act). A mode ends at a time, when a locked axis carries more than a limit, or when the vibration of the
+soft axes has died down. The last two are event functions, compiled for the world and located by the solver to
+rounding.
+
+What a locked axis carries is the reaction of its lock and its spring's force together. Whether axes have come to rest
+is judged by amplitudes and not by rates, which are zero at every turning point: for x'' = -(k / h) x the amplitude of
+the rate is sqrt(x'^2 + (h / k) x''^2) at any moment, with h the inertia that the axis moves while the base floats.
 Closing on moving axes is a plastic impact, which the run books; slipping of the clutch is not modelled.
 """
 

@@ -1,9 +1,13 @@
 """Attitudes as functions of time for laws to follow: rotation about one axis, and quaternion splines.
 
 A spline runs through the four components and is normalised where it is read: simple, as smooth as the components, and
-exact in angular velocity and acceleration, which follow from q, q', q'' in closed form. Its speed between waypoints is
-not constant; for rotations below half a revolution between neighbours the difference from a great arc is small.
-Quaternions (w, x, y, z) map frame to world; rates in world axes, rad/s.
+exact in angular velocity and acceleration, which follow from q, q', q'' of any length in closed form: 2 vec(q' q*) /
+|q|^2 and its derivative. Its speed between waypoints is not constant; for rotations below half a revolution between
+neighbours the difference from a great arc is small (spherical interpolation: K. Shoemake, Animating rotation with
+quaternion curves, 1985). Neighbours get the same sign, so that the spline takes the shorter rotation.
+
+Both kinds exist twice with the same formulas: as expressions that a law compiles, and as functions of a time that
+plans call. Quaternions (w, x, y, z) map frame to world; rates in world axes, rad/s.
 """
 
 from __future__ import annotations

@@ -2,8 +2,11 @@
 
 A group of W samples (W: lanes of this processor) stands in memory row by row; a kernel wants it [number][W].
 Transposing four numbers of all W samples at once costs about half an instruction a number; one by one, the copying
-would cost more than the dynamics of a small robot. The functions are LLVM code that Numba puts into its loops: they
-take plain addresses and strides in bytes, and check nothing.
+would cost more than the dynamics of a small robot. A 4 x 4 block takes two rounds of shuffles: pairs of numbers within
+16 bytes, which is one cheap instruction each, then pairs of these; with W = 8 both halves of a register do the same.
+
+The functions are LLVM code that Numba puts into its loops: they take plain addresses and strides in bytes, and check
+nothing. Shuffles are unrolled while the code is generated, when the number of lanes is known.
 """
 
 from __future__ import annotations

@@ -2,7 +2,11 @@
 
 Each method is a program of :mod:`spacearm.mechanics.programs`, compiled when it is first called and evaluated for any
 batch shape. Kernels are cached by structure, geometry and names: robots that differ only in their inertias share them,
-since inertias are inputs.
+since inertias are inputs. What the robot itself gives (inertias, rotors, a base at the world's origin) is filled in
+where a call does not; a caller's inertias replace the robot's, and so does all that follows from them.
+
+Inputs may be arrays on a GPU, where the results then are; in float64 they have the processor's bits. Shapes and frames
+are those of the programs: generalised vectors (..., 6 + n) with the base's part in base axes.
 """
 
 from __future__ import annotations

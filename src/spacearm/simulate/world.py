@@ -1,9 +1,13 @@
 """A world: named systems, what is locked in them, what acts on them, and their states as one flat vector.
 
 The flat state has the systems' states one behind the other, in the order of ``systems``, each laid out by
-:class:`~spacearm.model.layout.Layout`. A world is never changed: a change of a run (attach, separate, lock) makes a new
-one. Names are resolved here and nowhere else: ``frame``, ``joint`` and ``dof`` take ``system/part`` or ``part`` and
-give the system with the part's own name.
+:class:`~spacearm.model.layout.Layout`. A world is never changed: a change of a run (attach, separate, lock) makes a
+new one, so that the states on both sides of the change can be judged against each other.
+
+Names are resolved here and nowhere else: ``frame``, ``joint`` and ``dof`` take ``system/part`` or ``part`` and give
+the system with the part's own name. A short name serves where one system only has such a part; in a world of several
+systems labels are always full, so that equal locks are recognised however they were spelled. What was attached is
+remembered with the robots as they were, which is what makes detaching exact.
 """
 
 from __future__ import annotations

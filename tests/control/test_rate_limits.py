@@ -230,7 +230,7 @@ def test_a_saved_run_keeps_what_was_cut(tmp_path):
     np.testing.assert_allclose(found.commands[0].command_steps("j0")[1], [TORQUE, 0.0, 0.0], atol=1e-12)
     # Of a run that was saved before drives braked.
     log = found.commands[0]
-    about, data = log.about(), load_run(tmp_path / "run.nc")
+    about, data = log.settings(), load_run(tmp_path / "run.nc")
     assert data.commands[0].cuts.shape == log.cuts.shape
     old = CommandLog.from_file(
         about | {"cuts": [row[:2] for row in about["cuts"]]},

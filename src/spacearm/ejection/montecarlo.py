@@ -1,9 +1,8 @@
 """Monte Carlo of one ejection: random friction, damping, springs and masses; percentiles of the results.
 
-Every sample is a complete stick-slip run (:mod:`spacearm.ejection.batch`) with its own log-normal factors of mean one:
-they stay positive, and a deviation of 30 % up and down is equally likely in the logarithm. Random numbers are drawn
-completely and in one order, so that a seed gives the same samples whichever deviations are zero. A body's ten inertia
-parameters share one factor, which keeps it possible.
+Every sample is a complete stick-slip run (:mod:`spacearm.ejection.batch`) with its own log-normal factors of mean one,
+which stay positive. Random numbers are drawn completely and in one order, so that a seed gives the same samples
+whichever deviations are zero. A body's ten inertia parameters share one factor, which keeps it possible.
 
 Percentiles are those of the sound runs with a finite result; ``failed`` counts the others. Shares of the variance come
 from one linear regression on the logarithms of all factors: a first-order sensitivity. Its ``rest`` is the nonlinear

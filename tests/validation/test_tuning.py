@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spacearm.engine import checkpoints
 from spacearm.errors import InputError, SimulationError
 from spacearm.model.document import validate_tables
 from spacearm.model.toml_read import parse_toml
@@ -114,6 +115,37 @@ def test_a_restitution_is_found_and_predicts_other_throws(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert [view.name for view in result.scene.views]
     assert {figure.name for figure in result.figures} >= {"errors", "loss_1"}
+
+
+def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted after seven predictions: the second run makes the others only, and finds the same numbers."""
+    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 0.0)
+    page = write_balls(tmp_path, [RESTITUTION] * 5)
+    whole = rows_of(run_scenario(page))
+    made, predict = [], TunedRecord.predict
+
+    def count(self: TunedRecord, values: Mapping[str, float]) -> tuple[RecordErrors, Run]:
+        made.append(values)
+        if len(made) == stop:
+            raise KeyboardInterrupt
+        return predict(self, values)
+
+    monkeypatch.setattr(TunedRecord, "predict", count)
+    stop = 8
+    with pytest.raises(KeyboardInterrupt), checkpoints.keep_checkpoints(str(tmp_path)):
+        run_scenario(page)
+    first, stop = len(made), -1
+    with checkpoints.keep_checkpoints(str(tmp_path)) as pieces:
+        assert rows_of(run_scenario(page)) == whole
+    assert pieces.found == first - 1 == 7
+    evaluations = int(str(whole["evaluations"]))
+    assert len(made) - first == 3 * evaluations - pieces.found + 5
+    # Another file of readings is other work.
+    (tmp_path / "ball8.csv").write_text((tmp_path / "ball8.csv").read_text().replace("0.32", "0.33", 1))
+    with pytest.raises(KeyboardInterrupt), checkpoints.keep_checkpoints(str(tmp_path)) as pieces:
+        stop = len(made) + 1
+        run_scenario(page)
+    assert pieces.found == 0
 
 
 def test_numbers_that_fit_only_their_own_records_are_not_sound(tmp_path: Path) -> None:

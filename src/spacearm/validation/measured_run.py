@@ -483,6 +483,15 @@ class MeasuredRun:
             )  # fmt: skip
         return StackedReadings(self.predict, self.readings, len(self.file.uncertain))
 
+    def run_inputs(self) -> object:
+        """All that its runs depend on, for checkpoints: tables, robots, readings and measured inputs."""
+        if any(phase.law for phase in self.file.phase):
+            return object()  # a function of a file, of which nobody knows what it depends on
+        robots = {name: toml_text(self.world.robot(name)) for name in self.world.systems}
+        readings = {name: (own.times, own.values) for name, own in self.readings.items()}
+        columns = {f"{kind}.{name}": own for (kind, name), own in self._columns.items()}
+        return self.file.model_dump(), robots, readings, columns
+
     def predict(self, deviations: Array) -> Mapping[str, Array]:
         """Each quantity at the times of its readings."""
         # A step of the fit may go where no run is good; the run with the fitted numbers is judged in the end.

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.stats import qmc, ttest_ind
 from scipy.stats import t as student
 
+from spacearm.engine.checkpoints import checkpoint
 from spacearm.errors import InputError, SimulationError, SpacearmError, error_context
 from spacearm.figures import add_curve, new_figure
 from spacearm.optimise.evolution import evolve
@@ -237,8 +238,17 @@ def tune_records(file: ValidationFile, session: Session) -> TuningFindings:
     tuned, others, failed = prepare_records(file, session)
     names = [number.key for number in table.number]
 
+    inputs = [record.measured.run_inputs() for record in tuned]
+
     def predict(record: int, values: Array) -> RecordErrors:
-        return tuned[record].predict(dict(zip(names, values, strict=True)))[0]
+        """From before, if an interrupted run had got so far."""
+
+        def compute() -> dict[str, Array]:
+            errors, _ = tuned[record].predict(dict(zip(names, values, strict=True)))
+            return {"errors": np.array([errors.place, errors.rotation])}
+
+        place, rotation = checkpoint("tuning", (inputs[record], names, values), compute)["errors"]
+        return RecordErrors(float(place), float(rotation))
 
     tuning = tune_numbers(table, len(tuned), predict, session.partial_progress(0.05, 0.75, "points of the search"))
     values = dict(zip(names, map(float, tuning.values), strict=True))

@@ -94,6 +94,26 @@ def test_a_delay_is_found_with_its_deviation(delay: float) -> None:
     assert abs(np.mean(errors)) < 0.4
 
 
+@pytest.mark.parametrize(
+    ("steps", "noise"), [((0.05, 0.01), (0.02, 0.005)), ((0.01, 0.05), (0.02, 0.005)), ((0.02, 0.02), (0.01, 0.01))]
+)
+def test_the_deviation_of_a_delay_holds_whichever_channel_is_noisy(
+    steps: tuple[float, float], noise: tuple[float, float]
+) -> None:
+    """The late channel slower, faster, as fast as the other: noise is not counted twice, nor taken for motion."""
+    rng = np.random.default_rng(4)
+    errors = []
+    for _ in range(16):
+        delay = rng.uniform(-0.3, 0.3)
+        late, true = (np.arange(0.0, 8.0, step) + rng.uniform(0.0, step) for step in steps)
+        first = Channel(late, 1.7 * chirp(late - delay, 0.1, 8.0, 0.8) + noise[0] * rng.standard_normal(late.size))
+        second = Channel(true, chirp(true, 0.1, 8.0, 0.8) + noise[1] * rng.standard_normal(true.size))
+        _, shift = Record("a", {"camera": first, "encoder": second}).align("camera", "encoder", longest=0.5)
+        errors.append((shift.seconds - delay) / shift.std)
+    assert 0.5 < np.std(errors) < 1.6
+    assert abs(np.mean(errors)) < 0.9
+
+
 def test_what_cannot_be_aligned_ends_in_words() -> None:
     still = Channel(FAST, np.ones(FAST.size))
     moving = Channel(FAST, np.sin(FAST))

@@ -142,8 +142,8 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert len(made) - first == 3 * evaluations - pieces.found + 5
     # Another file of readings is other work.
     (tmp_path / "ball8.csv").write_text((tmp_path / "ball8.csv").read_text().replace("0.32", "0.33", 1))
+    stop = len(made) + 1
     with pytest.raises(KeyboardInterrupt), checkpoints.keep_checkpoints(str(tmp_path)) as pieces:
-        stop = len(made) + 1
         run_scenario(page)
     assert pieces.found == 0
 

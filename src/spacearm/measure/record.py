@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Shifts that :meth:`Record.align` tries before it refines the best of them.
 MOST_SHIFTS = 20_001
+#: Knots of a smooth curve through a channel, at most twice as many.
+MOST_KNOTS = 5000
 
 
 class Shift(NamedTuple):
@@ -397,6 +399,10 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
     """Delay of a channel relative to another of the same motion; see :meth:`Record.align`."""
     if late.values.shape[1:] != true.values.shape[1:]:
         raise InputError("both have different sizes", place=place, hint="expected the same quantity")
+    if late.step > true.step:
+        # The denser one becomes a curve: few readings say little of what is between them.
+        found = find_shift(true, late, longest, place=place)
+        return Shift(-found.seconds, found.std)
     shared = min(late.times[-1], true.times[-1]) - max(late.times[0], true.times[0])
     # A larger shift would leave so little in common that chance fits it.
     reach = 0.25 * max(shared, 0.0) if longest is None else positive(longest, "longest", unit="s", place=place)
@@ -405,14 +411,14 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
         message = f"they have {max(shared, 0.0):g} s in common, too little for a shift of {reach:g} s"
         raise InputError(message, place=place, hint="expected records of the same time")
     rows = [channel.values.reshape(channel.times.size, -1) for channel in (late, true)]
-    curves = [_spline(late.times, rows[0][:, k]) for k in range(rows[0].shape[1])]
+    curves = [_smooth_curve(late.times, rows[0][:, k]) for k in range(rows[0].shape[1])]
     # the shifted channel is needed at all these times, whatever the shift
     inside = (true.times >= late.times[0] + reach) & (true.times <= late.times[-1] - reach)
     times, values = true.times[inside], rows[1][inside]
 
-    def misfit(shift: float) -> tuple[Array, Array, int]:
-        """Residuals of all entries, their derivatives by the shift, and how many numbers were fitted."""
-        residuals, slopes, count = [], [], 0
+    def misfit(shift: float) -> tuple[Array, Array]:
+        """Residuals of all entries and their derivatives by the shift."""
+        residuals, slopes = [], []
         for k, curve in enumerate(curves):
             there = np.isfinite(values[:, k]) & np.isfinite(shown := curve(times + shift))
             if np.count_nonzero(there) < 4:
@@ -424,16 +430,15 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
             # Variable projection: factor and offset are eliminated, so that only the shift remains.
             slope = -fit[0] * rate  # with factor and offset fitted anew
             slopes.append(slope - matrix @ np.linalg.lstsq(matrix, slope, rcond=None)[0])
-            count += 2
         if not residuals:
             raise InputError("too few readings are in common", place=place, hint="expected four or more")
-        return np.concatenate(residuals), np.concatenate(slopes), count
+        return np.concatenate(residuals), np.concatenate(slopes)
 
     # A scan first: the misfit of an oscillation has a minimum in every period.
     tries = np.linspace(-reach, reach, min(2 * int(np.ceil(reach / step)) + 1, MOST_SHIFTS))
     best = float(min(tries, key=lambda shift: float(np.sum(misfit(shift)[0] ** 2))))
     for _ in range(20):
-        residual, slope, _ = misfit(best)
+        residual, slope = misfit(best)
         power = float(slope @ slope)
         if not power > 0.0:
             raise InputError("nothing moves, so that no shift can be found", place=place)
@@ -446,9 +451,53 @@ def find_shift(late: Channel, true: Channel, longest: float | None = None, *, pl
     if abs(best) >= reach - 0.5 * step:
         hint = "use a larger 'longest', or another pair of channels"
         raise InputError(f"fits best at the largest shift that is allowed, {reach:g} s", place=place, hint=hint)
-    residual, slope, count = misfit(best)
-    freedom = max(residual.size - count - 1, 1)
-    return Shift(best, float(np.sqrt(residual @ residual / freedom / (slope @ slope))))
+    residual, slope = misfit(best)
+    # Both channels err: the readings about the curve, and the curve by the errors of what it was drawn through.
+    own = [
+        (rows[0][:, k] - curve(late.times), curve(late.times, 1))
+        for k, curve in enumerate(curves)
+        if np.isfinite(rows[0][:, k]).any()
+    ]
+    errors, rates = (np.concatenate(parts) for parts in zip(*own, strict=True))
+    there = np.isfinite(errors) & np.isfinite(rates)
+    variance = sum(
+        _score_variance(rate * error) / float(rate @ rate) ** 2
+        for rate, error in ((slope, residual), (rates[there], errors[there]))
+    )
+    return Shift(best, float(np.sqrt(variance)))
+
+
+def _score_variance(scores: Array) -> float:
+    """Variance of a sum of scores that may err together for some readings (W. K. Newey and K. D. West, 1987).
+
+    At least that of scores that do not.
+    """
+    lags = min(int(np.ceil(scores.size ** (1.0 / 3.0))), scores.size - 1)
+    white = found = float(scores @ scores)
+    for lag in range(1, lags + 1):
+        found += 2.0 * (1.0 - lag / (lags + 1.0)) * float(scores[lag:] @ scores[:-lag])
+    return max(white, found)
+
+
+def _smooth_curve(times: Array, values: Array) -> Callable[..., Array]:
+    """A spline near the readings that are there, NaN outside them; its second argument is the derivative.
+
+    As smooth as cross-validation says (P. Craven, G. Wahba, 1979): noise would look like motion in the derivative.
+    """
+    from scipy.interpolate import make_smoothing_spline
+
+    there = np.isfinite(values)
+    clock, read = times[there], values[there]
+    if clock.size > 2 * MOST_KNOTS:
+        # The search for the smoothness takes long; means of neighbours show the same motion.
+        together = clock.size // MOST_KNOTS
+        whole = clock.size // together * together
+        clock, read = (each[:whole].reshape(-1, together).mean(axis=1) for each in (clock, read))
+    if clock.size >= 5 and np.ptp(read) > 0.0:
+        # In samples and in deviations, which the search for the smoothness expects.
+        step, size = float(np.median(np.diff(clock))), float(np.std(read)) or 1.0
+        read = size * make_smoothing_spline(clock / step, read / size)(clock / step)
+    return _spline(clock, read)
 
 
 def _spline(times: Array, values: Array) -> Callable[..., Array]:

@@ -225,6 +225,21 @@ def test_weaker_motors_and_smaller_wheels_make_no_go(tmp_path: Path) -> None:
     assert not flown(**SHORT, **WHEELS_ONLY, robot=small).is_successful
 
 
+def test_a_latch_that_waits_for_the_speed_to_fall_has_a_margin_in_time() -> None:
+    """The hand comes at 20 mm/s and stops at the grasp: the latch closes at 5 mm/s, which is no lack of margin."""
+    mission = flown(**SHORT, touch__speed=0.005)
+    touch = next(outcome for outcome in mission.outcomes if outcome.stage == "touch")
+    assert rows(mission)["touch.speed"] == pytest.approx(0.005, rel=1e-5)
+    limits = {limit.name: limit for limit in touch.limits}
+    assert "touch speed" not in limits
+    # Planned for 30 s; the latch may wait for 5 s, retreat in 8 s, and wait for 5 s more.
+    assert limits["latch wait"].used == pytest.approx(touch.end - 30.0, abs=1e-9)
+    assert limits["latch wait"].limit == pytest.approx(18.0)
+    assert touch.margin > 0.2
+    assert mission.worst.margin > 0.05
+    assert "latch wait" not in {limit.name for limit in flown(**SHORT).outcomes[1].limits}
+
+
 def test_an_end_state_is_asked_for() -> None:
     wanted = {"stow__end_rate_deg": 1e-3, "stow__end_attitude_deg": 1e-3, "stow__end_wheel_speed": 1e-3}
     mission = flown(**wanted, eject=None)

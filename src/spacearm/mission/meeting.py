@@ -28,6 +28,8 @@ MOST_LEAD = 0.25
 Attempts = Annotated[int, integer_between(1, 10)]
 #: A latch that closes at its limits is within them, but for rounding.
 CLOSE = 1.0 + 1e-6
+#: Share of a limit from which on the latch has waited for it.
+WAITED = 1.0 - 1e-6
 #: s, too short for a phase.
 SOON = 1e-9
 
@@ -174,10 +176,15 @@ class TouchTable(StageTable):
             return [Limit("latch failed", float(failed + 1), float(tries), "attempts")], numbers
         if far > self.distance * CLOSE:
             return [Limit("contact lost" if touched else "missed", far, self.distance, "m")], numbers
-        return [
-            Limit("misaligned", angle, self.steepest, "rad"),
-            Limit("touch speed", speed, self.speed, "m/s"),
-        ], numbers
+        limits = [Limit("misaligned", angle, self.steepest, "rad"), Limit("touch speed", speed, self.speed, "m/s")]
+        # A latch that has waited for one of them closes where that is at its limit, however good it would be later:
+        # what is scarce then is time.
+        met = [limit for limit in limits if limit.is_broken or limit.used < limit.limit * WAITED]
+        if len(met) < len(limits):
+            waited = max(flight.context.time - flight.met.meeting, 0.0)
+            whole = self.duration(flight.file.approach, flight.strategy)
+            met.append(Limit("latch wait", waited, whole, "s", time=flight.context.time))
+        return met, numbers
 
     def is_closed(self, flight: MissionFlight) -> bool:
         """Whether distance, angle and speed are within their limits, or on them."""

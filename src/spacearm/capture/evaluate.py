@@ -135,6 +135,7 @@ class Evaluator:
                 )
         self._phases = [Phase(self.duration, loads=case.loads) for case in self.cases]
         self.loads = tuple(dict.fromkeys(load.place for phase in self._phases for load in phase.loads))
+        # Without a ledger: a search compares peaks, and its front is verified by runs that have one.
         self._model = robot_motion(self.robot, self.loads, False)
         self._grid()
         self.axes = np.array(
@@ -200,6 +201,7 @@ class Evaluator:
             # Off is never above on: a stronger damper "off" than "on" would reverse the law.
             each |= {"on": dampers[:, 6:], "off": np.minimum(self.off, dampers[:, 6:])}
         each = {name: xp.repeat(own, cases, axis=0) for name, own in each.items()}
+        # Design by design, cases inside: neighbouring lanes have different cases and the same steps.
         each["state"] = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
         which = np.tile(np.arange(cases, dtype=np.int64), size)
         mode = np.zeros(robot.dofs)
@@ -258,6 +260,7 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], symbols: StepSymbols, 
         "looked": 1,
     }
     memory = {name: ca.SX.sym(name, count) for name, count in sizes.items()}
+    # The same inputs as the motion's: wrenches of the joints follow without another recursion of rates.
     known = {name: symbols.inputs[name] for name in ("state", "wrench", "inertia", "rotor")}
     seen = objective_sizes(robot, loads, {**known, "acceleration": symbols.rate[at.velocity]})
     joints, time = symbols.state[at.joints], symbols.inputs["time"]

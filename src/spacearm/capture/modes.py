@@ -73,6 +73,7 @@ def modes(
         InputError: a free joint moves no mass of its own.
     """
     q = np.zeros(robot.n) if joints is None else np.asarray(joints, dtype=np.float64)
+    # Before the factorisation, which would fail without saying which axis it is.
     check_inertia(robot, q, held)
     base, coupling, arm = mechanics_of(robot).mass_blocks(q)
     floating = arm - coupling.T @ np.linalg.solve(base, coupling)

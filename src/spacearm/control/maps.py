@@ -100,6 +100,7 @@ def joint_map(
         integer(count, "count", least=2, most=2000)
         lines = tuple(np.linspace(low, high, count) for low, high in joint_ranges(ranges))
         grid = np.tile(array(configuration, "configuration", (robot.n,)), (count, count, 1))
+    # The other joints keep the configuration's positions.
     for name, values in zip(ranges, np.meshgrid(*lines, indexing="ij"), strict=True):
         grid[..., robot.joint_index(name)] = values
     seen = evaluate_arm(robot, frame, grid, rows, [robot.joint_index(name) for name in moved])

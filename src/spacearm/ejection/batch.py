@@ -300,6 +300,7 @@ def coast_satellite(rig: Rig, states: Array, times: Array) -> Array:
     rate = np.abs(states[:, Layout(0).angular_velocity]).max(initial=0.0)
     # Steps by the fastest sample: all of them share one grid.
     counts = np.maximum(1, np.ceil(steps * rate / TURN)).astype(np.int64)
+    # An infinitely heavy satellite keeps its rate: driven at zero acceleration.
     held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
     mode = np.array([float(name in held) for name in BASE_DOFS])
     common = {"inertia": rig.satellite.inertia_parameters.ravel(), "mode": mode}

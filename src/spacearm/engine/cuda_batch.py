@@ -50,6 +50,7 @@ class BatchSource:
         self.uniform = tuple(name for name in kernel.inputs if name not in varied)
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
         self.once, rest = kernel.trace.hoist(frozenset(same))
+        # Fewer values that wait at once need fewer registers, and so allow more threads.
         self.rest = rest.reorder()
 
     def constants(self, common: Mapping[str, Array]) -> Array:

@@ -78,6 +78,7 @@ class Ensemble:
         chunk: int = CHUNK,
     ) -> None:
         self.loop, self.schedule = loop, schedule
+        # A loop leaves out what it does not read: callers need not know which parameters that is.
         self._common = {name: value for name, value in common.items() if name in loop.inputs}
         self._each = {name: value for name, value in each.items() if name in loop.inputs}
         self._count = len(next(iter(self._each.values())))
@@ -121,6 +122,7 @@ class Ensemble:
     @cached_property
     def _columns(self) -> dict[str, slice]:
         """Of the samples' table: what was given, then what follows from it."""
+        # In the order in which the samples' table was laid out.
         names = [*self.loop.derive_inputs(self._common, self._each)[1]]
         ends = np.cumsum([self.loop.size(name) for name in names]).tolist()
         return {name: slice(end - self.loop.size(name), end) for name, end in zip(names, ends, strict=True)}
@@ -132,6 +134,7 @@ class Ensemble:
 
     def _run_in_lanes(self, new: Mapping[str, Any], progress: Callable[[int, int], None] | None) -> EnsembleResult:
         samples = self._samples
+        # Inertias in other frames follow from inertias: a new value of one changes both.
         if not self.loop.derived_from.isdisjoint(new):
             new = self.loop.derive_inputs(self._common, self._each)[1]
         for name, value in new.items():
@@ -170,6 +173,7 @@ class Ensemble:
     def _run_on_gpu(self) -> EnsembleResult:
         from spacearm.engine.cuda import roll_on_gpu
 
+        # More steps than there are: nothing is recorded on the way.
         every = self._every or int(np.sum(self.schedule.counts)) + 1
         force = None if self._held is None else self._held[1]
         return roll_on_gpu(

@@ -114,6 +114,7 @@ def make_record(
     peaks: DrivePeaks | None = None,
 ) -> SampleRecord:
     """Room for samples at these absolute times (s, rising); ``full`` keeps the kernel's input and output too."""
+    # A copy: the caller's array may change while the phase runs.
     wanted = np.array(times, dtype=np.float64)
     rows = wanted.size if full else 0
     return SampleRecord(
@@ -171,6 +172,7 @@ class SolverPhase:
         counts[:] = 0
         # All that a run before has left is reset, so the same phase can be run again.
         interpret(restart)(self.options, self.progress)
+        # Bound once: the block of arguments keeps its address from run to run.
         if self._run is None:
             self._run = bind_solver(*self.call)
         return EndReason(self._run())
@@ -298,5 +300,6 @@ def samples_call(call: Any) -> int:
 
 def run_samples(stage: SolverPhase, rows: SampleRows, ends: SampleEnds) -> None:
     """Every sample through a phase, from its own state with its own numbers, each as if alone."""
+    # By its address, so that the loop over samples is compiled without the solver in it.
     solver = integrate_call.address(block_type(stage.call))
     samples_call(ArgumentBlock(SamplesCall(stage.call, solver, rows, ends)))

@@ -44,6 +44,7 @@ def profile(problem: Problem, estimate: Estimate, name: str, *, span: float = 3.
     best = estimate.values
     parameter = problem.parameters[index]
     values = np.clip(best[index] + np.linspace(-span, span, points) * sd, parameter.lower, parameter.upper)
+    # The estimate itself is among them: its rise is zero.
     values = np.unique(np.append(values, best[index]))
     others = [i for i in range(best.size) if i != index]
     lowest = _deviance(problem, best)
@@ -164,6 +165,7 @@ def sample(
 
     def log_probability(x: Array) -> float:
         nonlocal evaluations
+        # Flat within the bounds, and zero beyond: the model need not exist there.
         if np.any(x < lower) or np.any(x > upper):
             return -np.inf
         evaluations += 1

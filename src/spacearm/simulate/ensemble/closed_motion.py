@@ -99,11 +99,13 @@ def law_symbols(
     for k, (kind, what, entry) in enumerate(own.actions):
         at = 6 * frames.index(what) + entry if kind == "wrench" else robot.dof_index(what)
         asked[kind][at] += actions[k]
+    # What the law reads besides state and time; the noise is drawn by the loop.
     read = {name: x[name] for name in ("reference", "memory", "noise") if name in x} | dict(varied or {})
     read = {name: symbol for name, symbol in read.items() if symbol.numel()}
     if not sampled:
         inputs = {"time": time, "part": part, **read}
         return LawSymbols(asked, inputs, None, memory if "memory" in read else None)
+    # Between ticks the motion reads these inputs: a tick writes them, no stage evaluates the law.
     held = {kind: ca.SX.sym(_HELD[kind], value.numel()) for kind, value in asked.items()}
     if "noise" in read:
         read["sample"] = ca.SX.sym("sample")  # by which the loop draws random numbers
@@ -132,6 +134,7 @@ def close_motion(
 
     What is in ``still`` has the acceleration of the command ``drive``, zero without one.
     """
+    # A constant: branches of the recursion that a mode would choose are gone before compilation.
     mode = ca.SX(ca.DM(np.isin(robot.dof_names, [*still]).astype(float)))
     new = {"force": ca.SX.zeros(robot.dofs), "drive": ca.SX.zeros(robot.dofs), "mode": mode, **commands}
     outputs = ca.substitute(list(motion.outputs.values()), [motion.inputs[name] for name in new], list(new.values()))

@@ -52,6 +52,7 @@ class MotionObserver:
 
     def update(self, symbols: StepSymbols) -> Update:
         """The observer over the symbols of a step, with each sample's own parameters where they differ."""
+        # A parameter that the loop has left out is the robot's own: the same in all samples.
         parameters = [
             ca.vec(symbols.inputs[name]) if name in symbols.inputs else ca.SX(ca.DM(value))
             for name, value in self.numbers.items()
@@ -68,6 +69,7 @@ class MotionObserver:
 
     def split_extremes(self, states: Array, ends: Any) -> Extremes:
         """Ends (..., both sizes) by their names."""
+        # All least values come first, then all most ones, in one row.
         found: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
         at = 0
         for name, value in self.seen.items():

@@ -49,6 +49,7 @@ class PhaseBatch:
         # Friction is monitored if any sample has it; the values are the sample's own.
         self._most = self.own | {name: overrides[name].max(axis=0) for name in _FRICTION if name in overrides}
         #: Degrees of freedom with dry friction, in the order of ``SampleEnds.stick``.
+        # A stage without sample times, for the solver's own list.
         self.frictional = self._stage(np.zeros(0)).system.friction.dof
 
     def _stage(self, times: Array, stop: Any = None) -> SolverPhase:
@@ -67,6 +68,7 @@ class PhaseBatch:
     def _tail(self, chosen: slice) -> Array:
         """The kernel's input from the inertias on: one row, or one for each sample."""
         first, inputs = self.model.code.record, self.model.kernel.inputs
+        # What records keep (state, forces) stands before; from the inertias on it is the sample's own.
         parts = {name: self._rows(name, chosen) for name in inputs if name in self.own}
         parts |= self.model.kernel.derive(parts)
         count = max(len(part) for part in parts.values())

@@ -260,7 +260,7 @@ def _observer(robot: Robot, loads: tuple[LoadFrame, ...], symbols: StepSymbols, 
         "looked": 1,
     }
     memory = {name: ca.SX.sym(name, count) for name, count in sizes.items()}
-    # The same inputs as the motion's: wrenches of the joints follow without another recursion of rates.
+    # What the objectives are written over, by the loop's own symbols.
     known = {name: symbols.inputs[name] for name in ("state", "wrench", "inertia", "rotor")}
     seen = objective_sizes(robot, loads, {**known, "acceleration": symbols.rate[at.velocity]})
     joints, time = symbols.state[at.joints], symbols.inputs["time"]

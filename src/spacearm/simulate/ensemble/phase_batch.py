@@ -49,7 +49,7 @@ class PhaseBatch:
         # Friction is monitored if any sample has it; the values are the sample's own.
         self._most = self.own | {name: overrides[name].max(axis=0) for name in _FRICTION if name in overrides}
         #: Degrees of freedom with dry friction, in the order of ``SampleEnds.stick``.
-        # A stage without sample times, for the solver's own list.
+        # The solver's own list of them, for which sample times do not matter.
         self.frictional = self._stage(np.zeros(0)).system.friction.dof
 
     def _stage(self, times: Array, stop: Any = None) -> SolverPhase:

@@ -202,12 +202,14 @@ def add_curve(
 
 
 def share_y_range(figure: go.Figure, places: Iterable[tuple[int, int]]) -> None:
-    """Give these panels (row, column) one linear y range, so that what they show compares."""
+    """Give these panels (row, column) one linear y range, so that what they show compares; limits drawn so far too."""
     import numpy as np
 
     axes = [figure.get_subplot(row, column).yaxis for row, column in places]
     names = {axis.plotly_name.replace("axis", "") for axis in axes}
     values = [np.asarray(trace.y, dtype=float) for trace in figure.data if (trace.yaxis or "y") in names]
+    # Horizontal lines go from one side of their panel to the other.
+    values += [np.array([line.y0]) for line in figure.layout.shapes if line.yref in names and line.y0 == line.y1]
     shown = np.concatenate([one[np.isfinite(one)] for one in values]) if values else np.zeros(0)
     if shown.size == 0 or np.ptp(shown) == 0.0:
         return

@@ -146,3 +146,21 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     os.close(writer)
     assert done.returncode == 141
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run LONG -o D", "check LONG", "convert xu2017 LONG", "init impact -o LONG", "view LONG", "view xu2017 -o LONG",
+     "figures LONG -o D", "compare LONG LONG", "map LONG -o D", "campaign LONG", "campaign run LONG -o D",
+     "campaign status LONG", "mount LONG xu2017 -o D", "bus -o LONG", "reproduce LONG", "reproduce xu2017 -o LONG",
+     "catalogue show LONG", "keys LONG", "export xu2017 --c LONG", "completion LONG"],
+)  # fmt: skip
+def test_names_that_no_file_can_have_are_told_shortly(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([part.replace("LONG", 5000 * "a" + ".toml") for part in command.split()]) in (1, 2)
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert len(told) < 600
+    assert not list(tmp_path.iterdir())

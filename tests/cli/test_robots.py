@@ -6,9 +6,10 @@ import json
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from spacearm import Body, Inertia, Robot
+from spacearm import Body, Inertia, Joint, Robot
 from spacearm.cli import main
 from spacearm.model.files import load, save
 from support.cli import Capture, files_in
@@ -277,3 +278,17 @@ def test_a_wrong_mount_writes_nothing(
     assert main(["mount", str(robot_file), str(robot_file), *arguments, "-o", str(target)]) == 2
     assert words in capsys.readouterr().err
     assert not target.exists()
+
+
+def test_long_chains_are_not_indented_out_of_sight(tmp_path: Path, capsys: Capture) -> None:
+    body = Inertia(1.0, (0.1, 0.0, 0.0), np.diag([0.1, 0.1, 0.1]))
+    links = [Body(f"link{k}", body) for k in range(61)]
+    joints = [Joint(f"joint{k}", "revolute", f"link{k}", f"link{k + 1}") for k in range(60)]
+    save(Robot("chain", links, joints), tmp_path / "chain.toml")
+    assert main(["check", str(tmp_path / "chain.toml")]) == 0
+    lines = capsys.readouterr().out.splitlines()[:61]
+    places = [line.index("link") for line in lines]
+    assert places[:16] == [4 * k for k in range(16)]
+    assert max(places) == 4 * 16
+    assert "on joint59 (revolute) of link59" in lines[60]
+    assert " of link" not in "".join(lines[:17])

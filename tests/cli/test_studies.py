@@ -399,3 +399,11 @@ def test_papers_in_processes_of_their_own_leave_the_same_rows(tmp_path: Path, ca
     assert main(["reproduce", "yoshida1992", "--json", "-o", str(tmp_path / "one")]) == 0
     (alone,) = json.loads(capsys.readouterr().out)["studies"]
     assert both[0]["rows"] == alone["rows"]
+
+
+def test_a_papers_name_in_place_of_a_scenario_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "xu2017", "-o", "D"]) == 2
+    assert "'spacearm reproduce xu2017 -o DIR'" in capsys.readouterr().err

@@ -230,3 +230,30 @@ def test_laws_of_two_systems_that_cannot_be():
     ):
         with pytest.raises(InputError, match=message):
             simulate(WORLD, STATES, Phase(0.1, laws=[one, other], limits="ignore"))
+
+
+def test_references_and_gains_by_joint_name() -> None:
+    """The order of names does not matter; what names leave open is an error."""
+    robot = arm(3)
+    start = State.at_rest(robot, [0.1, -0.2, 0.3])
+    goal, stiffness = {"j2": 0.5, "j0": -0.1}, {"j0": 3.0, "j2": 2.0}
+    for law in (control.joint_pid, control.computed_torque):
+        named = law(goal, stiffness, 1.5, period=0.05)
+        plain = law([-0.1, 0.5], [3.0, 2.0], 1.5, joints=["j0", "j2"], period=0.05)
+        ends = [simulate(robot, start, Phase(0.5, laws=each)).states[-1] for each in (named, plain)]
+        np.testing.assert_allclose(ends[0], ends[1], atol=1e-10)
+        assert abs(ends[0][9] - 0.3) > 1e-3  # it moves
+        with pytest.raises(InputError, match="damping has nothing for joint 'j2'"):
+            law(goal, stiffness, {"j0": 1.0})
+        with pytest.raises(InputError, match="stiffness has no joint 'j1'"):
+            law(goal, {**stiffness, "j1": 1.0}, 1.0)
+        with pytest.raises(InputError, match="give `joints` too"):
+            law([0.0, 0.0, 0.0], {"j0": 1.0, "j1": 1.0, "j2": 1.0}, 1.0)
+
+
+def test_errors_of_a_law_name_it_once() -> None:
+    robot = arm(2)
+    law = control.Law(lambda plant: {"elbow": 1.0 + 0.0 * plant.time}, period=0.1, name="mine")
+    with pytest.raises(InputError) as caught:
+        simulate(robot, State.at_rest(robot), Phase(0.5, laws=law))
+    assert str(caught.value).count("law 'mine'") == 1

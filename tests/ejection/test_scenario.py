@@ -210,3 +210,12 @@ def test_the_monte_carlo_of_a_file_knows_its_radii(document: dict[str, Any]) -> 
         rows = run(data | {"radii": radius}, folder=EXAMPLE.parent).rows
         found.append(next(row.value for row in rows if row.quantity == "monte_carlo.clearance.worst"))
     assert found[0] - found[1] == pytest.approx(0.03, abs=1e-9)
+
+
+def test_limits_of_joints_that_are_drawn_are_in_sight(result: Result) -> None:
+    plot = next(figure.plot for figure in result.figures if figure.name == "joints")
+    lines = [(shape.yref, shape.y0) for shape in plot.layout.shapes]
+    assert lines
+    for axis, place in lines:
+        low, high = plot.layout[axis.replace("y", "yaxis")].range
+        assert low < place < high

@@ -11,7 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from spacearm.errors import InputError
-from spacearm.measure import Column, Record, read_record
+from spacearm.measure import Column, Record, formats, read_record
+from spacearm.measure.formats import match_files
 
 TIME = np.arange(0.0, 1.0, 0.1)
 ANGLE = np.linspace(-10.0, 350.0, TIME.size)
@@ -272,3 +273,18 @@ def test_rows_of_one_time_become_one_with_the_last_reading_of_each_column(tmp_pa
     np.testing.assert_array_equal(data.times, [0.0, 0.1, 0.2])
     np.testing.assert_array_equal(data["a"], [1.0, 2.0, 4.0])
     np.testing.assert_array_equal(data["b"], [5.0, 7.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*.csv", "a/*", "**/*.csv", "*/b?.csv", "a/**/[xb]*.csv", "a/b1.csv", "a/*/../*.csv", "none*"]
+)
+def test_patterns_match_as_by_pathlib(pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a bounded number of entries, whether they match or not."""
+    for name in ("x.csv", "a/b1.csv", "a/b2.csv", "a/c/x9.csv", "a/c/d/b.csv", "e/b3.csv", "e/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert sorted(match_files(tmp_path, pattern)) == sorted(set(tmp_path.glob(pattern)))
+    monkeypatch.setattr(formats, "MOST_ENTRIES", 0)
+    if pattern != "a/b1.csv":
+        with pytest.raises(InputError, match="would look at more than 0 files"):
+            match_files(tmp_path, pattern)

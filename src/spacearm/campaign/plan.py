@@ -10,6 +10,7 @@ or, after ``robot.``, in the robot's TOML text.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import cached_property
@@ -221,7 +222,7 @@ class CampaignPlan:
         with error_context(file=path):
             file = validate_tables(CampaignFile, tables)
             scenario = path.parent / file.scenario
-            if not scenario.is_file():
+            if not os.path.isfile(scenario):  # false for a name that no file can have, too
                 raise InputError(f"there is no file {quote_text(file.scenario)}", place="scenario")
             document = read_document(scenario, 'study = "..." and robot = "..."', SCENARIO_FILE)
             for k, name in enumerate(file.without):

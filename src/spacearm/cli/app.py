@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +23,13 @@ from spacearm.cli.terminal import (
     silence,
 )
 from spacearm.deadline import time_limit as limited
-from spacearm.errors import InputError, SpacearmError, TimeLimitError, quote_text
+from spacearm.errors import LONGEST_PATH, InputError, SpacearmError, TimeLimitError, clip_text, format_path, quote_text
 
 #: Seconds; more than three years would not be noticed.
 LONGEST_LIMIT = 1e8
 
+#: A text given by mistake in place of a name.
+LONG_WORD = re.compile(rf"\S{{{LONGEST_PATH + 1},}}")
 app = App(
     name="spacearm",
     help="Dynamics of robot arms on free-floating satellites: impact, ejection, capture, identification.",
@@ -648,6 +651,7 @@ def _usage(error: CycloptsError) -> str:
         text = f"{command}: {name} needs a value" if given else f"{command} needs {name}"
     if isinstance(error, UnusedCliTokensError):
         text = f"{command} does not expect {', '.join(quote_text(token) for token in error.unused_tokens or ())}"
+    text = LONG_WORD.sub(lambda found: clip_text(found[0]), text)
     return f"{text} (see spacearm {command} --help)" if command else f"{text} (see spacearm --help)"
 
 
@@ -696,7 +700,8 @@ def _run_app(arguments: Sequence[str] | None) -> int:
         silence(sys.stdout)  # the reader has closed the pipe (spacearm ... | head): not a failure
         return 141
     except OSError as error:
-        print_message(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+        why = error.strerror or str(error)
+        print_message(f"{format_path(str(error.filename))}: {why}" if error.filename else why)
         silence(sys.stdout)  # it may be what cannot be written: a full disk
         return 1
     except MemoryError as error:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from spacearm.model.wheels import WheelSet
 
 
+#: Bodies deeper in the tree stand below one another, each with its parent's name.
+MOST_INDENTED = 16
+
+
 # -- check ----------------------------------------------------------------------------------------------------------
 
 
@@ -203,13 +207,14 @@ def robot_tree(robot: Robot) -> Tree:
 
     base = robot.bodies[0].name
     root = Tree(Text.assemble((base, "bold"), "  ", mass(base), ("  base, 6 degrees of freedom", "dim")))
-    places = {base: root}
+    places, depth = {base: root}, {base: 0}  # places: under which the children of a body stand
     for joint in robot.joints:
         laws = "".join(f"; {law}" for law in passive_laws(joint))
-        text = Text.assemble(
-            (joint.child, "bold"), "  ", mass(joint.child), (f"  on {joint.name} ({joint.kind}{laws})", "dim")
-        )
-        places[joint.child] = places[joint.parent].add(text)
+        place, above = places[joint.parent], depth[joint.parent]
+        own = f"  on {joint.name} ({joint.kind}{laws})" + f" of {joint.parent}" * (above >= MOST_INDENTED)
+        node = place.add(Text.assemble((joint.child, "bold"), "  ", mass(joint.child), (own, "dim")))
+        depth[joint.child] = above + 1
+        places[joint.child] = node if above + 1 < MOST_INDENTED else place
     return root
 
 

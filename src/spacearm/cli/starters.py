@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from spacearm.cli.terminal import show, show_json
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, did_you_mean, quote_text
 
 
 def init_study(study: str, out: Path) -> int:
@@ -17,7 +17,7 @@ def init_study(study: str, out: Path) -> int:
 
     known = starter_names()
     if study not in known:
-        raise InputError(f"there is no study {study!r}", place="init", hint=did_you_mean(study, known))
+        raise InputError(f"there is no study {quote_text(study)}", place="init", hint=did_you_mean(study, known))
     text = resources.files("spacearm.study").joinpath("starters", f"{study}.toml").read_text(encoding="utf-8")
     found = re.search(r'^robot = "(\w+)"$', text, re.MULTILINE)
     assert found is not None  # of each starter; tests hold it

@@ -45,6 +45,7 @@ def run_scenario(
     from spacearm.report.write import write_files
     from spacearm.study import scenario as studies
 
+    _refuse_paper(scenario)
     study = studies.read_study_name(scenario)
     # Before the run: a folder that cannot be written is reported at once.
     with _resume_work(scenario.name), publish(out, study) as staging:
@@ -55,6 +56,17 @@ def run_scenario(
     if older:
         print_message(f"{out}: older results were replaced", kind="note")
     return report_results([(result, out / "index.html")], rows=rows, json=json)
+
+
+def _refuse_paper(scenario: Path) -> None:
+    """An error where a paper's name stands in place of a file."""
+    from spacearm.papers import PAPERS
+
+    if str(scenario) in PAPERS and not scenario.exists():
+        raise InputError(
+            "there is no such file, but a paper of this name", file=scenario,
+            hint=f"'spacearm reproduce {scenario} -o DIR' reproduces it; a scenario file ends in .toml",
+        )  # fmt: skip
 
 
 def reproduce_papers(

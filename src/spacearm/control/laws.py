@@ -16,7 +16,7 @@ that differ in gains share code. Stability under delay, saturation or a wrong mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,10 +24,10 @@ import casadi as ca
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.checks import array, number, one_of, positive
+from spacearm.checks import array, check_name, number, one_of, positive
 from spacearm.control.attitude_paths import Attitude, references_of
 from spacearm.engine.mechanics import mechanics_of
-from spacearm.errors import InputError
+from spacearm.errors import InputError, error_context
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant, Reference, damped_inverse
 from spacearm.mechanics.spatial import SX
@@ -67,6 +67,28 @@ def _arm(plant: Plant, joints: Sequence[str] | None) -> list[int]:
     return [robot.joint_index(name) for name in joints]
 
 
+def _order_by_joint(
+    joints: Sequence[str] | None, place: str, **given: Any
+) -> tuple[Sequence[str] | None, dict[str, Any]]:
+    """The joints of a law, and what was given by joint name (reference, gains) in their order."""
+    named = {key: value for key, value in given.items() if isinstance(value, Mapping)}
+    if joints is None and isinstance(given["reference"], Mapping):
+        joints = tuple(given["reference"])
+    if named and joints is None:
+        hint = "give `joints` too, or the reference by joint name"
+        raise InputError(f"{', '.join(named)} by joint name, but joints in no order", place=place, hint=hint)
+    for key, value in named.items():
+        assert joints is not None
+        with error_context(place):
+            for name in value:
+                check_name(name, joints, "joint", of=key)
+            for name in joints:
+                if name not in value:
+                    raise InputError(f"{key} has nothing for joint {name!r}", hint="expected one for each joint")
+        given[key] = [value[name] for name in joints]
+    return joints, given
+
+
 def _joint_reference(plant: Plant, name: str, chosen: Sequence[int]) -> Reference:
     """A reference with one entry per joint."""
     found = plant.reference(name)
@@ -95,10 +117,10 @@ def _track_accelerations(plant: Plant, chosen: Sequence[int], accelerations: SX,
 
 
 def joint_pid(
-    reference: Sequence[Any],
-    stiffness: npt.ArrayLike,
-    damping: npt.ArrayLike,
-    integral: npt.ArrayLike = 0.0,
+    reference: Sequence[Any] | Mapping[str, Any],
+    stiffness: npt.ArrayLike | Mapping[str, float],
+    damping: npt.ArrayLike | Mapping[str, float],
+    integral: npt.ArrayLike | Mapping[str, float] = 0.0,
     joints: Sequence[str] | None = None,
     windup: float = np.inf,
     **settings: Any,
@@ -106,13 +128,17 @@ def joint_pid(
     """Joint forces from the errors of joint positions and rates.
 
     Args:
-        reference: a signal for each of the joints.
-        stiffness, damping, integral: force per position error, per rate error, per its integral; one or for each joint.
-        joints: all but reaction wheels by default.
+        reference: a signal for each of the joints, in their order or by joint name.
+        stiffness, damping, integral: force per position error, per rate error, per its integral; one for all joints, or
+            as many as joints, or by joint name.
+        joints: those of a reference by joint name, else all but reaction wheels, by default.
         windup: largest force of the integral part.
     """
-
-    integrates = bool(np.any(np.asarray(integral)))
+    joints, given = _order_by_joint(
+        joints, "joint_pid", reference=reference, stiffness=stiffness, damping=damping, integral=integral
+    )
+    reference = given.pop("reference")
+    integrates = bool(np.any(np.asarray(given["integral"])))
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
@@ -132,14 +158,13 @@ def joint_pid(
             forces, memory={"integral": ca.fmax(ca.fmin(pull + ki * plant.period * error, windup), -windup)}
         )
 
-    gains = {"stiffness": stiffness, "damping": damping, "integral": integral}
-    return make_law(build, "joint_pid", settings, gains, joints=reference)
+    return make_law(build, "joint_pid", settings, given, joints=reference)
 
 
 def computed_torque(
-    reference: Sequence[Any],
-    stiffness: npt.ArrayLike,
-    damping: npt.ArrayLike,
+    reference: Sequence[Any] | Mapping[str, Any],
+    stiffness: npt.ArrayLike | Mapping[str, float],
+    damping: npt.ArrayLike | Mapping[str, float],
     joints: Sequence[str] | None = None,
     held: Sequence[str] = (),
     **settings: Any,
@@ -147,11 +172,15 @@ def computed_torque(
     """Joint forces that make the position errors decay like e'' + damping e' + stiffness e = 0, on a floating base.
 
     Args:
-        reference: a signal for each of the joints.
-        stiffness, damping: 1/s2 and 1/s; one or for each joint.
-        joints: all but reaction wheels by default.
+        reference: a signal for each of the joints, in their order or by joint name.
+        stiffness, damping: 1/s2 and 1/s; one for all joints, or as many as joints, or by joint name.
+        joints: those of a reference by joint name, else all but reaction wheels, by default.
         held: further joints that do not move, besides those that the phase locks.
     """
+    joints, given = _order_by_joint(
+        joints, "computed_torque", reference=reference, stiffness=stiffness, damping=damping
+    )
+    reference = given.pop("reference")
 
     def build(plant: Plant) -> Commands:
         chosen = _arm(plant, joints)
@@ -160,7 +189,7 @@ def computed_torque(
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
         return _track_accelerations(plant.lock_joints(held), chosen, acceleration + kd * slip + kp * error)
 
-    return make_law(build, "computed_torque", settings, {"stiffness": stiffness, "damping": damping}, joints=reference)
+    return make_law(build, "computed_torque", settings, given, joints=reference)
 
 
 # -- the hand ------------------------------------------------------------------------------------------------------

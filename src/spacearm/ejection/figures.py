@@ -61,12 +61,12 @@ def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
             y = scale * run.data["variation"].values[:, i]
             once: dict[str, Any] = {"legendgroup": name, "showlegend": place == (1, 1)}
             add_curve(figure, run.data["time"].values, y, name, colour=k, **once, **at)
-    for unit in dict.fromkeys(units):
-        share_y_range(figure, [place for place, own in zip(places, units, strict=True) if own == unit])
     for place, i, (scale, _) in zip(places, moved, units, strict=True):
         limits = arm.joints[i].limits
         bounds = [scale * (np.array([limits.lower, limits.upper]) - run.start[i]) for run in runs.values()]
         limit_lines(figure, bounds, scale * largest[i], range(len(runs)), row=place[0], column=place[1])
+    for unit in dict.fromkeys(units):
+        share_y_range(figure, [place for place, own in zip(places, units, strict=True) if own == unit])
     figure.update_xaxes(title_text="time [s]")
     return figure
 

@@ -3,13 +3,17 @@ unchanged."""
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from glob import has_magic
 from pathlib import Path
 
 import numpy as np
 
-from spacearm.errors import InputError
+from spacearm.errors import InputError, quote_text
 from spacearm.measure.text_table import parse_number, read_text_table, text_lines
 from spacearm.typing import Array
 from spacearm.worker_process import WorkerCrash, WorkerProcess, WorkerTimeout
@@ -38,6 +42,8 @@ SECONDS, BYTES_PER_SECOND = 15.0, 20e6
 SLOW = {"blackbox": 2e5}
 #: Memory for one: so many bytes, and so many times its size.
 BYTES, TIMES_SIZE = 1 << 30, 20
+#: Entries of folders that a pattern of file names may look at.
+MOST_ENTRIES = 100_000
 SERVICE = WorkerProcess(Path(__file__).with_name("table_worker.py"))
 #: What makes a table of a file that is none.
 ELSEWHERE = {
@@ -54,6 +60,42 @@ ELSEWHERE = {
 }
 
 
+def match_files(folder: Path, pattern: str) -> list[Path]:
+    """The files that match a pattern like ``*/run[0-9].csv`` in a folder, in no order.
+
+    As by :meth:`pathlib.Path.glob`, but in a bounded number of folder entries.
+    """
+    if not pattern or Path(pattern).is_absolute():
+        raise InputError(f"{quote_text(pattern)} is not a pattern", hint="expected one relative to the folder")
+    found: dict[Path, None] = {}
+    todo, looked = [(folder, Path(pattern).parts)], 0
+    while todo:
+        at, parts = todo.pop()
+        if not parts:
+            found[at] = None
+            continue
+        first, rest = parts[0], parts[1:]
+        if not has_magic(first):
+            if (at / first).exists():
+                todo.append((at / first, rest))
+            continue
+        if first == "**":
+            todo.append((at, rest))
+        with suppress(NotADirectoryError, FileNotFoundError, PermissionError), os.scandir(at) as entries:
+            for entry in entries:
+                looked += 1
+                if looked > MOST_ENTRIES:
+                    raise InputError(
+                        f"{quote_text(pattern)} would look at more than {MOST_ENTRIES} files",
+                        hint="expected a pattern of fewer folders",
+                    )
+                if first == "**" and entry.is_dir(follow_symlinks=False):
+                    todo.append((at / entry.name, parts))
+                elif first != "**" and fnmatchcase(entry.name, first):
+                    todo.append((at / entry.name, rest))
+    return [*found]
+
+
 def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
     """The named columns of a file, 1-D float64 each, and the units that it states; its ending decides the format.
 
@@ -63,8 +105,7 @@ def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
     if ending not in TEXT and ending not in GUARDED:
         known = "expected " + ", ".join((*TEXT, *GUARDED))
         raise InputError(f"a file ending in {ending!r} is not a table", place="name", hint=ELSEWHERE.get(ending, known))
-    if not path.is_file():
-        raise InputError("is not a file" if path.exists() else "there is no such file", place="name")
+    _check_file(path)
     wanted = list(dict.fromkeys(names))
     try:
         if ending in TEXT:
@@ -74,13 +115,17 @@ def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
         raise InputError(f"cannot be read: {error.strerror or error}", place="name") from None
 
 
+def _check_file(path: Path) -> None:
+    if not os.path.isfile(path):  # false for a name that no file can have, too
+        raise InputError("is not a file" if os.path.exists(path) else "there is no such file", place="name")
+
+
 def read_numbers(path: Path) -> Array:
     """All numbers (N,) of a text file that has nothing else, line by line; errors name no file."""
     if path.suffix.lower() not in TEXT:
         hint = "expected one of " + ", ".join(TEXT) + ", or the names of columns"
         raise InputError(f"a file ending in {path.suffix!r} is not a list of numbers", place="name", hint=hint)
-    if not path.is_file():
-        raise InputError("is not a file" if path.exists() else "there is no such file", place="name")
+    _check_file(path)
     values = array("d")
     try:
         with path.open(encoding="utf-8-sig", newline=None) as file:

@@ -168,7 +168,7 @@ class Plant:
         checks.check_name(name, given, "constant", of="the law")
         found = self._constants[self.prefix + name]
         if size is not None and found.numel() not in (1, size):
-            raise InputError(f"{name} has {found.numel()} numbers", place="law", hint=f"expected 1 or {size}")
+            raise InputError(f"{name} has {found.numel()} numbers", hint=f"expected 1 or {size}")
         return found
 
     def memory(self, name: str, start: npt.ArrayLike = 0.0, *, lasting: bool = True) -> SX:

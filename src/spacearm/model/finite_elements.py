@@ -15,6 +15,7 @@ All in SI units. Nothing is unpickled, and sizes are looked at before memory is 
 from __future__ import annotations
 
 import math
+import os
 import re
 import zipfile
 from collections.abc import Iterator
@@ -112,11 +113,12 @@ def read_finite_elements(path: str | Path) -> FiniteElements:
     """The matrices in a file or a folder; see the module for the forms."""
     path = Path(path)
     with error_context(file=path):
-        if path.is_dir():
+        # Unlike Path's own, false for a name that no file can have.
+        if os.path.isdir(path):
             return _from_arrays({name: _read_csv(path / f"{name}.csv") for name in _names_in(path)})
         # A pipe or a device would be waited for without end.
-        if not path.is_file():
-            if path.exists():
+        if not os.path.isfile(path):
+            if os.path.exists(path):
                 raise ModelError("is not a plain file")
             raise ModelError("there is no such file", hint=similar_files(path))
         if path.stat().st_size > LARGEST_FILE:

@@ -281,7 +281,7 @@ class _FileCollector:
                     place=place,
                     hint="for a trusted file use outside=True (--outside)",
                 )
-            if path.exists():
+            if os.path.exists(path):  # false for a name that no file can have, too
                 break
         return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from spacearm.errors import InputError, SpacearmError
+from spacearm.errors import InputError, SpacearmError, quote_text
 from spacearm.mechanics.plant import Plant
 
 
@@ -30,8 +31,8 @@ def load_python_law(name: str, folder: Path) -> Callable[[Plant], Any]:
     # A scenario from elsewhere must not execute files outside its own folder; resolved, so that ".." and links count.
     if Path(file).is_absolute() or not path.is_relative_to(folder.resolve()):
         raise InputError(f"{file!r} lies outside the scenario's folder", hint="expected a file in it or below")
-    if not path.is_file():
-        raise InputError(f"there is no file {file!r}", hint="relative to the scenario")
+    if not os.path.isfile(path):  # false for a name that no file can have, too
+        raise InputError(f"there is no file {quote_text(file)}", hint="relative to the scenario")
     warnings.warn(f"the scenario executes the Python code of {file}", CodeExecutionWarning, stacklevel=2)
     # Cached by the time of the last change: an edited file is loaded anew.
     found = getattr(_module(path, path.stat().st_mtime_ns), function, None)

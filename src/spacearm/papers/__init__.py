@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, did_you_mean, quote_text
 from spacearm.result import Result
 
 __all__ = [
@@ -64,7 +64,7 @@ def select(names: Iterable[str]) -> list[Paper]:
         elif name in PAPERS:
             chosen[name] = PAPERS[name]
         else:
-            raise InputError(f"there is no paper {name!r}", hint=did_you_mean(name, (*PAPERS, "all")))
+            raise InputError(f"there is no paper {quote_text(name)}", hint=did_you_mean(name, (*PAPERS, "all")))
     if not chosen:
         raise InputError("no paper is named", hint="expected 'all' or some of " + ", ".join(PAPERS))
     return list(chosen.values())

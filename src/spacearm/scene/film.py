@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def save(view: SceneView, path: Path, **options: Any) -> None:
         raise InputError("a GIF needs the Pillow package", file=path, hint="pip install pillow")
     if ending == ".mp4" and shutil.which("ffmpeg") is None:
         raise InputError("a film needs the program ffmpeg", file=path, hint="install it, or choose .gif or .html")
-    if path.is_dir() or not path.parent.is_dir():
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
         raise InputError("cannot be written", file=path, hint="expected the name of a file in a folder that exists")
     partial = path.with_name(f".{path.name}.part{ending}")
     try:

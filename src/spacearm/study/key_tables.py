@@ -9,7 +9,7 @@ from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from spacearm.errors import InputError, did_you_mean
+from spacearm.errors import InputError, did_you_mean, quote_text
 from spacearm.model.toml_errors import table_in
 from spacearm.model.toml_schema import RobotFile, TomlTable
 from spacearm.study.keys import RobotTable
@@ -58,7 +58,7 @@ def key_tables(name: str) -> list[KeyTable]:
     """
     known = {**STUDIES, **OTHER_FILES}
     if name not in known:
-        raise InputError(f"there is no study {name!r}", place="keys", hint=did_you_mean(name, known))
+        raise InputError(f"there is no study {quote_text(name)}", place="keys", hint=did_you_mean(name, known))
     module, _, file = known[name].partition(":")
     found: list[KeyTable] = []
     _collect(getattr(import_module(module), file), "", False, found, set())

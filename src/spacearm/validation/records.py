@@ -20,6 +20,7 @@ import numpy as np
 
 from spacearm.errors import InputError, SpacearmError, error_context
 from spacearm.figures import new_figure
+from spacearm.measure.formats import match_files
 from spacearm.model.document import validate_tables
 from spacearm.result import Check, Checks, Figure
 from spacearm.scene import Scene
@@ -63,9 +64,13 @@ def expand_records(file: ValidationFile, folder: Path) -> ValidationFile:
             continue
         with error_context(f"record[{k}]"):
             try:
-                paths = sorted((folder / file.data).glob(entry.file), key=_natural_order)[entry.skip :][: entry.count]
-            except (ValueError, NotImplementedError, OSError) as error:
+                matching = match_files(folder / file.data, entry.file)
+            except InputError as error:
+                error.locate("file")
+                raise
+            except (ValueError, OSError) as error:
                 raise InputError(f"{entry.file!r} is not a pattern: {error}", place="file") from None
+            paths = sorted(matching, key=_natural_order)[entry.skip :][: entry.count]
             if not paths:
                 raise InputError(
                     f"too few files in {file.data!r} match {entry.file!r}", place="file",

@@ -15,6 +15,7 @@ from spacearm.identify.free_flight.flown_bodies import DeviceDoubt, FlownBody
 from spacearm.identify.free_flight.identify import identify_flights
 from spacearm.identify.free_flight.tumbling import symmetric
 from spacearm.measure.files import read_record
+from spacearm.measure.formats import match_files
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Name, Number, positive_number
 from spacearm.study import ScenarioTable, Session, StudyFile, key
@@ -103,8 +104,11 @@ class FlownBodyTable(ScenarioTable):
         found: list[Path] = []
         for pattern in self.files:
             try:
-                own = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
-            except (ValueError, NotImplementedError, OSError) as error:
+                own = sorted(match_files(folder, pattern)) if "*" in pattern else [folder / pattern]
+            except InputError as error:
+                error.locate("files")
+                raise
+            except (ValueError, OSError) as error:
                 raise InputError(f"{pattern!r} is not a pattern: {error}", place="files") from None
             if not own:
                 raise InputError(f"no file matches {pattern!r}", place="files", hint=f"looked in {folder}")

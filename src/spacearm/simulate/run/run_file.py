@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -108,7 +109,7 @@ def load_run(path: str | Path) -> Run:
     import xarray as xr
 
     path = Path(path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # false for a name that no file can have, too
         raise InputError("there is no such file", file=path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:

@@ -109,11 +109,14 @@ def test_outliers_of_four_to_six_deviations_are_found_where_there_are_many() -> 
     found = find_outliers(lambda kept: np.where(kept, np.abs(off), np.inf), there, adapt=True)
     assert found[hit].all()
     assert not found[:, 10:].any()
-    assert np.sum(found & ~hit) <= 0.02 * hit.sum() + 3
+    assert np.sum(found & ~hit) <= 0.1 * hit.sum() + 3.0 * np.sqrt(0.1 * hit.sum())
     less = truncated_squares(lambda kept: np.where(kept, np.abs(off), np.inf), there, found)
-    # E[z^2] beyond 3.5 deviations, of ten rows of 475 readings each, by numerical integration of the normal density
-    assert less == pytest.approx(4750 * 2.0 * quad(lambda z: z**2 * norm.pdf(z), 3.5, 20.0)[0], rel=0.2)
+    # A tenth of what is found may be noise: E[z^2] beyond that limit, of ten rows of 475 readings, by quadrature
+    limit = norm.isf(0.5 * 0.1 * found[:, :10].mean())
+    assert less == pytest.approx(4750 * 2.0 * quad(lambda z: z**2 * norm.pdf(z), limit, 20.0)[0], rel=0.05)
     single = residual.copy()
     single[250, :] = np.where(np.arange(rows) < 10, 4.5, 7.0)
     again = find_outliers(lambda kept: np.where(kept, np.abs(single), np.inf), there, adapt=True)
-    assert [*again.sum(axis=0)] == [0] * 10 + [1] * 10
+    assert not again[:, :10].any()
+    assert again[250, 10:].all()
+    assert again.sum() <= 10 + 4  # with one outlier in each of ten rows, one more may be noise, on average

@@ -26,7 +26,7 @@ Mask = npt.NDArray[np.bool_]
 FAR = 6.0
 #: A row has outliers for certain if noise makes its farthest readings in so few rows; what share of the outliers of
 #: such a row may be noise.
-CERTAIN, FALSE = 1e-5, 0.01
+CERTAIN, FALSE = 1e-5, 0.1
 #: Largest fraction of a row's readings that may be outliers, and a number that is always permitted.
 MOST, FEW = 0.15, 3
 #: Number of samples within which only the farthest is removed at once, and number of repeated tests.

@@ -343,23 +343,31 @@ def test_missing_readings_and_outliers(motion: Motion) -> None:
         found = LeastSquares(tolerance=1e-9).solve(problem)
     assert taken >= 30
     assert np.abs((found.values[:10] - TRUTH) / found.std[:10]).max() < 4.0
-    ratio = diagnose(found, problem.samples - found.values.size).chi_square.ratio
+    # What noise alone would have beyond the limits is gone too.
+    ratio = diagnose(found, problem.samples - found.values.size - round(problem.truncated)).chi_square.ratio
     assert ratio == pytest.approx(1.0, abs=0.06)
 
 
-def test_one_of_twenty_readings_off_by_four_to_six_deviations(motion: Motion) -> None:
-    """Too near to be seen one by one; with them chi-square was 1.5, and the result not sound."""
-    record, rng = measured(motion, 2), np.random.default_rng(5)
-    readings = dict(record.readings)
-    for name in ("position", "velocity"):
-        hit = np.where(rng.random((COUNT, 3)) < 0.05, rng.choice([-1.0, 1.0], (COUNT, 3)), 0.0)
-        readings[name] = readings[name] + hit * rng.uniform(4.0, 6.0, (COUNT, 3)) * NOISE[name]
-    known = Prior.from_known_bodies(ROBOT, ["bus", "upper"])
-    found = identify(nominal(1.3), [replace(record, readings=readings)], prior=known)
-    assert found.certificate().sound, found.certificate().faults
-    assert found.output_error is not None
-    assert 130 < found.output_error.outliers < 200
-    assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 4.0
+def test_one_of_twenty_readings_of_every_base_sensor_is_off_by_four_to_six_deviations(motion: Motion) -> None:
+    """Too near to be seen one by one; chi-square was too high by 0.08 to 0.11 in records like these, and none sound."""
+    known, sound = Prior.from_known_bodies(ROBOT, ["bus", "upper"]), 0
+    for seed in range(3):
+        record, rng = measured(motion, seed), np.random.default_rng(1000 + seed)
+        readings = dict(record.readings)
+        for name in ("position", "attitude", "velocity", "rate"):
+            hit = np.where(rng.random((COUNT, 3)) < 0.05, rng.choice([-1.0, 1.0], (COUNT, 3)), 0.0)
+            off = hit * rng.uniform(4.0, 6.0, (COUNT, 3)) * NOISE[name]
+            if name == "attitude":
+                rotated = Rotation.from_quat(readings[name], scalar_first=True) * Rotation.from_rotvec(off)
+                readings[name] = rotated.as_quat(scalar_first=True)
+            else:
+                readings[name] = readings[name] + off
+        found = identify(nominal(1.3), [replace(record, readings=readings)], prior=known)
+        sound += found.certificate().sound
+        assert found.output_error is not None
+        assert 230 < found.output_error.outliers < 370  # 300 on average
+        assert np.abs((found.estimate.values[:10] - TRUTH) / found.estimate.std[:10]).max() < 3.5
+    assert sound >= 2
 
 
 @pytest.mark.parametrize("seed", [1, 2])

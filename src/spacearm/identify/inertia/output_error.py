@@ -454,8 +454,11 @@ class OutputErrorProblem(Problem):
         for data, isolated in zip(self.records, self._isolated, strict=True):
             data.present = data.present & ~isolated
 
-    def reject_outliers(self, x: Array) -> int:
-        """Leave out readings that are far from their prediction; how many this changes."""
+    def reject_outliers(self, x: Array, *, adapt: bool = True) -> int:
+        """Leave out readings that are far from their prediction; how many this changes.
+
+        ``adapt``: nearer ones too, in channels that have outliers for certain.
+        """
         self.compute_white_residuals(x)
         found: list[Mask] = []
         truncated, changed = 0.0, 0
@@ -467,7 +470,7 @@ class OutputErrorProblem(Problem):
                 return 0
             given: Mask = data.present | self.outliers[i] | self._isolated[i]
             judge = partial(_deviations, model, whole[:, :, :1])
-            found.append(find_outliers(judge, given, adapt=True, known=self.outliers[i]))
+            found.append(find_outliers(judge, given, adapt=adapt, known=self.outliers[i]))
             if found[-1].any():
                 truncated += truncated_squares(judge, given, found[-1])
         # All records or none: the masks are set only when every record could be judged.

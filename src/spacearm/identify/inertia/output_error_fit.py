@@ -191,10 +191,14 @@ def fit_output_error(
     costs = [_cost(problem.residual_vector(x)) for x in starts]
     search = _GaussNewton(problem, starts[int(np.argmin(costs))])
     _extend_tracking(search, judge)
-    # Better inertias reveal outliers, and fewer outliers better inertias.
+    # Better inertias reveal outliers, and fewer outliers better inertias. Near ones are judged when all far ones are
+    # out: inertias that far ones falsify make good readings look like near ones.
+    near = False
     for _ in range(10):
         search.run()
-        cut = problem.reject_outliers(search.x)
+        cut = problem.reject_outliers(search.x, adapt=near)
+        if not cut and not near:
+            near, cut = True, problem.reject_outliers(search.x)
         changed = judge and search.update_directions()
         if not (cut or changed) or not search.reason.has_converged:
             break

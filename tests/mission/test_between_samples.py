@@ -92,7 +92,12 @@ def test_the_nearest_instant_lies_between_samples() -> None:
         calls.append(len(states["one"]))
         return np.linalg.norm(states["one"][:, :3] - [0.0, 1.3, 0.0], axis=1)[:, None]
 
-    found, values = find_least(times, {"one": states}, measure, 0.5)
+    # Samples of one instant, as at the end of a phase, have nothing between them.
+    times, states = np.append(times, times[-1]), np.concatenate([states, states[-1:]])
+    found, values = find_least(times[[0, *range(times.size)]], {"one": states[[0, *range(times.size)]]}, measure, 1e3)
+    assert np.all(np.isfinite(values))
+    calls.clear()
+    found, values = find_least(times[:-1], {"one": states[:-1]}, measure, 0.5)
     k = int(np.argmin(values))
     assert found[k] == pytest.approx(77.7, abs=0.01)
     assert values[k, 0] == pytest.approx(1.3, abs=1e-4)

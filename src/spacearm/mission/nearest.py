@@ -22,6 +22,8 @@ from spacearm.typing import Array
 States: TypeAlias = Mapping[str, Array]
 #: Parts of an interval that is looked into, and how often the two about the least are divided once more.
 PARTS, ROUNDS = 8, 2
+#: s, of two samples at one instant.
+SAME_TIME = 1e-9
 #: Values that are equal but for rounding, relative to the limit.
 EQUAL = 1e-9
 
@@ -70,6 +72,8 @@ def _divide(
     measure: Callable[[States], Array],
 ) -> tuple[Array, States, Array]:
     """The same with points within these intervals."""
+    # A phase may end at the time of its last sample.
+    intervals = intervals[np.diff(times)[intervals] > SAME_TIME]
     share = np.arange(1, PARTS) / PARTS
     wanted = (times[intervals, None] + share * np.diff(times)[intervals, None]).ravel()
     rows = np.repeat(intervals, PARTS - 1)

@@ -248,6 +248,30 @@ def test_a_wrong_model_is_not_sound(tmp_path: Path) -> None:
     assert list(bars.x) == pytest.approx([100.0 * values[f"relaxed.{name}.share"] for name in bars.y])
 
 
+def test_a_moment_that_nobody_meant_is_found(tmp_path: Path) -> None:
+    """A body on a table that turns ever faster by 1e-4 N m: its yaw in closed form, and no catch in the captions."""
+    times = np.arange(0.0, 10.0, 0.1)
+    yaw = 0.01 * times + 0.5 * 1e-4 / 0.2 * times**2 + 1e-4 * np.random.default_rng(2).normal(size=times.size)
+    rows = "\n".join(f"{t:.2f},{0.0:.6f},{0.0:.6f},{angle:.9f}" for t, angle in zip(times, yaw, strict=True))
+    (tmp_path / "log.csv").write_text(f"time,x,y,yaw\n{rows}\n")
+    channels = "".join(
+        f'[[channel]]\nquantity = "base_{name}"\ncolumn = "{name}"\nsd = 1e-4\n' for name in ("x", "y", "yaw")
+    )
+    robot = '[robot]\nname = "puck"\n[[body]]\nname = "hull"\nmass = 9.0\ninertia = [0.2, 0.2, 0.2]\n'
+    (tmp_path / "puck.toml").write_text(robot)
+    (tmp_path / "lab.toml").write_text(
+        'study = "validation"\nrobot = "puck.toml"\nbase = "planar"\nfile = "log.csv"\nmeasured_start = 1.0\n'
+        "fit = 2.0\n[[phase]]\nduration = 9.9\n" + channels
+    )
+    result = run_scenario(tmp_path / "lab.toml")
+    assert not result.sound
+    values = {row.quantity: row.value for row in result.rows}
+    found, sd = (values[f"relaxed.steady moment on puck.{each}"] for each in ("value", "sd"))
+    assert abs(found - 1e-4) < 3.5 * sd < 1e-5
+    assert values["relaxed.steady moment on puck.share"] > 0.9
+    assert not any("catch" in figure.caption for figure in result.figures)
+
+
 def test_the_estimate_of_a_factor_keeps_its_last_digits() -> None:
     assert RelaxedAssumption("scale", "1", 0.511, 0.11, 0.3).estimate() == "0.511 ± 0.11"
     assert RelaxedAssumption("mass", "kg", 0.511, 0.11, 0.3).estimate() == "0.511 ± 0.11 kg"

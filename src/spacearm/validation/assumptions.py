@@ -78,6 +78,13 @@ def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
 
         return change
 
+    def add_moment(frame: str) -> Callable[[dict[str, Any], float], None]:
+        def change(tables: dict[str, Any], step: float) -> None:
+            own = {"frame": frame, "moment": [0.0, 0.0, step], "end": measured.duration + 1.0}
+            tables["scenario"]["push"] = [*tables["scenario"].get("push", []), own]
+
+        return change
+
     def add_to(place: str, number: int, name: str, before: float) -> Callable[[dict[str, Any], float], None]:
         def change(tables: dict[str, Any], step: float) -> None:
             own = tables["scenario"][place][number]
@@ -106,6 +113,12 @@ def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
             yield AssumptionCandidate(
                 f"drag on the rotation of {system}", "N m s/rad", 1e-4, add_drag(frame, "angular")
             )
+        # Air of the bearings: on a table, a body turns by a moment that nobody meant.
+        pushed = [k for k, push in enumerate(file.push) if push.frame == frame]
+        if measured.world.robot(system).base.kind == "planar" and not any(
+            f"push[{k}].moment[2]" in stated for k in pushed
+        ):
+            yield AssumptionCandidate(f"steady moment on {system}", "N m", 1e-5, add_moment(frame))
     for number, entry in enumerate(file.input):
         if entry.target[0] != "driven" and f"input[{number}].scale" not in stated:
             yield AssumptionCandidate(f"scale of {entry.to}, less 1", "1", 0.03, add_to("input", number, "scale", 1.0))

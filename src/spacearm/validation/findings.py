@@ -261,8 +261,10 @@ class ValidationFindings(Findings):
         figure = new_figure(x="share of the sum of squares", x_unit="%", y="")
         figure.add_bar(
             x=[100.0 * each.share for each in shown], y=[each.name for each in shown], orientation="h",
-            text=[each.estimate() for each in shown], textposition="auto", showlegend=False,
+            text=[each.estimate() for each in shown], textposition="outside", cliponaxis=False, showlegend=False,
         )  # fmt: skip
+        # Room for the estimates beside the bars: inside a short one nobody can read them.
+        figure.update_xaxes(range=[0.0, 140.0 * max(each.share for each in shown)])
         figure.update_yaxes(autorange="reversed", automargin=True)
         text = (
             "Assumptions that, if one of them is relaxed, explain most of what is left, each with its estimate and "
@@ -285,11 +287,16 @@ class ValidationFindings(Findings):
             if own.catch is not None:
                 each.add_vline(x=own.catch, line={"dash": "dot", "width": 1})
         text = "of what was measured, less the impulse of forces, gravity and pushes: constant if nothing else acted."
+        sds = [format_number(float(np.median(sd)), 2) for sd in (own.linear_sd, own.angular_sd)]
+        loss = "" if own.catch is None else ": a plastic catch loses some of it"
         return [
-            Figure("momentum", figure, f"Linear momentum {text}"),
-            Figure("angular_momentum", turn, f"Angular momentum about the origin {text}"),
-            Figure("energy", energy, "Kinetic energy of what was measured: a plastic catch loses some of it."),
-        ]
+            Figure("momentum", figure, f"Linear momentum {text} Standard deviation of a value: {sds[0]} N s."),
+            Figure(
+                "angular_momentum", turn,
+                f"Angular momentum about the origin {text} Standard deviation of a value: {sds[1]} N m s.",
+            ),
+            Figure("energy", energy, f"Kinetic energy of what was measured{loss}."),
+        ]  # fmt: skip
 
 
 def make_findings(measured: MeasuredRun, found: Comparison) -> ValidationFindings:

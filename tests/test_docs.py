@@ -80,6 +80,26 @@ def commands(page: Path) -> list[tuple[list[str], list[str]]]:
     return [(words[1:], shown) for words, shown in found if words[0] == "spacearm"]
 
 
+def test_laws_and_plans_of_the_tables_exist() -> None:
+    """First words of the tables of docs/control.md, and methods of plans: five of them had older names."""
+    from spacearm import control, measure
+
+    text = (ROOT / "docs" / "control.md").read_text(encoding="utf-8")
+    missing = []
+    for title in ("Laws", "Sensors", "Plans"):
+        section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| (`[^|]*)\|", section, flags=re.MULTILINE)
+        assert len(rows) >= 6
+        for name in re.findall(r"`([A-Za-z_.]+)", re.sub(r"\(in files[^)]*\)", "", " ".join(rows))):
+            home, _, method = name.partition(".")
+            thing = getattr(control, home, getattr(measure, home, None))
+            if thing is None or (method and not hasattr(thing, method)):
+                missing.append(name)
+    known = {*dir(control.JointPlan), *control.JointPlan.__dataclass_fields__}
+    missing += [name for name in re.findall(r"\bplan\.(\w+)", text) if name not in known]
+    assert missing == []
+
+
 # A scenario or a paper takes long and has tests of its own.
 SHORT = ("check", "catalogue", "convert", "cache", "--version")
 

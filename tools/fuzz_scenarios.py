@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import io
 import json
 import multiprocessing
@@ -149,6 +150,7 @@ def judge(seed: int, number: int, start: str = "") -> Outcome:
         kind, note = f"FAULT: {type(error).__name__}", traceback.format_exc()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        gc.collect()  # large results in cycles, after a thousand runs in one process, would fill its address space
     seconds = time.process_time() - began
     if seconds > LONGEST and not kind.startswith("FAULT") and not greedy:
         kind, note = "FAULT: slow", f"{seconds:.1f} s of CPU time"

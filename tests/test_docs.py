@@ -81,7 +81,7 @@ def commands(page: Path) -> list[tuple[list[str], list[str]]]:
 
 
 def test_laws_and_plans_of_the_tables_exist() -> None:
-    """First words of the tables of docs/control.md, and methods of plans: five of them had older names."""
+    """First words of the tables of docs/control.md, and methods of plans: four of these had older names."""
     from spacearm import control, measure
 
     text = (ROOT / "docs" / "control.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import pytest
 from spacearm import Limits, Phase, State, World, simulate
 from spacearm.errors import InputError
 from spacearm.result import Figure, Result
-from spacearm.simulate import Run
+from spacearm.simulate import Load, Run, half_sine
 from support.arms import arm, slider
 
 
@@ -73,6 +73,8 @@ def test_a_csv_file_comes_back(run: Run, tmp_path: Path) -> None:
 def test_texts_are_one_short_line(run: Run) -> None:
     robot = arm(11)
     things = (run, run.end, robot, State.at_rest(robot), World({"a": robot, "b": arm(2)}), Result("case"))
+    push = Load.from_direction("hand", [1.0, 0.0, 0.0], half_sine(2.0, 0.1, 0.2))
+    things += (run.tracks[0], run.tracks[0].ledger, half_sine(2.0, 0.1, 0.2), push)
     for thing in things:
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 160

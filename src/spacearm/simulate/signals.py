@@ -57,6 +57,11 @@ class Signal:
         object.__setattr__(self, "breaks", breaks)
         object.__setattr__(self, "coefficients", coefficients)
 
+    def __repr__(self) -> str:
+        if self.coefficients.size == 1:
+            return f"Signal({self.coefficients[0, 0]:g})"
+        return f"Signal({self.breaks[0]:g} to {self.breaks[-1]:g} s, {self.breaks.size - 1} pieces)"
+
     def __call__(self, time: npt.ArrayLike) -> Any:
         t = np.asarray(time, dtype=np.float64)
         # Inner breaks only: the outer pieces go on for ever.

@@ -367,6 +367,9 @@ class Ledger:
     lost: Array  # in changes
     entries: tuple[LedgerEntry, ...] = ()  # one for each change
 
+    def __repr__(self) -> str:
+        return f"Ledger({self.kinetic.size} samples, {len(self.entries)} changes)"
+
     @property
     def balance(self) -> Array:
         """The quantity that should be constant: stored and dissipated energy less the work done on the robot."""

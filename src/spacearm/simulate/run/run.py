@@ -82,6 +82,9 @@ class Track:
     #: Where the numbers of its robot changed on the way, as by propellant that is used: first sample and robot of each.
     robots: tuple[tuple[int, Robot], ...] = field(repr=False, default=())
 
+    def __repr__(self) -> str:
+        return f"Track({self.name}, {self.times[0]:g} to {self.times[-1]:g} s, {self.times.size} samples)"
+
     @property
     def robot(self) -> Robot:
         return self.model.robot

@@ -36,6 +36,13 @@ def test_the_readme_has_a_python_example_with_output() -> None:
     assert any(output for _, output in blocks(ROOT / "README.md", "python"))
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_fractions_and_roots_have_braces(page: Path) -> None:
+    """Without them the converter to MathML sets one half times k as 12 over k, and says nothing."""
+    found = re.findall(r"\\(?:[dt]?frac|sqrt)(?![a-z{\[]).{0,12}", page.read_text(encoding="utf-8"))
+    assert not found
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_python_examples_run_and_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -75,7 +75,7 @@ def flexible_joints(robot: Robot, names: Sequence[str] | None = None) -> tuple[F
         raise InputError(
             f"robot {robot.name!r} has no flexible joint",
             place="robot",
-            hint="give a joint a rotor and a transmission, or use spacearm.model.edit.flexible",
+            hint="give a joint a rotor and a transmission, or use spacearm.model.edit.make_flexible",
         )
     for name in names or ():
         check_name(name, found, "flexible joint", place=f"robot {robot.name!r}")

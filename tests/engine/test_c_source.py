@@ -50,6 +50,19 @@ def test_every_operation_has_the_same_bits(tmp_path: Path) -> None:
     same(by_c(Kernel(program).trace, rows, tmp_path, "-O2"), by_kernel(program, rows))
 
 
+def test_zeros_keep_their_sign_where_a_fused_sum_is_negated(tmp_path: Path) -> None:
+    """With the processor's fused multiply-adds GCC makes one instruction of both, and of -(1 - 1) the other zero."""
+    x = ca.SX.sym("x", 2)
+    a, b = x[0], x[1]
+    sums = ca.vertcat(-(a * b) - a * a, -(a * b + a), -(a * b - 1), -(1 - a * b))
+    program = Program("negated", {"x": x}, {"y": sums})
+    trace = Kernel(program).trace
+    ops = [instruction.op for instruction in trace.instructions]
+    assert any(op == "neg" and ops[args[0]] in ("fma", "fms", "fnma") for op, args, _ in trace.instructions)
+    rows = np.array([(p, q) for p in SPECIAL for q in SPECIAL])
+    same(by_c(trace, rows, tmp_path, "-O2", "-march=native"), by_kernel(program, rows))
+
+
 @pytest.mark.parametrize("flags", [("-O0",), ("-O3", "-march=native")])
 def test_a_motion_program_has_the_same_bits(tmp_path: Path, flags: tuple[str, ...]) -> None:
     robot = random_robot(5, 4, geometry="mixed", rotors=0.5, passive=True)

@@ -118,7 +118,9 @@ class _Writer:
         if op in _BINARY or op in _COMPARE:
             return f"{values[0]} {_BINARY.get(op) or _COMPARE[op]} {values[1]}"
         if op == "neg":
-            return f"-{values[0]}"
+            # GCC with -mfma makes -fma(a, b, c) one instruction, -a b - c: where the sum is zero it has the other sign.
+            fused = self.trace.instructions[args[0]].op in ("fma", "fms", "fnma")
+            return f"sa_negate({values[0]})" if fused else f"-{values[0]}"
         if op in ("fma", "fms", "fnma"):
             # Only those that the trace has: contraction by the compiler would give other bits.
             a, b, c = values
@@ -142,6 +144,11 @@ _HELPERS = {
     if (a != a || b != b) return a + b;
     if (a == b) return signbit(a) ? b : a;
     return a > b ? a : b;
+}
+""",
+    "sa_negate": """QUALIFIER double sa_negate(double x)
+{
+    return copysign(x, signbit(x) ? (double)1 : (double)-1);
 }
 """,
     "sa_sign": """QUALIFIER double sa_sign(double x)

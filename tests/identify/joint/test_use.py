@@ -23,6 +23,7 @@ from spacearm.identify.joint import (
     prepare_test,
     profile_likelihood,
     sample_posterior,
+    scenario,
     simulate_reference,
 )
 from spacearm.identify.joint.flexible_joints import linearise
@@ -30,7 +31,7 @@ from spacearm.identify.joint.reference_simulation import ReferenceReadings
 from spacearm.measure import Column, read_record
 from spacearm.model import catalogue, load, save
 from spacearm.optimise import whiteness
-from spacearm.simulate import approximate
+from spacearm.simulate import RunWarning, approximate
 from spacearm.study import run_scenario
 from support import ROOT
 from support.simulated_joint_tests import (
@@ -388,6 +389,24 @@ def test_wrong_scenarios_are_told(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(InputError, match=message) as caught:
         run_scenario(path)
     assert caught.value.file is not None
+
+
+def test_long_searches_are_announced_before_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(*_: object, **__: object) -> None:
+        raise RuntimeError("the search has begun")
+
+    monkeypatch.setattr(scenario, "identify_joints", search)
+    long = TWIN.replace("seed = 1", "seed = 1\nduration = 200.0\nsample = 0.02")
+    path = tmp_path / "s.toml"
+    path.write_text(HEAD + 'method = "nelder_mead"\n' + long)
+    words = "10001 samples: the search takes about 2 minutes; fewer samples are faster, as is method = 'levenberg_"
+    with pytest.warns(RunWarning, match=words), pytest.raises(RuntimeError):
+        run_scenario(path)
+    path.write_text(HEAD + long)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RunWarning)
+        with pytest.raises(RuntimeError, match="has begun"):
+            run_scenario(path)
 
 
 def test_a_search_that_goes_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.identify.fit import Score, solvable
 from spacearm.identify.joint.consider import fit_with_fixed_numbers
 from spacearm.identify.joint.flexible_joints import flexible_joints
-from spacearm.identify.joint.forward import Accuracy, work_limit
+from spacearm.identify.joint.forward import USUAL_WORK, WORK_PER_SECOND, Accuracy, work_limit
 from spacearm.identify.joint.joint_fit import JointFit, assess
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, prepare_test
@@ -83,6 +83,12 @@ def estimator_of(method: Method | Estimator) -> Estimator:
     if not isinstance(method, str):
         return method
     return ESTIMATORS[one_of(method, ESTIMATORS, "method", place="identification")]
+
+
+def predict_search_time(samples: int, method: Method | Estimator) -> float:
+    """About how long a search takes on one core, s."""
+    times = 1.0 if isinstance(estimator_of(method), LeastSquares) else PATIENCE
+    return times * USUAL_WORK * samples / WORK_PER_SECOND
 
 
 @solvable("identification")

@@ -14,7 +14,7 @@ from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean, error_context
 from spacearm.identify.fit import solvable
 from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
-from spacearm.identify.joint.identify import identify_joints, profile_likelihood
+from spacearm.identify.joint.identify import identify_joints, predict_search_time, profile_likelihood
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import JointTest, prepare_test
@@ -29,6 +29,7 @@ from spacearm.model.files import robot_text
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.optimise.posterior import Profile
 from spacearm.result import Check, Checks, Figure
+from spacearm.simulate import RunWarning
 from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
 from spacearm.study.findings import IdentifiedRobotFile, NotedValue
 from spacearm.study.keys import keyword_maker
@@ -38,6 +39,8 @@ from spacearm.study.tables import ColumnTable, MeasuredKeys, Pair
 from spacearm.text_format import format_uncertain
 
 DEGREE = np.pi / 180.0
+#: Searches that are expected to take longer than this, s, are announced; the method that is the fastest.
+LONG_SEARCH, DERIVATIVES = 60.0, "levenberg_marquardt"
 #: Channels of poses, and where columns of former names have gone.
 POSES = ("position", "attitude", "frame_position", "frame_attitude")
 _ATTITUDE = "{}attitude = {{ column = angle }}, or {{ column = [w, x, y, z] }} in space"
@@ -261,6 +264,7 @@ class JointFile(StudyFile):
         bounds = {name: (low, high) for name, (low, high) in self.bounds.items()}
         options = {**self.options("drive", "guess", "fixed", "offset_rate"), "bounds": bounds}
         session.report_progress(0.2, "fitting")
+        self._warn_of_long_search(sum(test.time.size for test in used))
         weighting = None if self.weighting_decay is None else weight_early_samples(self.weighting_decay)
         # Caught and raised again afterwards with their own place, so that the fit is not interrupted where warnings are
         # errors.
@@ -295,6 +299,13 @@ class JointFile(StudyFile):
             responses=frequency_response(fit, np.geomspace(0.1, 100.0, 200)),
             cross_check=session.cross_check,
         )
+
+    def _warn_of_long_search(self, samples: int) -> None:
+        if (seconds := predict_search_time(samples, self.method)) > LONG_SEARCH:
+            text = f"{samples} samples: the search takes about {seconds / 60.0:.0f} minutes; fewer samples are faster"
+            if self.method != DERIVATIVES:
+                text += f", as is method = {DERIVATIVES!r}"
+            warnings.warn(text, RunWarning, stacklevel=2)
 
     def _laws(self) -> dict[str, JointLaw]:
         assert self.select is not None

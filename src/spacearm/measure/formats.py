@@ -67,6 +67,8 @@ def match_files(folder: Path, pattern: str) -> list[Path]:
     """
     if not pattern or Path(pattern).is_absolute():
         raise InputError(f"{quote_text(pattern)} is not a pattern", hint="expected one relative to the folder")
+    if any("**" in part and part != "**" for part in Path(pattern).parts):
+        raise InputError(f"{quote_text(pattern)} is not a pattern", hint="expected '**' as the whole name of a folder")
     found: dict[Path, None] = {}
     todo, looked = [(folder, Path(pattern).parts)], 0
     while todo:

@@ -32,6 +32,8 @@ TOLERANCE = 1e-8
 BALANCE = SLACK
 #: Largest error, relative to what took part, of momentum and mass in a change.
 CHANGE_TOLERANCE = 1e-10
+#: How far a residual that is the sum of what it is compared with may exceed it by rounding, as a factor.
+LAST_BITS = 1.0 + 1e-12
 #: Energies below this, J, are rounding of a system at rest: the ledger has nothing to compare.
 NO_ENERGY = 1e-25
 
@@ -159,8 +161,9 @@ def judge(error: BalanceError, tolerance: Array | float) -> tuple[Array, Array]:
     # Only beyond the tolerance: rounding must not be subtracted from a residual that passes by itself.
     rest = relative(np.maximum(np.subtract(error.residual, error.rounding), 0.0), error.scale)  # keeps a NaN
     value = np.where(beyond, rest, value)
-    # Scale and residual are both below what the integration resolves: their quotient is meaningless.
-    unseen = beyond & np.less_equal(np.maximum(error.residual, error.scale), error.unseen)
+    # The residual is at most the scale, but for its last bits, and that is below what the integration resolves: their
+    # quotient is meaningless. A larger residual comes from elsewhere, however small it is.
+    unseen = beyond & np.less_equal(error.residual, LAST_BITS * error.scale) & np.less_equal(error.scale, error.unseen)
     nothing = (value == 0.0) & (beyond | np.equal(error.scale, 0.0))
     return value, np.select([unseen, nothing & beyond, nothing], [3, 2, 1], 0)
 

@@ -314,11 +314,11 @@ class MissionFindings(Findings):
         if self.is_successful and self.flight.verdict == "abort":
             return (
                 f"Go: the approach is given up after {self.outcomes[-1].begin:.3g} s and the arm goes back; every "
-                f"stage keeps its limits. The nearest limit is {worst.binding_limit.name} in {worst.stage}, {left}."
+                f"stage keeps its limits. The nearest limit is the {worst.binding_limit.name} in {worst.stage}, {left}."
             )
         if self.is_successful:
             return (
-                f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is "
+                f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is the "
                 f"{worst.binding_limit.name} in {worst.stage}, {left}. In {self.run.end_time:.0f} s the bus turns "
                 f"at no more than {format_number(math.degrees(rate), 2)} deg/s (at {time:.3g} s)."
             )

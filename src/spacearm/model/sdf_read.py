@@ -63,7 +63,7 @@ def _only_model(root: ET.Element) -> ET.Element:
     if len(models) != 1:
         names = ", ".join(quote_text(each.get("name") or "") for each in models[:5])
         what = f"there are {len(models)} models: {names}" if models else "there is no <model>"
-        raise ModelError(what, hint="expected one; a robot file with [[mount]] joins several")
+        raise ModelError(what, hint="expected one: each in a file of its own, joined by [[mount]] in a robot file")
     return models[0]
 
 

@@ -4,7 +4,7 @@
 SLOW = """study = "motion"
 robot = "yoshida1992"
 sample = 1e6
-max_steps = 1_000_000_000
+method.max_steps = 1_000_000_000
 
 [start]
 angular_velocity = [0.3, 0.2, 0.1]

@@ -10,7 +10,7 @@ from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError
 from spacearm.mission.outcomes import StageOutcome
-from spacearm.mission.review import list_assumptions, list_requirements, review_figures
+from spacearm.mission.review import draw_table, list_assumptions, list_requirements, review_figures
 from spacearm.mission.scenario import MissionFindings
 from spacearm.result import Limit
 
@@ -31,6 +31,17 @@ def test_each_limit_is_one_requirement_where_it_was_nearest() -> None:
         ("approach", "power", 0.6, "margin too small"),
         ("catch", "joint2", 0.05, "met"),
     ]
+
+
+def test_tables_are_high_enough_for_a_printed_page() -> None:
+    """600 px hold some 80 characters: six columns of 40 need three lines or more, of 17 px each."""
+    head = [f"c{k}" for k in range(6)]
+    short, long = (
+        draw_table(head, [[text] * 10] * 6).layout.height for text in ("word", "four words are " * 2 + "forty long")
+    )
+    assert long >= short + 10 * 2 * 17
+    widths = draw_table(["a", "b"], [["x"], ["a longer text"]]).data[0].columnwidth
+    assert widths[1] > 2 * widths[0]
 
 
 def test_a_policy_decides() -> None:

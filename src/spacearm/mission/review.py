@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from spacearm.figures import new_figure
 from spacearm.result import Figure, Limit
@@ -18,8 +21,12 @@ if TYPE_CHECKING:
     from spacearm.mission.flight import MissionFlight
     from spacearm.mission.outcomes import StageOutcome
 
-#: Pixels of a row of a table, and of a line of text in it.
+#: Pixels of a row of a table, and of a further line of text in it.
 ROW, LINE = 30, 17
+#: Pixels of a table's width on a printed page, of a wide character, and of what a column leaves empty.
+PRINTED, CHARACTER, EMPTY = 600, 7.5, 18
+#: Characters for which a column needs no more room.
+WIDE = 24
 
 
 @dataclass(frozen=True)
@@ -127,12 +134,14 @@ def review_figures(outcomes: Sequence[StageOutcome], flight: MissionFlight) -> I
         [need.stage for need in needs],
         [f"{_show(need.limit.used)} {need.limit.unit}" for need in needs],
         [f"{'at least' if need.limit.least else 'at most'} {_show(need.limit.limit)}" for need in needs],
-        [f"{100.0 * need.limit.margin:.0f} %" for need in needs],
-        [f"{100.0 * need.policy:.0f} %" for need in needs],
+        [f"{100.0 * need.limit.margin:.0f}\N{NO-BREAK SPACE}%" for need in needs],
+        [f"{100.0 * need.policy:.0f}\N{NO-BREAK SPACE}%" for need in needs],
         [need.status for need in needs],
     ]
     head = ["requirement", "of", "nearest in", "used", "limit", "margin", "policy", "status"]
-    yield Figure("requirements", _table(head, columns), "Each limit over all stages, the nearest to its policy first.")
+    yield Figure(
+        "requirements", draw_table(head, columns), "Each limit over all stages, the nearest to its policy first."
+    )
     entries = flight.budget
     columns = [
         [entry.stage for entry in entries],
@@ -140,9 +149,9 @@ def review_figures(outcomes: Sequence[StageOutcome], flight: MissionFlight) -> I
     ]
     head = ["at the end of", "time [s]", "momentum of all [N m s]", "in wheels [N m s]", "propellant [kg]"]
     caption = f"Budgets. Wheels hold {flight.actuators.held_momentum:.4g} N m s about each axis of the bus."
-    yield Figure("budget", _table(head, columns), caption)
+    yield Figure("budget", draw_table(head, columns), caption)
     notes = list_assumptions(flight)
-    yield Figure("assumptions", _table(["assumption"], [notes], lines=2), "What this result takes for granted.")
+    yield Figure("assumptions", draw_table(["assumption"], [notes]), "What this result takes for granted.")
 
 
 def _show(value: float) -> str:
@@ -150,12 +159,20 @@ def _show(value: float) -> str:
     return format_number(0.0 if abs(value) < ROUNDING else value, 4)
 
 
-def _table(header: Sequence[str], columns: Sequence[Sequence[str]], lines: int = 1) -> go.Figure:
-    """A table whose rows may need so many lines of text."""
-    height = 120 + (ROW + LINE * (lines - 1)) * len(columns[0])
-    plot = new_figure(height=height)
+def draw_table(header: Sequence[str], columns: Sequence[Sequence[str]]) -> go.Figure:
+    """A table, high enough for what it holds where it is narrowest, on a printed page."""
+    texts = [[title, *column] for title, column in zip(header, columns, strict=True)]
+    # Two more for headings, which are bold, and for words that do not break where it suits.
+    shares = np.array([(min(max(map(len, each)), WIDE) + 2) * CHARACTER + EMPTY for each in texts])
+    shares /= shares.sum()
+    rooms = np.maximum((PRINTED * shares - EMPTY) / CHARACTER, 1.0).astype(int)
+    lines = [
+        max(len(wrap(text, room)) for text, room in zip(row, rooms, strict=True)) for row in zip(*texts, strict=True)
+    ]
+    plot = new_figure(height=60 + sum(ROW + LINE * max(count - 1, 0) for count in lines))
     shade = {"color": "rgba(127, 127, 127, 0.12)"}
     plot.add_table(
+        columnwidth=shares.tolist(),
         header={"values": [f"<b>{text}</b>" for text in header], "fill": shade, "align": "left"},
         cells={
             # Names from a robot's file must not become markup.

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.common import Row, console, show
 from spacearm.ejection import Rig, SeparationDevice, eject_batch, equivalent_mass, reduce_to_plane
-from spacearm.engine.batch import default_threads
+from spacearm.engine._batch import default_threads
 from spacearm.model import catalogue
 
 FROZEN = ("joint1", "joint3", "joint5", "joint7")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.common import Row, show
-from spacearm.engine.call import call_kernel
+from spacearm.engine._call import call_kernel
 from spacearm.engine.loops import compile_loop
 from spacearm.identify.joint import (
     MeasurementChain,
@@ -19,8 +19,8 @@ from spacearm.identify.joint import (
     record_reference,
     sample_posterior,
 )
+from spacearm.identify.joint._programs import Setup, programs
 from spacearm.identify.joint.forward import Accuracy, Forward
-from spacearm.identify.joint.programs import Setup, programs
 from spacearm.model import catalogue
 from spacearm.papers.wojtunik2023 import runs
 from spacearm.papers.wojtunik2023.data import AVERAGE, DEGREE, OFFSETS, SENSORS, TABLE2, paths, times

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.__main__ import HERE
 from benchmarks.common import Row, show
 from spacearm.campaign import CampaignPlan
-from spacearm.campaign.work import run_one
+from spacearm.campaign._work import run_one
 
 MAP = HERE.parent / "examples" / "map.toml"
 

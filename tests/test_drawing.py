@@ -172,8 +172,8 @@ def overlapping(canvas: object) -> list[tuple[str, str]]:
 
 
 def test_bars_of_a_timeline_start_where_their_stages_begin() -> None:
-    from spacearm.mission.figures import _margins, _timeline
-    from spacearm.mission.outcomes import StageOutcome
+    from spacearm.mission._figures import _margins, _timeline
+    from spacearm.mission._outcomes import StageOutcome
     from spacearm.result import Limit
 
     names = ("torque limit", "rate limit", "range limit", "wheel saturated", "travel exceeded", "propellant out")

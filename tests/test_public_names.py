@@ -132,3 +132,35 @@ def test_pages_and_examples_import_from_packages() -> None:
         if module not in allowed
     ]
     assert deep == []
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a source file imports, and all names that it imports from modules, with their places."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_a_module_with_an_underscore_serves_its_own_folder_only() -> None:
+    private = {
+        path: ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in SOURCE.rglob("_[a-z]*.py")
+    }
+    assert len(private) > 50
+    imports = {path: imported(path) for path in SOURCE.rglob("*.py")}
+    far = [
+        f"{path.relative_to(SOURCE)}: {module}"
+        for path, names in imports.items()
+        for file, module in private.items()
+        if not path.is_relative_to(file.parent) and any(f"{name}.".startswith(f"{module}.") for name in names)
+    ]
+    assert far == []
+    for file, module in private.items():
+        public = set(listed(file.parent / "__init__.py") or [])
+        shown = [name for name in imports[file.parent / "__init__.py"] if name.startswith(f"{module}.")]
+        assert not [name for name in shown if name.rpartition(".")[2] in public], module
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
+    assert [module for module in private.values() if re.search(rf"\b{re.escape(module)}\b", pages)] == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import spacearm
 from spacearm.errors import InputError
-from spacearm.report.page import render_result
+from spacearm.report._page import render_result
 from spacearm.result import Certificate, Check, Figure, Limit, Result, Row, Verdict, json_value
 from spacearm.study.findings import IdentifiedRobotFile
 from spacearm.study.scenario import with_robot

@@ -21,9 +21,9 @@ from spacearm.errors import SimulationError
 from spacearm.model.document import validate_tables
 from spacearm.study.scenario import Session
 from spacearm.typing import Array
-from spacearm.validation.quantities import ATTITUDE
+from spacearm.validation._quantities import ATTITUDE
+from spacearm.validation._tuning import RecordErrors, TunedRecord, prepare_records, tune_numbers
 from spacearm.validation.scenario import ValidationFile
-from spacearm.validation.tuning import RecordErrors, TunedRecord, prepare_records, tune_numbers
 
 PAGE = Path(__file__).parents[1] / "examples" / "lab" / "cube-tosses.toml"
 #: Numbers that MuJoCo has in place of the page's.

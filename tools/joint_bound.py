@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from spacearm.errors import SimulationError
 from spacearm.identify.joint import JointProblem, identify_joints
+from spacearm.identify.joint._programs import Drive
 from spacearm.identify.joint.measured import JointTest
 from spacearm.identify.joint.misfit import OFF
-from spacearm.identify.joint.programs import Drive
 from spacearm.optimise.information import covariance_at
 from support.joint_physics import CASES, FAULTS, Case, joint_test, spoilt
 

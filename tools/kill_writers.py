@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from spacearm.cli import main as spacearm
-from spacearm.report import swap
+from spacearm.report import _swap
 from spacearm.report.folder import INDEX, publish
 
 Files = dict[str, str]
@@ -221,7 +221,7 @@ class Trials:
     def _writer(self, layout: Layout, out: Path) -> Callable[[str], None]:
         def write(which: str) -> None:
             if not layout.exchange:
-                swap._exchange = lambda *_: False
+                _swap._exchange = lambda *_: False
             if layout.inside:
                 out.mkdir(exist_ok=True)
                 os.chdir(out)

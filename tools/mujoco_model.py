@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 
 from spacearm.model import Robot
-from spacearm.model.repair import water_ball as stand_in
+from spacearm.model._repair import water_ball as stand_in
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about, rotation_from_quaternion
 from spacearm.typing import Array
 

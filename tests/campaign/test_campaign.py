@@ -19,10 +19,10 @@ import pytest
 from scipy import stats
 
 from spacearm.campaign import CampaignPlan, Store, report, run_campaign
+from spacearm.campaign._work import run_one
 from spacearm.campaign.decide import wilson_interval
 from spacearm.campaign.execute import _one_blas_thread
 from spacearm.campaign.plan import VaryTable
-from spacearm.campaign.work import run_one
 from spacearm.cli import main
 from spacearm.deadline import time_limit
 from spacearm.errors import InputError, SpacearmError
@@ -327,12 +327,12 @@ def test_processes_multiply_matrices_in_one_thread(monkeypatch: pytest.MonkeyPat
 
 def test_rows_called_as_a_column_of_the_campaign_stand_beside_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of missions, which have a verdict of their own: chunks differed in their types."""
-    from spacearm.campaign import work
+    from spacearm.campaign import _work
     from spacearm.result import Row
 
     taken = {"success": True, "margin": 3.0, "collision[blow].restitution": 5.0, "mass": 7.0}
-    rows_of = work.make_rows
-    monkeypatch.setattr(work, "make_rows", lambda found: [*rows_of(found), *(Row(k, v) for k, v in taken.items())])
+    rows_of = _work.make_rows
+    monkeypatch.setattr(_work, "make_rows", lambda found: [*rows_of(found), *(Row(k, v) for k, v in taken.items())])
     text = CAMPAIGN.replace('rows = ["collision.*"]\n', "") + '[[require]]\nrow = "margin"\nmost = 2.0\n'
     store = run_campaign(plan_of(place, text), place / "out")
     table = store.read()
@@ -369,7 +369,7 @@ def test_a_requirement_on_a_row_that_is_not_there_is_told_after_the_first_run(
 def test_rows_that_are_not_there_are_told_after_the_first_run(
     place: Path, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spacearm.campaign import execute, work
+    from spacearm.campaign import _work, execute
 
     calls: list[int] = []
 
@@ -378,7 +378,7 @@ def test_rows_that_are_not_there_are_told_after_the_first_run(
         return run_one(plan, cell, number)
 
     monkeypatch.setattr(execute, "run_one", count)
-    monkeypatch.setattr(work, "run_one", count)
+    monkeypatch.setattr(_work, "run_one", count)
     with pytest.raises(InputError, match=r"rows\[[01]\].*no row 'nosuch"):
         run_campaign(plan_of(place, CAMPAIGN.replace('["collision.*"]', rows)), place / "out")
     assert calls == [0]
@@ -389,10 +389,10 @@ def test_rows_that_are_not_there_are_told_after_the_first_run(
 
 def test_rows_of_runs_that_ended_early_come_from_other_cells(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs of the first cell end at a limit, before they have all rows; the requirement on such a row is right."""
-    from spacearm.campaign import work
+    from spacearm.campaign import _work
     from spacearm.result import Row
 
-    rows_of, late = work.make_rows, "collision.blow.free.energy_lost"
+    rows_of, late = _work.make_rows, "collision.blow.free.energy_lost"
 
     def rows(found: Any) -> list[Row]:
         whole = list(rows_of(found))
@@ -402,7 +402,7 @@ def test_rows_of_runs_that_ended_early_come_from_other_cells(place: Path, monkey
         return [*(kept if early else whole), Row("success", float(not early))]
 
     seen: list[bool] = []
-    monkeypatch.setattr(work, "make_rows", rows)
+    monkeypatch.setattr(_work, "make_rows", rows)
     store = run_campaign(plan_of(place, CAMPAIGN.replace("runs = 12", "runs = 4")), place / "out")
     assert late in store.names()
     assert [value is None for value in store.read()[late].to_pylist()] == [True] * 4 + [False] * 4

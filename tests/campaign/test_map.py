@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spacearm.campaign import CampaignPlan, Store, report, run_campaign
+from spacearm.campaign._work import run_one
 from spacearm.campaign.report import cells_of
-from spacearm.campaign.work import run_one
 from spacearm.cli import main
 from spacearm.cli.studies import LIMITS_BROKEN
 from support import ROOT

@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.stats import qmc
 
 from spacearm.campaign import report, run_campaign
-from spacearm.campaign.sensitivity import rank_inputs
-from spacearm.campaign.tolerance import least_runs, tolerance_bound
+from spacearm.campaign._sensitivity import rank_inputs
+from spacearm.campaign._tolerance import least_runs, tolerance_bound
 from support.campaigns import CAMPAIGN, SCENARIO, plan_of
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spacearm.campaign import CampaignPlan, Store, run_campaign
-from spacearm.campaign.work import run_cell_batches, run_one
+from spacearm.campaign._work import run_cell_batches, run_one
 from spacearm.cli import main
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate.ensemble.vectorised_phases import VectorisedError

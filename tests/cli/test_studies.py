@@ -374,7 +374,7 @@ main(sys.argv[1:])
 
 def test_reproduce_puts_in_order_what_a_killed_one_left(tmp_path: Path, stand_in: Callable[..., None]) -> None:
     """Killed while files moved one by one: the page is there, its results.json not yet."""
-    from spacearm.report import swap
+    from spacearm.report import _swap
 
     stand_in(f"spacearm.papers.{PAPER}", reproduce=lambda **_: good(PAPER))
     command = ["reproduce", PAPER, "--fresh", "-o", str(tmp_path)]
@@ -384,7 +384,7 @@ def test_reproduce_puts_in_order_what_a_killed_one_left(tmp_path: Path, stand_in
         subprocess.run([sys.executable, "-c", KILLED, *command], check=False, timeout=300).returncode == -signal.SIGKILL
     )
     assert [path.name for path in (tmp_path / PAPER).iterdir() if path.name != "notes.txt"] == ["index.html"]
-    assert swap._work_folders(tmp_path)
+    assert _swap._work_folders(tmp_path)
     assert main(command) == 0
     inside = (f"{PAPER}/{name}" for name in ("index.html", "notes.txt", "results.json"))
     assert files_in(tmp_path) == ["plotly.min.js", PAPER, *inside]

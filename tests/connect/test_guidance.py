@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spacearm.connect import GuidanceProcess
-from spacearm.connect.sensor_reader import SensorReader
+from spacearm.connect._sensor_reader import SensorReader
 from spacearm.errors import InputError
 from spacearm.measure import record_run
 from spacearm.mechanics.sensors import Encoder, Gyro, StarTracker, Tachometer

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spacearm.engine import Mechanics
+from spacearm.engine._cuda_text import SINGLE_SINE
 from spacearm.engine.cuda import KernelTuning, RolloutSource, RolloutVariant
-from spacearm.engine.cuda_text import SINGLE_SINE
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate import rollout
 from spacearm.simulate.ensemble.rollout import _loop

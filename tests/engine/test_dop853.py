@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from spacearm.engine import dop853
+from spacearm.engine import _dop853
+from spacearm.engine._dop853 import dense_value, dop853_dense, dop853_step
 from spacearm.engine.block import ArgumentBlock
-from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step
 from spacearm.engine.loops import CompiledEntry, interpret
 from spacearm.engine.phase import make_events
 from spacearm.engine.signals import merge
@@ -59,12 +59,12 @@ def start(time: float = 0.0):
 
 
 def test_the_tableau_satisfies_the_simplest_order_conditions() -> None:
-    np.testing.assert_allclose(dop853.A.sum(axis=1), dop853.C, atol=2e-14)
-    weights, nodes = dop853.A[12, :12], dop853.C[:12]
+    np.testing.assert_allclose(_dop853.A.sum(axis=1), _dop853.C, atol=2e-14)
+    weights, nodes = _dop853.A[12, :12], _dop853.C[:12]
     for power in range(8):
         assert weights @ nodes**power == pytest.approx(1 / (power + 1), abs=1e-14)
-    assert abs(dop853.E3.sum()) < 1e-14
-    assert abs(dop853.E5.sum()) < 1e-14
+    assert abs(_dop853.E3.sum()) < 1e-14
+    assert abs(_dop853.E5.sum()) < 1e-14
 
 
 def test_order_eight() -> None:

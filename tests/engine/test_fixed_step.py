@@ -6,7 +6,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from spacearm.engine import batch, fixed_step
+from spacearm.engine import _batch, fixed_step
 from spacearm.engine.fixed_step import FixedStep, StepSymbols, Update, roll, roll_samples
 from spacearm.engine.machine import host
 from spacearm.engine.schedule import Schedule
@@ -166,6 +166,6 @@ def test_quaternions_keep_their_length_and_their_derivatives_stay_tangent() -> N
 
 def test_what_runs_at_every_step_counts_no_references() -> None:
     """Counting them took a sixth of the time of a roll-out, and as much of a batch."""
-    often = (fixed_step.roll, fixed_step._stages, fixed_step._write, fixed_step._keep, batch._gather, batch._scatter)
+    often = (fixed_step.roll, fixed_step._stages, fixed_step._write, fixed_step._keep, _batch._gather, _batch._scatter)
     for function in often:
         assert function.targetoptions.get("_nrt") is False, function.__name__  # type: ignore[attr-defined]

@@ -75,7 +75,7 @@ def test_results_are_the_same_for_any_number_of_threads_and_any_position(monkeyp
     q, v, f = samples(1003)
     kernel = MECHANICS.kernel("forward_dynamics", loads=())
     given = {"joints": q, "velocity": v, "force": f, "inertia": ROBOT.inertia_parameters}
-    monkeypatch.setattr("spacearm.engine.batch.CHUNK", 8 * host().lanes)
+    monkeypatch.setattr("spacearm.engine._batch.CHUNK", 8 * host().lanes)
     one = kernel(given, threads=1)["acceleration"]
     assert np.array_equal(kernel(given, threads=2)["acceleration"], one)
     order = np.random.default_rng(1).permutation(1003)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from spacearm.engine import lanes
-from spacearm.engine.batch import CHUNK, run_batch
+from spacearm.engine import _lanes
+from spacearm.engine._batch import CHUNK, run_batch
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.machine import host
 from spacearm.mechanics import build
@@ -22,15 +22,15 @@ from spacearm.model import catalogue
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Lanes that the functions below are compiled for; LLVM splits vectors that this processor does not have."""
     chosen = replace(host(), lanes=request.param)
-    monkeypatch.setattr(lanes, "host", lambda: chosen)
+    monkeypatch.setattr(_lanes, "host", lambda: chosen)
     return int(request.param)
 
 
 def test_blocks_turn_into_lanes_and_back(width: int) -> None:
     @njit
     def there_and_back(rows, length, turned, again):
-        lanes.transpose_in(rows.ctypes.data, 8 * length, turned.ctypes.data)
-        lanes.transpose_out(turned.ctypes.data, again.ctypes.data, 8 * length)
+        _lanes.transpose_in(rows.ctypes.data, 8 * length, turned.ctypes.data)
+        _lanes.transpose_out(turned.ctypes.data, again.ctypes.data, 8 * length)
 
     length = 7
     rows = np.arange(width * length, dtype=float).reshape(width, length)
@@ -46,7 +46,7 @@ def test_blocks_turn_into_lanes_and_back(width: int) -> None:
 def test_any_number_that_is_not_finite_is_seen(width: int, value: float) -> None:
     @njit
     def finite(array, count):
-        return lanes.all_finite(array.ctypes.data, count)
+        return _lanes.all_finite(array.ctypes.data, count)
 
     numbers = np.full((5, width), np.finfo(float).max)
     assert finite(numbers, 5)
@@ -104,7 +104,7 @@ def test_an_interrupted_batch_leaves_nothing_running() -> None:
 FORK = """
 import os, sys
 import numpy as np
-from spacearm.engine.batch import CHUNK
+from spacearm.engine._batch import CHUNK
 from spacearm.engine.kernel import Kernel
 from spacearm.mechanics import build
 from spacearm.model import catalogue

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from spacearm.engine import Kernel
-from spacearm.engine.call import call_kernel
+from spacearm.engine._call import call_kernel
 from spacearm.engine.llvm import kernel_ir, lane_groups
 from spacearm.engine.machine import host, load
 from spacearm.engine.trace import trace

@@ -17,7 +17,7 @@ from spacearm.control import Encoder, ForceTorque, Gyro, computed_torque, joint_
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
 from spacearm.export import export_c
-from spacearm.export.motion_code import MotionCode, motion_code
+from spacearm.export._motion_code import MotionCode, motion_code
 from spacearm.export.source import read_source
 from spacearm.model import Friction, Limits, Robot, Thruster, catalogue
 from spacearm.simulate import (

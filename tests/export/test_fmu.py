@@ -18,7 +18,7 @@ import pytest
 from spacearm.control import joint_pid
 from spacearm.errors import InputError
 from spacearm.export import export_fmu
-from spacearm.export.motion_code import motion_code
+from spacearm.export._motion_code import motion_code
 from spacearm.model import Friction, Inertia, Robot, Thruster
 from spacearm.simulate import RK4, Event, Load, Phase, State, close_state, constant, simulate, table, thruster_load
 from spacearm.simulate.loops import loop_gap

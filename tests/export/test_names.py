@@ -21,7 +21,7 @@ from spacearm.cli.app import run_app
 from spacearm.control import Encoder, joint_pid
 from spacearm.errors import InputError
 from spacearm.export import export_c, export_fmu
-from spacearm.export.motion_code import motion_code
+from spacearm.export._motion_code import motion_code
 from spacearm.figures import add_curve, new_figure
 from spacearm.model import Frame, Pose, Robot, load, save
 from spacearm.model.edit import rename

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spacearm.identify.fit import Score, score_tests
+from spacearm.identify._fit import Score, score_tests
 
 
 def test_a_score_is_what_a_fit_with_more_unknowns_would_gain() -> None:

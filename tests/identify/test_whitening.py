@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.identify.whitening import ErrorModel
+from spacearm.identify._whitening import ErrorModel
 
 
 def test_the_filter_is_a_root_of_the_dense_covariance() -> None:

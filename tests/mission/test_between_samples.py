@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.support.missions import SHORT, flown
 
-from spacearm.mission.nearest import find_least, interpolate_states
+from spacearm.mission._nearest import find_least, interpolate_states
 from spacearm.model import Body, Inertia, Joint, Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import Phase, RunContext, Signal, State, World, pulse, simulate

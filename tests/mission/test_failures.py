@@ -10,8 +10,8 @@ import pytest
 from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError
-from spacearm.mission.laws import Actuators
-from spacearm.mission.limits import LimitUsage, MissionLimitsTable, judge_uses
+from spacearm.mission._laws import Actuators
+from spacearm.mission._limits import LimitUsage, MissionLimitsTable, judge_uses
 from spacearm.mission.scenario import MissionFindings
 from spacearm.model import Limits, catalogue
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spacearm import SpacearmError, load, save
+from spacearm.campaign._work import run_one
 from spacearm.campaign.plan import CampaignPlan
-from spacearm.campaign.work import run_one
 from spacearm.engine import Mechanics
 from spacearm.model import Body, Inertia, catalogue, edit
 from spacearm.model.parts import STANDARD_GRAVITY

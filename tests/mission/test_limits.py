@@ -16,7 +16,7 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.mission.scenario import MissionFindings
 from spacearm.model import catalogue
-from spacearm.report.page import badges
+from spacearm.report._page import badges
 from spacearm.result import Check, Limit, Result
 from spacearm.study import run_document
 

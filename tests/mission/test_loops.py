@@ -14,9 +14,9 @@ from tests.support.missions import EXAMPLES, SHORT, flown, rows
 
 from spacearm.control import LinearLoop, linearise_loop
 from spacearm.engine import mechanics_of
-from spacearm.mission import laws
-from spacearm.mission.laws import Actuators, WheelReference
-from spacearm.mission.loop_check import (
+from spacearm.mission import _laws
+from spacearm.mission._laws import Actuators, WheelReference
+from spacearm.mission._loop_check import (
     PERIODS,
     CoarseLoop,
     UnstableLoop,
@@ -70,7 +70,7 @@ def loaded(factor: float = 1.0, mass: float = 3000.0) -> tuple[Actuators, World,
 def holding(factor: float, period: float | None) -> tuple[Actuators, World, dict[str, State], Phase]:
     actuators, world, state, load = loaded(factor)
     joints = [constant(float(value)) for value in state.joints[actuators.index(actuators.arm)]]
-    law = laws.track_joints(actuators, joints, load=load, gains=(0.5, 1.4), wheels=WheelReference(), period=period)
+    law = _laws.track_joints(actuators, joints, load=load, gains=(0.5, 1.4), wheels=WheelReference(), period=period)
     return actuators, world, {actuators.robot.name: state}, Phase(20.0, laws=law, limits="ignore")
 
 
@@ -96,7 +96,7 @@ def test_an_unstable_period_is_named_and_a_stable_one_is_chosen() -> None:
 def test_pulses_of_thrusters_are_no_instability() -> None:
     """Their shortest pulse is two and a half periods long: counters that switch, beside the wheels' stable loop."""
     actuators, world, state, _ = loaded()
-    law = laws.stop_base(actuators, wheels=WheelReference(rate=60.0), period=0.02, band=0.001)
+    law = _laws.stop_base(actuators, wheels=WheelReference(rate=60.0), period=0.02, band=0.001)
     held = world.replace(locked=(*actuators.arm, *actuators.soft))
     assert check_loop(actuators, held, {"servicer": state}, Phase(1.0, laws=law), time=0.0)[1] == []
 
@@ -107,7 +107,7 @@ def test_the_hand_is_carried_through_a_soft_wrist_by_a_stable_loop() -> None:
     origin, turn = mechanics_of(world.robot("servicer")).frame_pose("hand", state.joints, base=state.pose)
     position, quaternion = ([*map(constant, map(float, v))] for v in (origin, quaternion_from_rotation(turn)))
     still = [constant(0.0)] * 3
-    law = laws.track_hand_pose(
+    law = _laws.track_hand_pose(
         actuators, position, quaternion, still, load=load, gains=(0.5, 1.4), wheels=WheelReference(), period=0.05
     )
     loop = linearise_loop(world, state, Phase(1.0, laws=law, limits="ignore"))

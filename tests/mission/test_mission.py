@@ -13,7 +13,7 @@ from tests.mission.test_failures import SLOW
 from tests.support.missions import EXAMPLES, SHORT, flown, rows
 
 from spacearm.errors import InputError, ModelError, SimulationError
-from spacearm.mission.motion import combined_angular_momentum
+from spacearm.mission._motion import combined_angular_momentum
 from spacearm.mission.scenario import MissionFindings
 from spacearm.simulate import Attach
 from spacearm.study import Session, run_scenario

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError, ModelError
-from spacearm.mission.navigation import FreeBody, MotionFilter, shift_state
+from spacearm.mission._navigation import FreeBody, MotionFilter, shift_state
 from spacearm.model import Body, Inertia, Robot
 from spacearm.simulate import Orbit, State, World, simulate
 

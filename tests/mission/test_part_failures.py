@@ -57,7 +57,7 @@ def test_a_latch_that_does_not_close_is_tried_again() -> None:
 
 def test_failures_happen_as_often_as_they_should() -> None:
     """Of 400 seeds a failure of probability 0.3 happens in 120, within four standard deviations of the binomial."""
-    from spacearm.mission.failures import FailureTable
+    from spacearm.mission._failures import FailureTable
 
     count = sum(FailureTable(part="latch", probability=0.3, seed=seed).happens(0) for seed in range(400))
     assert abs(count - 120) < 4.0 * np.sqrt(400 * 0.3 * 0.7)

@@ -13,10 +13,10 @@ from scipy.spatial.transform import Rotation
 from tests.support.missions import EXAMPLES, fly_document, rows
 
 from spacearm.errors import InputError
-from spacearm.mission.base_path import HoldPoint, TargetMotion, plan_base_path
+from spacearm.mission._base_path import HoldPoint, TargetMotion, plan_base_path
+from spacearm.mission._station import tabulate_levels
+from spacearm.mission._zones import ellipsoid_distance, plume_angle, point_distance
 from spacearm.mission.scenario import MissionFindings
-from spacearm.mission.station import tabulate_levels
-from spacearm.mission.zones import ellipsoid_distance, plume_angle, point_distance
 from spacearm.model import CollisionShape, Pose, catalogue
 from spacearm.simulate import State
 from spacearm.typing import Array

@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import BPoly
 from tests.support.missions import SHORT, flown, rows
 
-from spacearm.mission.finish import _plan_return
+from spacearm.mission._finish import _plan_return
 
 UP_TO_THE_CATCH = SHORT | {"settle": None, "detumble": None}
 

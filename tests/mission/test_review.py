@@ -9,8 +9,8 @@ import pytest
 from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError
-from spacearm.mission.outcomes import StageOutcome
-from spacearm.mission.review import draw_table, list_assumptions, list_requirements, review_figures
+from spacearm.mission._outcomes import StageOutcome
+from spacearm.mission._review import draw_table, list_assumptions, list_requirements, review_figures
 from spacearm.mission.scenario import MissionFindings
 from spacearm.result import Limit
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.support.missions import SHORT, flown, rows
 
-from spacearm.mission.motion import combined_angular_momentum
+from spacearm.mission._motion import combined_angular_momentum
 
 
 def test_a_common_drift_changes_nothing() -> None:

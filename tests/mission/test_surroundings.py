@@ -16,9 +16,9 @@ from tests.support.missions import EXAMPLES, SHORT, flown
 from tests.support.numpy_kinematics import body_poses
 
 from spacearm.errors import InputError
-from spacearm.mission.clearance import compute_gaps
-from spacearm.mission.encounter import MissionTargetTable
-from spacearm.mission.laws import Actuators
+from spacearm.mission._clearance import compute_gaps
+from spacearm.mission._encounter import MissionTargetTable
+from spacearm.mission._laws import Actuators
 from spacearm.mission.scenario import MissionFindings
 from spacearm.model import catalogue
 from spacearm.simulate.run.run import Track

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import ModelError
-from spacearm.model.dh import DhRow, dh_links
+from spacearm.model._dh import DhRow, dh_links
 from spacearm.model.parts import Pose
 from spacearm.model.toml_read import robot_from_toml
 

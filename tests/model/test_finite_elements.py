@@ -12,8 +12,8 @@ import pytest
 
 from spacearm import Body, Inertia, Robot, State, load, save
 from spacearm.errors import ModelError
+from spacearm.model._finite_elements import FiniteElements, read_finite_elements
 from spacearm.model.appendages import add_appendage, make_boom, reduce_elements, reduce_fixed_interface
-from spacearm.model.finite_elements import FiniteElements, read_finite_elements
 from spacearm.scene import scene_of
 from spacearm.typing import Array
 

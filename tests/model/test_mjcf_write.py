@@ -25,8 +25,8 @@ from spacearm.model import (
     catalogue,
     edit,
 )
+from spacearm.model._mujoco_state import mujoco_state, spacearm_state
 from spacearm.model.mjcf_write import mjcf_text
-from spacearm.model.mujoco_state import mujoco_state, spacearm_state
 from spacearm.model.notices import LossyConversion, NotExpressible
 from support.mjcf import (
     assert_same_motion,

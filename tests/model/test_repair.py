@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 
 from spacearm.errors import ModelError
 from spacearm.model import Inertia, Pose
+from spacearm.model._repair import LARGEST_GYRATION, nearest_tensor, water_ball
 from spacearm.model.notices import RepairWarning
-from spacearm.model.repair import LARGEST_GYRATION, nearest_tensor, water_ball
 from spacearm.model.robot_import import Reading, RobotImport
 from spacearm.model.toml_read import robot_from_toml
 from spacearm.model.urdf_read import read_urdf, robot_from_urdf

@@ -8,7 +8,7 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.figures import add_curve, panels, share_y_range
 from spacearm.papers import PAPERS
-from spacearm.report.page import render_result
+from spacearm.report._page import render_result
 from spacearm.result import Figure, PrintedFigure, Result
 from spacearm.text_format import mathematics_html
 

@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 
 from spacearm.errors import InputError, SpacearmError
+from spacearm.report import _swap, write_result
 from spacearm.report import folder as report_folder
-from spacearm.report import swap, write_result
 from spacearm.report.folder import publish
 from spacearm.result import Result
 from support import ROOT
@@ -67,7 +67,7 @@ def test_a_file_that_comes_just_before_the_exchange_is_kept(tmp_path: Path, monk
     out = tmp_path / "out"
     write(out, OLD)
     exchanged = []
-    only = swap._holds_only
+    only = _swap._holds_only
 
     def late(folder: Path, listed: list[str]) -> bool:
         found = only(folder, listed)
@@ -75,7 +75,7 @@ def test_a_file_that_comes_just_before_the_exchange_is_kept(tmp_path: Path, monk
         exchanged.append(found)
         return found
 
-    monkeypatch.setattr(swap, "_holds_only", late)
+    monkeypatch.setattr(_swap, "_holds_only", late)
     write(out, NEW)
     assert exchanged == [True]
     assert names(tmp_path) == ["out", "out/late.txt", "out/new.txt", "out/results.json"]
@@ -149,7 +149,7 @@ def test_a_finished_run_that_finds_no_place_is_kept_for_the_next_call(
         raise PermissionError(13, "Permission denied", str(out))
 
     with monkeypatch.context() as patch:
-        patch.setattr(swap, "_exchange", fail)
+        patch.setattr(_swap, "_exchange", fail)
         with pytest.raises(SpacearmError, match=r"the results are complete in .*; the next run into this folder moves"):
             write(out, NEW)
     assert names(out) == ["old.txt", "results.json"]

@@ -13,8 +13,8 @@ from spacearm import Body, Frame, Inertia, InputError, Joint, Load, Phase, Pose,
 from spacearm.mechanics.shapes import Cone, Sphere
 from spacearm.model import edit
 from spacearm.scene import Scene, scene_of, show
-from spacearm.scene.contact_visuals import contact_shapes
-from spacearm.scene.page import unpack_numbers
+from spacearm.scene._contact_visuals import contact_shapes
+from spacearm.scene._page import unpack_numbers
 from spacearm.scene.shapes import equivalent_box
 from spacearm.scene.solids import triangles
 from spacearm.simulate import Run, simulate
@@ -179,7 +179,7 @@ def test_films(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(InputError, match=r"expected \.html"):
         scene.save(tmp_path / "run.webp")
     monkeypatch.undo()
-    monkeypatch.setattr("spacearm.scene.film.shutil.which", lambda name: name)
+    monkeypatch.setattr("spacearm.scene._film.shutil.which", lambda name: name)
     with pytest.raises(InputError, match="nothing moves"):
         scene_of(run.tracks[0].robot).save(tmp_path / "still.mp4")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "run.mp4"]

@@ -26,7 +26,7 @@ from spacearm.impact import (
     mass_ellipsoid,
     virtual_mass,
 )
-from spacearm.impact.mass_map import map_cases
+from spacearm.impact._mass_map import map_cases
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, catalogue, load

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 
 from spacearm import Body, Inertia, Phase, Pose, Robot, State, World, cross_check, load, save, simulate
 from spacearm.errors import InputError, ModelError
-from spacearm.export.motion_code import motion_code
+from spacearm.export._motion_code import motion_code
 from spacearm.model import Frame, Thruster
 from spacearm.model.layout import Layout
 from spacearm.model.parts import STANDARD_GRAVITY

@@ -16,7 +16,7 @@ from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import world_motion
 from spacearm.simulate.overrides import robot_parameters
-from spacearm.simulate.run.timescales import TimeScales, step_time, time_scales
+from spacearm.simulate.run._timescales import TimeScales, step_time, time_scales
 from spacearm.simulate.world import World
 from support.random_robots import random_robot, random_state
 

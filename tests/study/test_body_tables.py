@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.mission.encounter import MissionTargetTable
+from spacearm.mission._encounter import MissionTargetTable
 from spacearm.model import catalogue
 from spacearm.model.document import validate_tables
 from spacearm.study import run_document

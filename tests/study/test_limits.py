@@ -14,7 +14,7 @@ from spacearm.cli.app import run_app
 from spacearm.model import Robot
 from spacearm.model.mounts import find_robot
 from spacearm.report import write_result
-from spacearm.report.page import badges
+from spacearm.report._page import badges
 from spacearm.report.write import IndexEntry, write_index
 from spacearm.result import Check, Limit, Result
 from spacearm.study import run_document

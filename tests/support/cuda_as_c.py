@@ -160,10 +160,10 @@ def stand_in(folder: Path, memory: int = 10**9) -> Any:
 @contextmanager
 def as_gpu(folder: Path) -> Iterator[Any]:
     """``import cupy`` finds the stand-in, and kernels that were compiled before are forgotten."""
-    from spacearm.engine import cuda, cuda_batch
+    from spacearm.engine import _cuda_batch, cuda
 
     def forget() -> None:
-        cuda_batch._compile_batch.cache_clear()
+        _cuda_batch._compile_batch.cache_clear()
         cuda.compile_rollout.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:

@@ -17,8 +17,8 @@ from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
 from spacearm.identify.joint import MeasurementChain, prepare_test
+from spacearm.identify.joint._programs import Drive
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.programs import Drive
 from spacearm.measure import Record
 from spacearm.mechanics.sensors import Encoder, TorqueSensor
 from spacearm.model import Pose, Robot

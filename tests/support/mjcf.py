@@ -13,8 +13,8 @@ from spacearm.model import (
     Pose,
     Robot,
 )
+from spacearm.model._mujoco_state import mujoco_state
 from spacearm.model.mjcf_write import mjcf_text
-from spacearm.model.mujoco_state import mujoco_state
 from support.numpy_kinematics import body_poses, frame_poses, mass_matrix, mass_properties, turn
 
 

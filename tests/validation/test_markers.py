@@ -8,9 +8,9 @@ import pytest
 from spacearm.errors import InputError
 from spacearm.model.toml_read import parse_toml, robot_from_tables
 from spacearm.simulate import State, World
+from spacearm.validation._markers import solve_joints
+from spacearm.validation._measured_motion import MeasuredMotion
 from spacearm.validation.comparison import Readings
-from spacearm.validation.markers import solve_joints
-from spacearm.validation.measured_motion import MeasuredMotion
 
 ROBOT = """base = "planar"
 [robot]

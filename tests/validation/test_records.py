@@ -13,9 +13,9 @@ from spacearm.model.toml_read import parse_toml
 from spacearm.result import Result
 from spacearm.study import Session, run_scenario
 from spacearm.typing import Array
-from spacearm.validation.measured_motion import estimate_catch
-from spacearm.validation.measured_run import MeasuredRun
-from spacearm.validation.records import RecordsFindings, SharedEstimate, shared_prior
+from spacearm.validation._measured_motion import estimate_catch
+from spacearm.validation._measured_run import MeasuredRun
+from spacearm.validation._records import RecordsFindings, SharedEstimate, shared_prior
 from spacearm.validation.scenario import ValidationFile
 from support.planar_capture import Table
 

@@ -18,9 +18,9 @@ from spacearm.simulate import Run
 from spacearm.study import run_scenario
 from spacearm.study.scenario import Session
 from spacearm.typing import Array
+from spacearm.validation._tables import TuneTable
+from spacearm.validation._tuning import RecordErrors, TunedRecord, bootstrap_interval, prepare_records
 from spacearm.validation.scenario import ValidationFile
-from spacearm.validation.tables import TuneTable
-from spacearm.validation.tuning import RecordErrors, TunedRecord, bootstrap_interval, prepare_records
 from support import ROOT
 
 TOSSES = Path(__file__).with_name("data") / "cube"

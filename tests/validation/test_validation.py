@@ -12,7 +12,7 @@ from spacearm.result import Result
 from spacearm.scene.scene import SceneView
 from spacearm.study import run_scenario
 from spacearm.typing import Array
-from spacearm.validation.assumptions import RelaxedAssumption
+from spacearm.validation._assumptions import RelaxedAssumption
 from spacearm.validation.comparison import Comparison, Readings, compare_prediction
 from support.planar_capture import Table
 

@@ -28,11 +28,11 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
+from spacearm.campaign._work import FAILED, RunOutcome, check_vectorisable, columns, run_chunks, run_one, select_rows
+from spacearm.campaign._worst_case import search_worst_cases
 from spacearm.campaign.decide import is_finished
 from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.store import Store
-from spacearm.campaign.work import FAILED, RunOutcome, check_vectorisable, columns, run_chunks, run_one, select_rows
-from spacearm.campaign.worst_case import search_worst_cases
 from spacearm.checks import one_of
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device, cupy

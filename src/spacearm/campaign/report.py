@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.campaign.chart import chart
+from spacearm.campaign._chart import chart
+from spacearm.campaign._sensitivity import Sensitivity, chart_sensitivities, rank_inputs
+from spacearm.campaign._tolerance import SHARE, End, least_runs, tolerance_bound
+from spacearm.campaign._work import FAILED, SOUND
+from spacearm.campaign._worst_case import WorstCase, chart_worst_cases, worst_cases
 from spacearm.campaign.decide import CellVerdict, cell_verdict, interval_confidence, is_finished, rate_interval
 from spacearm.campaign.plan import CampaignPlan
-from spacearm.campaign.sensitivity import Sensitivity, chart_sensitivities, rank_inputs
 from spacearm.campaign.store import Store
-from spacearm.campaign.tolerance import SHARE, End, least_runs, tolerance_bound
-from spacearm.campaign.work import FAILED, SOUND
-from spacearm.campaign.worst_case import WorstCase, chart_worst_cases, worst_cases
 from spacearm.figures import add_curve, new_figure
 from spacearm.result import Certificate, Check, Figure, Result, Row
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from spacearm.campaign._work import RunOutcome
 from spacearm.campaign.plan import CampaignFile, CampaignPlan
-from spacearm.campaign.work import RunOutcome
 from spacearm.errors import InputError, SpacearmError
 from spacearm.report.folder import read_json
 from spacearm.report.reuse import input_digest

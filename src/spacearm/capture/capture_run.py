@@ -323,7 +323,7 @@ class CaptureRun:
 
     def dataset(self, caught: CaughtTarget | None = None) -> xr.Dataset:
         """All results with names and units."""
-        from spacearm.capture.dataset import dataset
+        from spacearm.capture._dataset import dataset
 
         return dataset(self, caught)
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from spacearm import checks
-from spacearm.connect.sensor_reader import SensorReader
+from spacearm.connect._sensor_reader import SensorReader
 from spacearm.errors import InputError, quote_text
 from spacearm.mechanics.sensors import Encoder, Sensor, Tachometer
 from spacearm.model import Robot

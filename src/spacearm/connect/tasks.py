@@ -29,7 +29,7 @@ import casadi as ca
 import numpy as np
 
 from spacearm import checks
-from spacearm.connect.sensor_reader import SensorReader
+from spacearm.connect._sensor_reader import SensorReader
 from spacearm.engine import Kernel, Mechanics
 from spacearm.engine.device import Device
 from spacearm.errors import InputError

@@ -10,9 +10,9 @@ import numpy as np
 
 from spacearm import control
 from spacearm.checks import check_name
+from spacearm.control._workspace_figures import figures
 from spacearm.control.maps import HandMap, JointMap, evaluate_arm, hand_map, joint_map, twist_rows
 from spacearm.control.workspace import longest_reach
-from spacearm.control.workspace_figures import figures
 from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Name, Number

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
+from spacearm.ejection._parameters import EjectionParameters, count_samples
 from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
-from spacearm.ejection.parameters import EjectionParameters, count_samples
 from spacearm.ejection.rail import base_on_rail, phase_on_rail
 from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import LIMIT_SLACK, Rig

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine.batch import default_threads
+from spacearm.engine._batch import default_threads
 from spacearm.engine.ensemble import Ensemble
 from spacearm.engine.fixed_step import FixedStep, StepSymbols
 from spacearm.engine.kernel import Kernel

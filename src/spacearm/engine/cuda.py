@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spacearm.engine._cuda_text import DRAW, LAW, NORMAL, ROLLOUT, SINGLE_SINE, polynomials
 from spacearm.engine.c_source import helpers, statements
-from spacearm.engine.cuda_text import DRAW, LAW, NORMAL, ROLLOUT, SINGLE_SINE, polynomials
 from spacearm.engine.device import NVRTC, PREAMBLE, SINGLE, allocate_array, cupy, run_portions, set_uniform
 from spacearm.engine.ensemble import EnsembleResult
 from spacearm.engine.fixed_step import CLOCK, RANDOM_INPUTS, FixedStep

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacearm.engine.call import call_kernel
-from spacearm.engine.dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
+from spacearm.engine._call import call_kernel
+from spacearm.engine._dop853 import dense_value, dop853_dense, dop853_step, hermite_dense
+from spacearm.engine._rk4 import rk4_step
 from spacearm.engine.friction import SLACK
 from spacearm.engine.loops import compile_inner
 from spacearm.engine.radau import DENSE_OUTPUT, STEP, ask_radau
-from spacearm.engine.rk4 import rk4_step
 from spacearm.engine.system import System, apply_memory_jump, feedback_events, project, rates
 from spacearm.typing import Array
 

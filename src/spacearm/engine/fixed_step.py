@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import casadi as ca
 import numpy as np
 
-from spacearm.engine.call import call_kernel
+from spacearm.engine._call import call_kernel
 from spacearm.engine.kernel import Kernel
 from spacearm.engine.loops import compile_inner, compile_lean, compile_loop
 from spacearm.engine.noise import draw

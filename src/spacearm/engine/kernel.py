@@ -2,7 +2,7 @@
 
 A program becomes a trace, LLVM IR and machine code when its address is first asked for, once for each number of lanes
 and each set of uniform inputs. Called from Python, a kernel checks and broadcasts its inputs, and runs samples in
-groups of lanes over threads (:mod:`spacearm.engine.batch`) or on a GPU (:mod:`spacearm.engine.cuda_batch`). Loops in
+groups of lanes over threads (:mod:`spacearm.engine._batch`) or on a GPU (:mod:`spacearm.engine._cuda_batch`). Loops in
 time call it by its address instead, with flat arrays of their own.
 
 Inputs that describe the robot are uniform where they have no batch axis: what depends on them alone is computed once
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm import checks
-from spacearm.engine.batch import run_batch
+from spacearm.engine._batch import run_batch
 from spacearm.engine.device import Device, Precision, check_precision, cupy, is_device_array, to_cupy
 from spacearm.engine.llvm import Places, kernel_ir
 from spacearm.engine.machine import MachineCode, host, load
@@ -186,7 +186,7 @@ class Kernel:
         there = device == "gpu" or any(is_device_array(value) for value in given.values())
         check_precision(precision, there)
         if there:
-            from spacearm.engine.cuda_batch import call_on_gpu
+            from spacearm.engine._cuda_batch import call_on_gpu
 
             if out:
                 raise InputError(f"{self.program.name}: 'out' is for results on the processor")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.call import call_kernel
+from spacearm.engine._call import call_kernel
 from spacearm.engine.loops import compile_inner
 from spacearm.engine.noise import draw, moment
 from spacearm.engine.signals import Signals, fill, merge

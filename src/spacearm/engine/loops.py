@@ -119,7 +119,7 @@ class CompiledEntry:
         return kind in self._functions or self.loop._cache.holds((kind,), self.loop.targetctx.codegen())
 
     def address(self, kind: BlockType) -> int:
-        """Of this machine code, for :func:`spacearm.engine.call.call_entry`."""
+        """Of this machine code, for :func:`spacearm.engine._call.call_entry`."""
         found = ctypes.cast(self.compile(kind), ctypes.c_void_p).value
         assert found is not None
         return found

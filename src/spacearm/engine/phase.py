@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spacearm.engine._call import call_entry
 from spacearm.engine.block import ArgumentBlock, block_type
-from spacearm.engine.call import call_entry
 from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
 from spacearm.engine.law import reset_law

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 
-from spacearm.engine.call import call_entry
+from spacearm.engine._call import call_entry
 from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.system import STAGES, System, project, rates
 from spacearm.typing import Array
@@ -86,7 +86,7 @@ def _error_weights() -> Array:
 
 
 E = _error_weights()
-#: From the stages to the rows of ``work.dense``, see :func:`spacearm.engine.dop853.dense_value`.
+#: From the stages to the rows of ``work.dense``, see :func:`spacearm.engine._dop853.dense_value`.
 # The powers of theta and 1 - theta in which dense_value nests its rows; two of its seven rows stay zero here.
 _basis = np.stack([C, C * (1 - C), C**2 * (1 - C), C**2 * (1 - C) ** 2, C**3 * (1 - C) ** 2], axis=1)
 DENSE = np.linalg.inv(_basis)

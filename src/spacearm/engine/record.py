@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spacearm.engine._dop853 import dense_value
 from spacearm.engine.block import ArgumentBlock
-from spacearm.engine.dop853 import dense_value
 from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.radau import B as RADAU_W
 from spacearm.engine.radau import C as RADAU_X

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spacearm.engine._dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.block import ArgumentBlock
-from spacearm.engine.dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.events import (
     can_cross,
     finish_step,

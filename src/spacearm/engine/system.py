@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacearm.engine.call import call_kernel
+from spacearm.engine._call import call_kernel
 from spacearm.engine.law import SolverLaw, evaluate_law, no_law
 from spacearm.engine.loops import compile_inner
 from spacearm.engine.signals import Signals, fill, value

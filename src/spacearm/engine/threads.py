@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.deadline import check_time, has_time_limit
-from spacearm.engine.batch import default_threads
+from spacearm.engine._batch import default_threads
 
 
 def run_chunks(

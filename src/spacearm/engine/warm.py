@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import batch, fixed_step, phase, record, solver
+from spacearm.engine import _batch, fixed_step, phase, record, solver
 from spacearm.engine.block import block_type
 from spacearm.engine.loops import CompiledEntry
 from spacearm.engine.phase import SampleEnds, SampleRows, make_events, make_solver_phase
@@ -129,7 +129,7 @@ def _calls(name: str) -> list[tuple[Any, tuple[Any, ...]]]:
         return _solver_calls()[name]
     table = np.zeros((1, 4), dtype=np.int64)
     if name == "batch":
-        return [(batch._run, (1, 8, table, table, 0, 1, 1, 1))]
+        return [(_batch._run, (1, 8, table, table, 0, 1, 1, 1))]
     lanes = fixed_step.StepCode(0, 0, 0, 0, 8, 0, 0, 0, 0)
     none, one, two, three = np.zeros(0, dtype=np.int64), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1))
     tables = np.zeros((1, 1, 1, 1))

@@ -17,10 +17,10 @@ from spacearm import __version__
 from spacearm.engine.c_source import helpers, literal, statements
 from spacearm.engine.kernel import Kernel
 from spacearm.errors import InputError
-from spacearm.export.build_files import cmake_text, readme_text
-from spacearm.export.c_text import comment, identifier, identifiers
+from spacearm.export._build_files import cmake_text, readme_text
+from spacearm.export._c_text import comment, identifier, identifiers
+from spacearm.export._motion_code import MotionCode
 from spacearm.export.free_motion import STEP, free_motion
-from spacearm.export.motion_code import MotionCode
 from spacearm.mechanics import build
 from spacearm.model import Robot
 from spacearm.model.massless import massless_dofs

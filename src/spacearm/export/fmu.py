@@ -1,6 +1,6 @@
 """A robot or a scenario as an FMU (FMI 3.0 or 2.0): co-simulation and model exchange; binaries and sources.
 
-The scenario's step function is that of :mod:`spacearm.export.motion_code`; a robot is a scenario without end in which
+The scenario's step function is that of :mod:`spacearm.export._motion_code`; a robot is a scenario without end in which
 nothing happens. Inputs are generalised forces, which are added to the scenario's, outputs are the state. Inertias,
 springs, dampers, friction and the start are variables that the importing tool may set.
 """
@@ -25,13 +25,13 @@ from xml.sax.saxutils import quoteattr
 from spacearm import __version__
 from spacearm.checks import UNIT_TOLERANCE
 from spacearm.errors import InputError, clip_text
+from spacearm.export._c_text import identifier, string
+from spacearm.export._fmu_variables import FmuVariable, list_variables, unit_definitions
+from spacearm.export._motion_code import MotionCode
+from spacearm.export._motion_tables import TEMPLATES
+from spacearm.export._tangents import has_tangents, tangent_text
 from spacearm.export.c_files import DERIVED, code_text, header_text, own_parameters, port_functions
-from spacearm.export.c_text import identifier, string
-from spacearm.export.fmu_variables import FmuVariable, list_variables, unit_definitions
 from spacearm.export.free_motion import STEP, free_motion
-from spacearm.export.motion_code import MotionCode
-from spacearm.export.motion_tables import TEMPLATES
-from spacearm.export.tangents import has_tangents, tangent_text
 from spacearm.model import Robot
 from spacearm.model.parts import TRIANGLE_TOLERANCE
 from spacearm.simulate import State

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.export.motion_code import MotionCode, motion_code
+from spacearm.export._motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.massless import check_massless
 from spacearm.simulate import RK4, Phase, State, close_state, simulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spacearm.errors import InputError, SpacearmError
-from spacearm.export.motion_code import MotionCode, motion_code
+from spacearm.export._motion_code import MotionCode, motion_code
 from spacearm.model import Robot
 from spacearm.model.document import read_document
 from spacearm.model.mounts import find_robot

@@ -30,9 +30,9 @@ import numpy.typing as npt
 from spacearm.checks import array, one_of
 from spacearm.engine.device import cupy
 from spacearm.errors import InputError
+from spacearm.impact._joint_modes import normalise
 from spacearm.impact.floating import FloatingSystem
 from spacearm.impact.friction import HYPOTHESES, Hypothesis, Sliding, frictional_hit
-from spacearm.impact.joint_modes import normalise
 from spacearm.model import Robot
 from spacearm.result import Certificate, Check
 from spacearm.simulate import Attach, State, World

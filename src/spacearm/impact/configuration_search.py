@@ -24,8 +24,8 @@ import numpy.typing as npt
 from spacearm.checks import array, check_fields, check_not_empty, integer, number, one_of, positive, unique
 from spacearm.engine import Kernel, mechanics_of
 from spacearm.errors import InputError
-from spacearm.impact.generalized import Symbols, generalized_blocks
-from spacearm.impact.joint_modes import JointModes, Locked, Resistance, normalise
+from spacearm.impact._generalized import Symbols, generalized_blocks
+from spacearm.impact._joint_modes import JointModes, Locked, Resistance, normalise
 from spacearm.mechanics import Program
 from spacearm.mechanics.kinematics import base_pose, frame_pose
 from spacearm.mechanics.spatial import SX

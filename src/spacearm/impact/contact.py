@@ -35,9 +35,9 @@ from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError
+from spacearm.impact._generalized import ForcedMotion, forced_motion
 from spacearm.impact.collision import Collision, Kind, collide, effective_mass, selection
 from spacearm.impact.floating import FloatingSystem
-from spacearm.impact.generalized import ForcedMotion, forced_motion
 from spacearm.mechanics import Program
 from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot

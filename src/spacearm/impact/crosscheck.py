@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.impact.joint_modes import JointModes, Locked, Resistance
+from spacearm.impact._joint_modes import JointModes, Locked, Resistance
 from spacearm.model import Robot
 from spacearm.simulate.check.mujoco_loops import loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from spacearm.checks import array, positive, unit_vector
 from spacearm.engine.device import Device, as_native_array, cupy, is_device_array
 from spacearm.errors import InputError
-from spacearm.impact.joint_modes import JointModes, Locked, Resistance
+from spacearm.impact._joint_modes import JointModes, Locked, Resistance
 from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, check_closed, impact_point
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_matrices

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, did_you_mean, error_context
+from spacearm.impact._mass_map import CaseMap, map_cases, map_data, map_figures
 from spacearm.impact.aftermath import scene_after
 from spacearm.impact.collision import CONSERVED, Collision, VelocityJump, collide
 from spacearm.impact.configuration_search import Impactor, Optimum, optimise_configuration
@@ -22,7 +23,6 @@ from spacearm.impact.crosscheck import tensor_by_mujoco
 from spacearm.impact.figures import convergence_curves
 from spacearm.impact.floating import CONTACT, FloatingSystem, build_system, free_body, solid_ball
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
-from spacearm.impact.mass_map import CaseMap, map_cases, map_data, map_figures
 from spacearm.impact.tensor import ImpactPoint, impact_point
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, integer_between

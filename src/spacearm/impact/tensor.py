@@ -26,8 +26,8 @@ from spacearm.checks import numbers
 from spacearm.engine import Kernel, Mechanics, mechanics_of
 from spacearm.engine.device import Device, Precision, as_native_array, cupy, is_device_array
 from spacearm.errors import InputError
-from spacearm.impact.generalized import direction_program, tensor_program
-from spacearm.impact.joint_modes import JointModes, Locked, Resistance, normalise
+from spacearm.impact._generalized import direction_program, tensor_program
+from spacearm.impact._joint_modes import JointModes, Locked, Resistance, normalise
 from spacearm.mechanics import Program
 from spacearm.model import Robot
 from spacearm.simulate.loops import OPEN, loop_gap, loop_terms

@@ -28,7 +28,7 @@ from spacearm.checks import array, integer, numbers
 from spacearm.engine import Kernel
 from spacearm.engine.device import cupy, is_device_array, to_cupy
 from spacearm.errors import InputError
-from spacearm.impact.joint_modes import normalise
+from spacearm.impact._joint_modes import normalise
 from spacearm.mechanics import Program
 from spacearm.typing import Array
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from spacearm.errors import InputError, quote_text
-from spacearm.measure.text_table import parse_number, read_text_table, text_lines
+from spacearm.measure._text_table import parse_number, read_text_table, text_lines
 from spacearm.typing import Array
 from spacearm.worker_process import WorkerCrash, WorkerProcess, WorkerTimeout
 

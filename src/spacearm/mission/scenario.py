@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from spacearm.errors import InputError, SimulationError, error_context
-from spacearm.mission.approach_figures import approach_figures
-from spacearm.mission.curves import mission_curves
-from spacearm.mission.encounter import (
+from spacearm.mission._approach_figures import approach_figures
+from spacearm.mission._curves import mission_curves
+from spacearm.mission._encounter import (
     GRID,
     TARGET,
     Encounter,
@@ -27,20 +27,20 @@ from spacearm.mission.encounter import (
     find_touch_state,
     simulate_encounter,
 )
-from spacearm.mission.failures import FailureTable
-from spacearm.mission.figures import figures
-from spacearm.mission.finish import DecideTable, EjectTable, RetreatTable, StowTable
-from spacearm.mission.flight import MissionFlight
-from spacearm.mission.identify_target import IdentifyLoadTable
-from spacearm.mission.laws import Actuators
-from spacearm.mission.limits import Break, MissionLimitsTable, Positive, order_limits
-from spacearm.mission.meeting import MissionApproachTable, TouchTable
-from spacearm.mission.motion import worlds
-from spacearm.mission.navigation import NavigationTable
-from spacearm.mission.outcomes import StageOutcome
-from spacearm.mission.rendezvous import RendezvousTable
-from spacearm.mission.review import list_assumptions, review_figures
-from spacearm.mission.stages import (
+from spacearm.mission._failures import FailureTable
+from spacearm.mission._figures import figures
+from spacearm.mission._finish import DecideTable, EjectTable, RetreatTable, StowTable
+from spacearm.mission._flight import MissionFlight
+from spacearm.mission._identify_target import IdentifyLoadTable
+from spacearm.mission._laws import Actuators
+from spacearm.mission._limits import Break, MissionLimitsTable, Positive, order_limits
+from spacearm.mission._meeting import MissionApproachTable, TouchTable
+from spacearm.mission._motion import worlds
+from spacearm.mission._navigation import NavigationTable
+from spacearm.mission._outcomes import StageOutcome
+from spacearm.mission._rendezvous import RendezvousTable
+from spacearm.mission._review import list_assumptions, review_figures
+from spacearm.mission._stages import (
     ActuatorTable,
     CatchTable,
     DetumbleTable,
@@ -48,7 +48,7 @@ from spacearm.mission.stages import (
     StageTable,
     WheelsTable,
 )
-from spacearm.mission.zones import PlumeTable
+from spacearm.mission._zones import PlumeTable
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Duration, Number
 from spacearm.result import Check, Checks, Figure, Limit

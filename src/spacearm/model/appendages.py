@@ -40,8 +40,8 @@ from scipy.optimize import brentq
 
 from spacearm.checks import array, integer, non_negative, positive
 from spacearm.errors import ModelError, error_context
+from spacearm.model._finite_elements import FiniteElements
 from spacearm.model.edit import attach, attach_by_joint, replace_inertias
-from spacearm.model.finite_elements import FiniteElements
 from spacearm.model.parts import Body, Inertia, Joint, ModeShape, Pose, Rotor, Spring, Visual, skew
 from spacearm.model.robot import Robot
 from spacearm.typing import Array

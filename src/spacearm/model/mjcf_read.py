@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import ModelError, did_you_mean, error_context, format_path, quote_text
+from spacearm.model._mjcf_compile import CompiledModel, compile_bundle
+from spacearm.model._mjcf_extras import Extras
+from spacearm.model._mjcf_files import Bundle, bundle_file, bundle_text
+from spacearm.model._mjcf_visuals import collisions_of, visuals_of
 from spacearm.model.fuse import Weld, joint_pose
-from spacearm.model.mjcf_compile import CompiledModel, compile_bundle
-from spacearm.model.mjcf_extras import Extras
-from spacearm.model.mjcf_files import Bundle, bundle_file, bundle_text
-from spacearm.model.mjcf_visuals import collisions_of, visuals_of
 from spacearm.model.mjcf_write import FAR
 from spacearm.model.parts import Body, Coupling, Frame, Inertia, Joint, JointKind, Pose, Rotor, Spring
 from spacearm.model.robot import Robot, free_name

@@ -14,9 +14,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 from spacearm.errors import error_context
+from spacearm.model._mjcf_rotors import LEAST, Mass, share_rotors
+from spacearm.model._mjcf_visuals import Geoms
 from spacearm.model.edit import rename
-from spacearm.model.mjcf_rotors import LEAST, Mass, share_rotors
-from spacearm.model.mjcf_visuals import Geoms
 from spacearm.model.notices import Losses, NotExpressible
 from spacearm.model.parts import Joint, Pose
 from spacearm.model.robot import Robot, free_name
@@ -32,7 +32,7 @@ def mjcf_text(robot: Robot, *, strict: bool = False) -> str:
     """MJCF that MuJoCo loads: floating base, no gravity, the same motion as this robot.
 
     Frames become sites, couplings fixed tendons, thrusters motors on sites (control in N), configurations keyframes.
-    Rotors with a ratio of one or more are exact (see :mod:`spacearm.model.mjcf_rotors`). What MuJoCo only approximates
+    Rotors with a ratio of one or more are exact (see :mod:`spacearm.model._mjcf_rotors`). What MuJoCo only approximates
     or does not know is reported by a :class:`LossyConversion` warning each, or is an error where ``strict``.
 
     Raises:

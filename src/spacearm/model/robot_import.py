@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from spacearm import checks
 from spacearm.errors import InputError, ModelError, quote_text
-from spacearm.model import repair as mending
+from spacearm.model import _repair as mending
+from spacearm.model._repair import Mimic
 from spacearm.model.fuse import Weld, fuse
 from spacearm.model.loops import Loop
 from spacearm.model.notices import Losses, Repair, warn_of_repairs
 from spacearm.model.parts import Body, Frame, Friction, Inertia, Joint, JointKind, Limits, Pose, finite
 from spacearm.model.problems import Problems
-from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_joint_name
 from spacearm.typing import Array
 

@@ -18,7 +18,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from spacearm.errors import ModelError, clip_text, error_context, similar_files
-from spacearm.model.dh import dh_links
+from spacearm.model._dh import dh_links
+from spacearm.model._toml_flexible import extend_by_appendage, extend_by_boom, extend_by_tank
 from spacearm.model.edit import add_parts
 from spacearm.model.mounts import Mount, read_mount
 from spacearm.model.parts import (
@@ -37,7 +38,6 @@ from spacearm.model.problems import ModelErrors, Problems
 from spacearm.model.robot import Robot, check_joint_name, check_unique
 from spacearm.model.robot_import import Reading
 from spacearm.model.toml_errors import Place, schema_errors
-from spacearm.model.toml_flexible import extend_by_appendage, extend_by_boom, extend_by_tank
 from spacearm.model.toml_schema import (
     AppendageTable,
     BodyTable,

@@ -9,9 +9,9 @@ import numpy as np
 
 from spacearm import checks
 from spacearm.errors import ModelError, error_context
+from spacearm.model._dh import DhRow
 from spacearm.model.base import BaseConstraint
 from spacearm.model.bus import thruster_places
-from spacearm.model.dh import DhRow
 from spacearm.model.loops import Loop
 from spacearm.model.parts import (
     Body,

@@ -23,15 +23,15 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import ModelError, clip_text, error_context, format_path, quote_text
+from spacearm.model._repair import Mimic
+from spacearm.model._urdf_visuals import UrdfShapes
 from spacearm.model.fuse import Weld
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Inertia, Joint, JointKind, Pose
-from spacearm.model.repair import Mimic
 from spacearm.model.robot import Robot, check_unique
 from spacearm.model.robot_import import REPAIRABLE, Reading, RobotImport, row_of_joints
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.safexml import number, numbers, parse, read_file
-from spacearm.model.urdf_visuals import UrdfShapes
 from spacearm.model.urdf_write import UNLIMITED
 from spacearm.typing import Array
 

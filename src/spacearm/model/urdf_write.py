@@ -8,12 +8,12 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from spacearm.errors import error_context
+from spacearm.model._urdf_visuals import write_shapes
 from spacearm.model.notices import Losses
 from spacearm.model.parts import Body, Joint, Pose
 from spacearm.model.robot import Robot, bodies_with_mass, free_name
 from spacearm.model.rotations import rpy_from_rotation
 from spacearm.model.safexml import format_number, format_numbers
-from spacearm.model.urdf_visuals import write_shapes
 
 #: URDF has no word for "unlimited": the largest double stands for it.
 UNLIMITED = sys.float_info.max

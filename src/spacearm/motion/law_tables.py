@@ -21,7 +21,7 @@ from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
-from spacearm.motion.python_laws import load_python_law
+from spacearm.motion._python_laws import load_python_law
 from spacearm.simulate import Signal, State, constant
 from spacearm.study import ScenarioTable, key
 from spacearm.study.signal_tables import SignalKey, SignalTable, no_degrees_reason

@@ -14,8 +14,8 @@ from spacearm.control import JointPlan, Law, Sensor
 from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.model import Robot
 from spacearm.model.toml_schema import BaseKey, Duration, Name, Number, Seed
+from spacearm.motion._plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.law_tables import ControlLawTable
-from spacearm.motion.plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, Run, Signal, State, World, simulate

@@ -12,7 +12,7 @@ from typing import Any
 
 from spacearm.errors import InputError, SpacearmError
 from spacearm.figures import COLOURS
-from spacearm.report import page
+from spacearm.report import _page
 from spacearm.report.folder import publish, read_json
 from spacearm.report.write import PLOTLY, read_plots, share_script
 from spacearm.result import Certificate, Json, Limit, Result
@@ -181,7 +181,7 @@ def write_comparison(found: FolderComparison, folder: Path | str) -> Path:
     with publish(folder, STUDY) as staging:
         if plots:
             share_script(staging)
-        html = page.render_comparison(found, plots, PLOTLY)
+        html = _page.render_comparison(found, plots, PLOTLY)
         (staging / "index.html").write_text(html, encoding="utf-8")
         files = sorted(path.name for path in staging.iterdir())
         table = {**Result(STUDY).to_json(), **found.to_json(), "files": [*files, "results.json"]}

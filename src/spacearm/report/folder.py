@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from spacearm.errors import InputError, SpacearmError, quote_text
-from spacearm.report.swap import clean, folder_lock, install, nearest_folder, work_folder
+from spacearm.report._swap import clean, folder_lock, install, nearest_folder, work_folder
 
 #: Return value of :func:`study_in_folder` for a folder whose page is an index of several studies.
 INDEX = "(index)"
@@ -50,7 +50,7 @@ def publish(folder: Path, study: str = "") -> Iterator[Path]:
     After an exception nothing is left behind and ``folder`` is unchanged (absent, if it was absent). Older results of
     the same study are replaced as a whole: files that they list and that the new ones lack are removed. All other files
     stay. Old and new results are never mixed, even if the process is killed, and the next call cleans up after a killed
-    one: see :mod:`spacearm.report.swap`. A link is followed.
+    one: see :mod:`spacearm.report._swap`. A link is followed.
 
     A folder that cannot be written to, or that holds something other than ``study``, is rejected before the block
     begins: see :func:`prepare`.

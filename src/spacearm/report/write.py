@@ -15,7 +15,7 @@ import numpy as np
 
 from spacearm.figure_files import MARKS
 from spacearm.model.files import write_atomically
-from spacearm.report import page
+from spacearm.report import _page
 from spacearm.report.folder import INDEX, publish
 from spacearm.result import Figure, Result
 
@@ -54,7 +54,7 @@ def write_files(result: Result, folder: Path, *, made_from: str = "", plotly: st
     plots = {figure.name: plot_json(figure) for figure in result.figures}
     if plots and not plotly:
         share_script(folder)
-    html = page.render_result(result, plots, plotly=plotly or PLOTLY, data=result.data is not None)
+    html = _page.render_result(result, plots, plotly=plotly or PLOTLY, data=result.data is not None)
     (folder / "index.html").write_text(html, encoding="utf-8")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     table = {
@@ -148,7 +148,7 @@ def write_index(
     ]
     drawn = [replace(entry, picture=_first_plot(folder / entry.page)) if entry.page else entry for entry in entries]
     with publish(folder, INDEX) as staging:
-        (staging / "index.html").write_text(page.render_index(drawn, title, PLOTLY), encoding="utf-8")
+        (staging / "index.html").write_text(_page.render_index(drawn, title, PLOTLY), encoding="utf-8")
         text = json.dumps({"studies": summary}, indent=2, allow_nan=False, ensure_ascii=False)
         (staging / "summary.json").write_text(text + "\n", encoding="utf-8")
     return folder / "index.html"

@@ -21,8 +21,8 @@ from spacearm.errors import InputError, quote_text
 from spacearm.model import Robot, Visual
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
-from spacearm.scene.contact_visuals import contact_shapes
-from spacearm.scene.flexible import quaternions_of, separate_flexible
+from spacearm.scene._contact_visuals import contact_shapes
+from spacearm.scene._flexible import quaternions_of, separate_flexible
 from spacearm.scene.meshes import Meshes
 from spacearm.scene.scene import (
     Scene,

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from spacearm.errors import ModelError, format_path
 from spacearm.model.safexml import read_file
+from spacearm.scene._page import pack_numbers, unpack_numbers
 from spacearm.scene.collada import read_collada
-from spacearm.scene.page import pack_numbers, unpack_numbers
 from spacearm.typing import Array
 
 #: Largest file, bytes, and most triangles in it.

@@ -19,9 +19,9 @@ from spacearm.errors import InputError
 from spacearm.model import Pose, Visual
 from spacearm.model.files import write_atomically
 from spacearm.model.rotations import quaternion_from_rotation, rotation_from_quaternion
-from spacearm.scene import page
+from spacearm.scene import _page
+from spacearm.scene._page import pack_numbers, unpack_numbers
 from spacearm.scene.meshes import Mesh
-from spacearm.scene.page import pack_numbers, unpack_numbers
 from spacearm.typing import Array
 
 
@@ -256,19 +256,19 @@ class Scene:
 
     def element(self, height: str = "480px") -> str:
         """The scene as an element of a page that has the viewer's :func:`script` once."""
-        return page.element(self.data(), height)
+        return _page.element(self.data(), height)
 
     def html(self, title: str = "") -> str:
         """A page of its own, which needs nothing else and no network; ``title`` is shown in place of the scene's."""
         views = self.views if not title else tuple(replace(view, title=title) for view in self.views)
-        return page.scene_page(Scene(views).data(), title or self.title)
+        return _page.scene_page(Scene(views).data(), title or self.title)
 
     @classmethod
     def load(cls, path: str | Path) -> Scene:
         """The scene of a page that :meth:`save` or a study wrote."""
         path = Path(path)
         try:
-            data = page.read_data(path.read_text(encoding="utf-8"))
+            data = _page.read_data(path.read_text(encoding="utf-8"))
             return cls(tuple(SceneView.from_data(each) for each in data["scenes"]))
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
@@ -285,7 +285,7 @@ class Scene:
             width, height: pixels.
             look: ``azimuth`` and ``height_angle`` of the eye above the ground, rad; ``dark`` for a dark ground.
         """
-        from spacearm.scene.film import still
+        from spacearm.scene._film import still
 
         return still(self.views[0], time, width, height, **look)
 
@@ -299,7 +299,7 @@ class Scene:
         if path.suffix.lower() in (".html", ".htm"):
             write_atomically(path, self.html())
         else:
-            from spacearm.scene.film import save
+            from spacearm.scene._film import save
 
             save(self.views[0], path, **options)
         return path

@@ -6,7 +6,7 @@ this one what may be stated, :mod:`spacearm.simulate.run.prepare` how each state
 samples (:mod:`spacearm.simulate.ensemble.phase_batch`), C and FMUs (:mod:`spacearm.export`) see the prepared phase
 alone. Two read a phase for themselves: closed loops in vector lanes, which have no events
 (:mod:`spacearm.simulate.ensemble.vectorised_phases`), and the cross-check, which should share nothing
-(:mod:`spacearm.simulate.check.drive`).
+(:mod:`spacearm.simulate.check._drive`).
 
 A degree of freedom that is locked, driven or accelerated has mode 1: its acceleration is given, and the force that
 this takes is a result. All others have mode 0. Times count from the phase's start, s; angles rad, lengths m; forces

@@ -12,11 +12,10 @@ from spacearm.study import Session, StudyFile, key
 from spacearm.study.keys import check_distinct
 from spacearm.study.scenario import VectorisedStudy
 from spacearm.study.tables import ClockTable
-from spacearm.validation.comparison import compare_by_linearisation
-from spacearm.validation.findings import ValidationFindings, make_findings
-from spacearm.validation.measured_run import MeasuredRun
-from spacearm.validation.records import RecordsFindings, check_records, compare_records
-from spacearm.validation.tables import (
+from spacearm.validation._findings import ValidationFindings, make_findings
+from spacearm.validation._measured_run import MeasuredRun
+from spacearm.validation._records import RecordsFindings, check_records, compare_records
+from spacearm.validation._tables import (
     MarkerTable,
     MeasuredCatchTable,
     MeasuredInputTable,
@@ -26,7 +25,8 @@ from spacearm.validation.tables import (
     ValidationChannelTable,
     ValidationRecordTable,
 )
-from spacearm.validation.tuning import TuningFindings, tune_records
+from spacearm.validation._tuning import TuningFindings, tune_records
+from spacearm.validation.comparison import compare_by_linearisation
 
 
 class ValidationFile(MotionFile):

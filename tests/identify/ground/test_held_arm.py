@@ -16,7 +16,7 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.ground import flight_only_parameters, held_base_parameters, identify_held_arm
-from spacearm.identify.ground.transmission import convert_motors
+from spacearm.identify.ground._transmission import convert_motors
 from spacearm.identify.inertia import base_parameters, identify
 from spacearm.measure import Record
 from spacearm.measure.channels import CHANNELS

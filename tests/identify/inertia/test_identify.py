@@ -22,12 +22,12 @@ from spacearm.identify.inertia import (
     track_target,
     write_record,
 )
+from spacearm.identify.inertia._encoders import detect_moving_joints, joint_path
+from spacearm.identify.inertia._writeback import build_identified_robot
 from spacearm.identify.inertia.consistent import impossible_bodies
-from spacearm.identify.inertia.encoders import detect_moving_joints, joint_path
 from spacearm.identify.inertia.identifiability import assess_information
 from spacearm.identify.inertia.identify import Identification
 from spacearm.identify.inertia.standard_parameters import ParameterSource
-from spacearm.identify.inertia.writeback import build_identified_robot
 from spacearm.measure import make_sensors
 from spacearm.model import Inertia, Robot, Rotor, Thruster, catalogue, save
 from spacearm.model.edit import replace_inertias

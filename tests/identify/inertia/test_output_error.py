@@ -11,13 +11,13 @@ from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation
 
 from spacearm.errors import InputError
+from spacearm.identify._nuisances import INERTIA_NUISANCES
 from spacearm.identify.inertia import Prior, identify
-from spacearm.identify.inertia.base_motion import BaseMotion, MotionInputs
+from spacearm.identify.inertia._base_motion import BaseMotion, MotionInputs
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import predict_information
 from spacearm.identify.inertia.prepare_record import estimate_noise
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, rotate_quaternion
-from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.model import Inertia, Robot
 from spacearm.model.edit import replace_inertias
 from spacearm.optimise.diagnose import diagnose

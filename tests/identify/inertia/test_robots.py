@@ -28,9 +28,9 @@ from spacearm.identify.inertia import (
     predict_held_out,
     track_target,
 )
+from spacearm.identify.inertia._writeback import save_identified_robot
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate, limit_excess
 from spacearm.identify.inertia.validate import SineTorque, indistinguishable_robot
-from spacearm.identify.inertia.writeback import save_identified_robot
 from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot, load

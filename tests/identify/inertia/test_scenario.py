@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
+from spacearm.identify._nuisances import INERTIA_NUISANCES
 from spacearm.identify.inertia import command_phases, scenario, write_record
 from spacearm.identify.inertia.scenario import ExperimentTable
 from spacearm.identify.inertia.tables import EstimateTable
 from spacearm.identify.inertia.validate import compare_models, largest_differences
-from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.measure import make_sensors
 from spacearm.measure.channels import TYPICAL_NOISE
 from spacearm.model import catalogue, load

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from spacearm.identify.inertia.base_motion import BaseMotion, MotionInputs
+from spacearm.identify.inertia._base_motion import BaseMotion, MotionInputs
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.model import Body, Inertia, Robot
 from spacearm.typing import Array

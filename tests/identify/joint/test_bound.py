@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from spacearm.identify.joint import JointProblem
+from spacearm.identify.joint._programs import Drive
 from spacearm.identify.joint.measured import JointTest
-from spacearm.identify.joint.programs import Drive
 from spacearm.model import Pose, Robot
 from spacearm.model.edit import make_flexible
 from spacearm.model.parts import Body, Inertia, Joint, Rotor

@@ -7,10 +7,10 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.joint import JointLaw, simulate_reference
+from spacearm.identify.joint._programs import Setup
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.forward import Accuracy, Forward
 from spacearm.identify.joint.paths import smooth_path
-from spacearm.identify.joint.programs import Setup
 from spacearm.model import Robot, catalogue
 from spacearm.simulate import Phase, Signal, State, simulate, spline
 from support.simulated_joint_tests import (

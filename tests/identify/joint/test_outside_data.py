@@ -13,9 +13,9 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.identify.joint import JointFit, JointProblem, identify_joints
+from spacearm.identify.joint._programs import Drive
 from spacearm.identify.joint.forward import Forward
 from spacearm.identify.joint.misfit import OFF
-from spacearm.identify.joint.programs import Drive
 from spacearm.measure.clean import fill_gaps, row_outliers
 from spacearm.model import save
 from spacearm.optimise.information import covariance_at

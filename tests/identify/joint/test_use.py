@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.fit import solvable
+from spacearm.identify._fit import solvable
 from spacearm.identify.joint import (
     IdentifiabilityWarning,
     JointFit,

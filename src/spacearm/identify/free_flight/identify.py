@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import numpy.typing as npt
 
 from spacearm.checks import array, check_not_empty
-from spacearm.identify.fit import solvable
-from spacearm.identify.free_flight.flight_fit import FlightFit
+from spacearm.identify._fit import solvable
+from spacearm.identify.free_flight._flight_fit import FlightFit
 from spacearm.identify.free_flight.flown_bodies import DeviceDoubt, FlownBody, FreeFlightIdentification
 
 #: Rounds in which weights and mass centres are found anew.

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from spacearm.errors import InputError, error_context
-from spacearm.identify.free_flight.findings import FreeFlightFindings
+from spacearm.identify.free_flight._findings import FreeFlightFindings
 from spacearm.identify.free_flight.flights import Flight, cut_flight
 from spacearm.identify.free_flight.flown_bodies import DeviceDoubt, FlownBody
 from spacearm.identify.free_flight.identify import identify_flights

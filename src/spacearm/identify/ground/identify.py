@@ -26,9 +26,9 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 from spacearm.checks import array, check_name, check_not_empty, non_negative
-from spacearm.identify.fit import Score, score_tests, solvable
-from spacearm.identify.ground.torque_model import FrictionTerm, PositionTerm, TorqueModel
-from spacearm.identify.ground.windows import Windows, average_record
+from spacearm.identify._fit import Score, score_tests, solvable
+from spacearm.identify.ground._torque_model import FrictionTerm, PositionTerm, TorqueModel
+from spacearm.identify.ground._windows import Windows, average_record
 from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.possible_bodies import fit_possible_bodies
 from spacearm.measure import Record

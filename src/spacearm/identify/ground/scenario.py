@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import AfterValidator
 
 from spacearm.errors import InputError, error_context
-from spacearm.identify.ground.findings import GroundFindings
+from spacearm.identify.ground._findings import GroundFindings
+from spacearm.identify.ground._transmission import convert_motors, list_couplings
 from spacearm.identify.ground.identify import identify_held_arm
 from spacearm.identify.ground.simulated import simulate_record
-from spacearm.identify.ground.transmission import convert_motors, list_couplings
 from spacearm.identify.inertia.tables import check_plain_name
 from spacearm.measure import Record
 from spacearm.measure.formats import read_columns, read_numbers

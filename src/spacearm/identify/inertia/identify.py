@@ -26,7 +26,8 @@ from scipy.stats import norm
 from spacearm import measure
 from spacearm.checks import check_not_empty, one_of
 from spacearm.errors import InputError
-from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, solvable, widen_deviations
+from spacearm.identify._fit import ConsiderShare, Score, certify, name_interval, rank_shares, solvable, widen_deviations
+from spacearm.identify.inertia._record_prediction import ROWS
 from spacearm.identify.inertia.consistent import ConsistentEstimator, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
 from spacearm.identify.inertia.output_error import RHYTHM, OutputErrorProblem
@@ -34,7 +35,6 @@ from spacearm.identify.inertia.output_error_fit import OutputErrorFit, fit_outpu
 from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
-from spacearm.identify.inertia.record_prediction import ROWS
 from spacearm.identify.inertia.regression import LinearLeastSquares, TotalFit, TotalLeastSquares, fit_total
 from spacearm.identify.inertia.standard_parameters import (
     ParameterSource,

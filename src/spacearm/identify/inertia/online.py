@@ -17,11 +17,11 @@ import numpy as np
 
 from spacearm.checks import integer, non_negative
 from spacearm.errors import InputError
+from spacearm.identify.inertia._record_prediction import PriorSummary
 from spacearm.identify.inertia.inertia_parameters import LINEAR, LINEAR_UNITS, typical_sizes
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import fit_output_error
 from spacearm.identify.inertia.readings import FEWEST, MotionRecord
-from spacearm.identify.inertia.record_prediction import PriorSummary
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.model import Robot
 from spacearm.typing import Array

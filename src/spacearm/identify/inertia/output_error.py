@@ -2,12 +2,12 @@
 
 Unknowns x (p,), in this order: base parameters (r), nuisances that are estimated, and for each record the errors of its
 initial state (12: position in world axes, rotation in base axes, linear and angular momentum in world axes; 6 where the
-momentum is known). :mod:`spacearm.identify.inertia.base_motion` integrates the base's motion from them, along the
-measured joint paths and under the known wrench; :mod:`spacearm.identify.inertia.record_prediction` turns it into
+momentum is known). :mod:`spacearm.identify.inertia._base_motion` integrates the base's motion from them, along the
+measured joint paths and under the known wrench; :mod:`spacearm.identify.inertia._record_prediction` turns it into
 residuals (T, rows), measured minus predicted, and derivatives of the prediction (T, rows, p).
 
 Errors of the encoders are errors of the input: each moves the predicted pose at all later samples, so that the raw
-residuals are correlated over time. The innovations of a Kalman filter (:mod:`spacearm.identify.whitening`) remove this
+residuals are correlated over time. The innovations of a Kalman filter (:mod:`spacearm.identify._whitening`) remove this
 from residuals and derivatives alike. Least squares on the white rows is then, to first order in the encoders' errors,
 the maximum-likelihood estimate, and the inverse of its normal matrix the Cramer-Rao bound.
 
@@ -25,15 +25,15 @@ import numpy as np
 
 from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean
-from spacearm.identify.fit import Score, score_tests
-from spacearm.identify.inertia.base_motion import BaseMotion, BrokenOffError
+from spacearm.identify._fit import Score, score_tests
+from spacearm.identify._nuisances import INERTIA_NUISANCES
+from spacearm.identify._whitening import ErrorModel
+from spacearm.identify.inertia._base_motion import BaseMotion, BrokenOffError
+from spacearm.identify.inertia._record_prediction import PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, record_labels
-from spacearm.identify.inertia.record_prediction import PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.standard_parameters import Prior
-from spacearm.identify.nuisances import INERTIA_NUISANCES
-from spacearm.identify.whitening import ErrorModel
 from spacearm.measure.clean import Mask, find_outliers, truncated_squares
 from spacearm.model import Robot
 from spacearm.optimise.consider import ConsiderParameters, FixedNumber

@@ -25,13 +25,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.identify.fit import Score
+from spacearm.identify._fit import Score
+from spacearm.identify.inertia._record_prediction import ROWS, RecordPrediction
 from spacearm.identify.inertia.identifiability import MARGIN, Identifiability, RankStage, assess_information
 from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
-from spacearm.identify.inertia.record_prediction import ROWS, RecordPrediction
 from spacearm.identify.inertia.regression import WORST, LinearLeastSquares
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.optimise.consider import FixedNumber

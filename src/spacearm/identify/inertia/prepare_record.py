@@ -18,7 +18,7 @@ import numpy.typing as npt
 from spacearm import measure
 from spacearm.checks import array
 from spacearm.errors import InputError, error_context
-from spacearm.identify.inertia.encoders import detect_moving_joints
+from spacearm.identify.inertia._encoders import detect_moving_joints
 from spacearm.identify.inertia.experiments import SAME, firing_intervals, join_edges, wrench_of
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.measure.attitude import to_quaternions

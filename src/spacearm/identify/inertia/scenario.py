@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from spacearm.errors import InputError, error_context
-from spacearm.identify.fit import solvable
+from spacearm.identify._fit import solvable
+from spacearm.identify.inertia._findings import InertiaFindings
 from spacearm.identify.inertia.design import ExperimentPlan
 from spacearm.identify.inertia.experiments import (
     SAME,
@@ -20,7 +21,6 @@ from spacearm.identify.inertia.experiments import (
     start_momentum,
     start_state,
 )
-from spacearm.identify.inertia.findings import InertiaFindings
 from spacearm.identify.inertia.identifiability import Identifiability, assess_information, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thin_records
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo, repeat_output_error

@@ -14,12 +14,12 @@ from pydantic import AfterValidator
 
 from spacearm.checks import non_negative, positive
 from spacearm.errors import InputError, error_context
+from spacearm.identify._nuisances import INERTIA_NUISANCES
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, design
 from spacearm.identify.inertia.identify import Identification
 from spacearm.identify.inertia.load import TargetLoad, extract_load
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.identify.inertia.validate import SineTorque
-from spacearm.identify.nuisances import INERTIA_NUISANCES
 from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.files import file_format

@@ -3,7 +3,7 @@
 The tangents dx/dp of parameters and start values are integrated with the state as one vector (forward sensitivity
 equations: A. C. Hindmarsh et al., ACM Trans. Math. Softw. 31, 2005) under the same step-size control, so that residuals
 and their derivatives belong to the same discretisation to within the tolerance. State and programs are those of
-:mod:`spacearm.identify.joint.programs`.
+:mod:`spacearm.identify.joint._programs`.
 
 The engine's adaptive loop runs on these kernels: no events, no friction with sticking, no controllers. A motion that
 cannot be followed gives NaN, and budgets of work bound what a search may spend on stiff candidates: joints so stiff
@@ -29,7 +29,7 @@ from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
 from spacearm.engine.warm import ensure_loops
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.joint.programs import Setup, programs
+from spacearm.identify.joint._programs import Setup, programs
 from spacearm.simulate import Signal
 from spacearm.simulate.checks import check_angles
 from spacearm.typing import Array

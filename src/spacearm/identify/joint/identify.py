@@ -21,8 +21,11 @@ import numpy as np
 
 from spacearm.checks import check_name, one_of
 from spacearm.errors import InputError, SimulationError
-from spacearm.identify.fit import Score, solvable
-from spacearm.identify.joint.consider import fit_with_fixed_numbers
+from spacearm.identify._fit import Score, solvable
+from spacearm.identify._nuisances import JOINT_KEYS
+from spacearm.identify.joint._consider import fit_with_fixed_numbers
+from spacearm.identify.joint._outliers import reject_far_readings, reject_outliers
+from spacearm.identify.joint._programs import Drive
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import USUAL_WORK, WORK_PER_SECOND, Accuracy, work_limit
 from spacearm.identify.joint.joint_fit import JointFit, assess
@@ -30,11 +33,8 @@ from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, prepare_test
 from spacearm.identify.joint.measurement_chain import MeasurementChain
 from spacearm.identify.joint.misfit import score_of
-from spacearm.identify.joint.outliers import reject_far_readings, reject_outliers
 from spacearm.identify.joint.problem import Bounds, JointProblem
-from spacearm.identify.joint.programs import Drive
 from spacearm.identify.joint.sampling import Weighting
-from spacearm.identify.nuisances import JOINT_KEYS
 from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import LEVEL

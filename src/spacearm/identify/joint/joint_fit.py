@@ -1,7 +1,7 @@
 """A fit of flexible joints with what judges it: values, certificate, remarks, fixed numbers that matter.
 
 Residuals are tested for size (chi-square of each block) and colour (Ljung and Box), each suspect by its score (C. R.
-Rao 1948), and estimates by intervals of the data for how far they scatter (:mod:`spacearm.identify.fit`). A test that
+Rao 1948), and estimates by intervals of the data for how far they scatter (:mod:`spacearm.identify._fit`). A test that
 fails makes the fit not sound; the largest suspect is named as a likely cause, never corrected silently.
 
 Where residuals are coloured, each standard deviation is the larger of two, by white noise and by that scatter. Fixed
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError
-from spacearm.identify.fit import ConsiderShare, Score, certify, name_interval, rank_shares, widen_deviations
+from spacearm.identify._fit import ConsiderShare, Score, certify, name_interval, rank_shares, widen_deviations
+from spacearm.identify._nuisances import JOINT_KEYS
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.misfit import misfits, remarks_on, suspects
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.nuisances import JOINT_KEYS
 from spacearm.model import Robot
 from spacearm.optimise.diagnose import Diagnosis, Whiteness, diagnose
 from spacearm.optimise.estimate import Estimate

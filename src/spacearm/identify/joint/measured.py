@@ -5,7 +5,7 @@ that it is compared with: the link's angle behind the spring, the base's attitud
 the angle is often not measured itself but made from the poses of base and hand and the other encoders (Eq. 21). Its
 error is then correlated with those of the base's attitude and of the encoders: ``noise`` holds a covariance for each
 sample, ``shares`` how far each encoder's error moves the channel. Whitening
-(:mod:`spacearm.identify.joint.input_errors`) counts such an error once, though it enters twice.
+(:mod:`spacearm.identify.joint._input_errors`) counts such an error once, though it enters twice.
 
 Missing readings are NaN and stay where they are; angles are unwrapped. A test begins where its first reading is, so its
 clock may begin anywhere.

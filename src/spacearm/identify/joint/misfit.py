@@ -16,13 +16,13 @@ from typing import Final, Literal
 
 import numpy as np
 
-from spacearm.identify.fit import Score, score_tests
+from spacearm.identify._fit import Score, score_tests
+from spacearm.identify._nuisances import JOINT_KEYS, JOINT_NUISANCES
+from spacearm.identify.joint._input_errors import InputErrors
 from spacearm.identify.joint.flexible_joints import linearise
-from spacearm.identify.joint.input_errors import InputErrors
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import BASE
 from spacearm.identify.joint.problem import JointProblem
-from spacearm.identify.nuisances import JOINT_KEYS, JOINT_NUISANCES
 from spacearm.optimise.diagnose import LEVEL, Diagnosis
 from spacearm.typing import Array
 

@@ -11,7 +11,7 @@ a test, whitened by the noise of its samples, have the covariance ``1 + P diag(g
 P (T channels, 2 deviations), so that its inverse root is applied at the cost of two thin products.
 
 Units: rad and s, or N m for torques; the path's clock starts at the first reading. Nothing here holds where a motor did
-not follow a smooth curve: then :mod:`~spacearm.identify.joint.input_errors` applies.
+not follow a smooth curve: then :mod:`~spacearm.identify.joint._input_errors` applies.
 """
 
 from __future__ import annotations

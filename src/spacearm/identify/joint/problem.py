@@ -4,8 +4,8 @@ For test k with readings y_k(t) the residual is r_k = W_k (h(x_k(t; p, o_k)) + b
 state (:mod:`~spacearm.identify.joint.forward`), p the parameters common to all tests, o_k the start offsets and b_k the
 biases of this test. W_k whitens: first the noise of each sample (a Cholesky factor of its covariance over the
 channels), then, where inputs were measured, what their errors do to the residuals over time
-(:mod:`~spacearm.identify.joint.input_errors`, :mod:`~spacearm.identify.joint.paths`). With known noise the cost is half
-a chi-square; with unknown noise its size is estimated from the residuals.
+(:mod:`~spacearm.identify.joint._input_errors`, :mod:`~spacearm.identify.joint.paths`). With known noise the cost is
+half a chi-square; with unknown noise its size is estimated from the residuals.
 
 Shapes: rows are (T, channels), derivatives (T, channels, directions), flat ones (T channels, p). Derivatives are those
 of the integrated tangent equations, except by the sensors' delay, which is a central difference. Missing readings are
@@ -26,15 +26,15 @@ import numpy as np
 
 from spacearm.checks import check_name, check_not_empty, number, unique
 from spacearm.errors import InputError, SimulationError, did_you_mean
+from spacearm.identify.joint._input_errors import InputErrors, input_errors
+from spacearm.identify.joint._programs import Drive, Setup
+from spacearm.identify.joint._start_values import check_start, start_values
 from spacearm.identify.joint.flexible_joints import flexible_joints
 from spacearm.identify.joint.forward import Accuracy, Forward, ForwardResponse
-from spacearm.identify.joint.input_errors import InputErrors, input_errors
 from spacearm.identify.joint.laws import REACH, SPECIFICATION, JointLaw
 from spacearm.identify.joint.measured import BASE, JointTest, attitude
 from spacearm.identify.joint.paths import PathErrors, SmoothedPath, add_signals, path_errors, smooth_path
-from spacearm.identify.joint.programs import Drive, Setup
 from spacearm.identify.joint.sampling import Weighting, delay_response, weights
-from spacearm.identify.joint.start_values import check_start, start_values
 from spacearm.measure.clean import Mask
 from spacearm.measure.units import ask_about_degrees
 from spacearm.model import Robot

@@ -22,11 +22,11 @@ from scipy.spatial.transform import Rotation
 from spacearm.checks import check_name
 from spacearm.engine import Mechanics
 from spacearm.errors import InputError
+from spacearm.identify.joint._programs import Drive, Setup
 from spacearm.identify.joint.flexible_joints import write_joint_values
 from spacearm.identify.joint.forward import Accuracy, Forward
 from spacearm.identify.joint.laws import JointLaw
 from spacearm.identify.joint.measurement_chain import MeasurementChain
-from spacearm.identify.joint.programs import Drive, Setup
 from spacearm.measure import Record
 from spacearm.model import Robot
 from spacearm.simulate import Signal

@@ -12,8 +12,8 @@ import numpy as np
 
 from spacearm.checks import check_name, non_negative
 from spacearm.errors import InputError, did_you_mean, error_context
-from spacearm.identify.fit import solvable
-from spacearm.identify.joint.figures import channel_figure, fit_figure, profile_figure, response_figure
+from spacearm.identify._fit import solvable
+from spacearm.identify.joint._figures import channel_figure, fit_figure, profile_figure, response_figure
 from spacearm.identify.joint.identify import identify_joints, predict_search_time, profile_likelihood
 from spacearm.identify.joint.joint_fit import JointFit
 from spacearm.identify.joint.laws import SPECIFICATION, JointLaw

@@ -33,8 +33,8 @@ from spacearm.errors import InputError, ModelError, SimulationError
 from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION, Layout
-from spacearm.simulate.check.closed_loop import Memory, TickedLaw, loop_obstacle
-from spacearm.simulate.check.drive import DriveInterval, DriveSignals, FrictionState
+from spacearm.simulate.check._closed_loop import Memory, TickedLaw, loop_obstacle
+from spacearm.simulate.check._drive import DriveInterval, DriveSignals, FrictionState
 from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.fields import Drag, Gravity

@@ -35,8 +35,8 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.massless import check_massless
 from spacearm.simulate.checks import check_mapping, check_robot, flat_states
+from spacearm.simulate.ensemble._observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.ensemble.closed_motion import PASSIVE, close_motion, law_symbols, limit_rates, trim_motion
-from spacearm.simulate.ensemble.observe import OBSERVED_INPUTS, Extremes, MotionObserver, Observe, motion_observer
 from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.overrides import check_friction, check_mass, check_parameter, robot_parameters, with_base
 from spacearm.simulate.signals import Signal

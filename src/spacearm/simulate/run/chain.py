@@ -38,18 +38,7 @@ from spacearm.simulate.loops import check_closure
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
-from spacearm.simulate.run.ledger import Balance, LedgerEntry, inner_scale, record_change
-from spacearm.simulate.run.prepare import (
-    PreparedPhase,
-    Sides,
-    check_free_inertia,
-    enter,
-    initial_sides,
-    last_sides,
-    prepare,
-)
-from spacearm.simulate.run.segment import Occurrence, Segment, Stats
-from spacearm.simulate.run.timescales import (
+from spacearm.simulate.run._timescales import (
     BLOWS,
     LONGEST_RUN,
     TimeScales,
@@ -62,6 +51,17 @@ from spacearm.simulate.run.timescales import (
     stiffness_warnings,
     time_scales,
 )
+from spacearm.simulate.run.ledger import Balance, LedgerEntry, inner_scale, record_change
+from spacearm.simulate.run.prepare import (
+    PreparedPhase,
+    Sides,
+    check_free_inertia,
+    enter,
+    initial_sides,
+    last_sides,
+    prepare,
+)
+from spacearm.simulate.run.segment import Occurrence, Segment, Stats
 from spacearm.simulate.state import State
 from spacearm.simulate.world import World
 from spacearm.typing import Array

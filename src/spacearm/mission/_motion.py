@@ -1,0 +1,47 @@
+"""Motion of frames and momentum of a servicer and its target, by sums over their bodies; the world of both."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spacearm.mission._encounter import TARGET
+from spacearm.mission._laws import Actuators
+from spacearm.model import Robot
+from spacearm.simulate import State, World
+from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose
+from spacearm.simulate.overrides import robot_parameters
+from spacearm.typing import Array
+
+
+def compute_frame_motion(robot: Robot, state: State, frame: str) -> tuple[Array, Array, Array, Array]:
+    """Origin, rotation, velocity and angular velocity of a frame, world."""
+    bodies = evaluate_bodies(robot, state.vector[None])
+    rotation, origin = frame_pose(robot, bodies, frame)
+    k = robot.body_index(robot.frame(frame).body)
+    angular_rate = bodies.angular_velocity[0, k]
+    velocity = bodies.velocity[0, k] + np.cross(angular_rate, origin[0] - bodies.origin[0, k])
+    return origin[0], rotation[0], velocity, angular_rate
+
+
+def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
+    """Angular momentum (3,) of both about their common mass centre, world axes, N m s."""
+    seen = []
+    for each, own in ((robot, state), (guest, moving)):
+        numbers = robot_parameters(each)
+        seen.append(centre_motion(each, own.vector[None], numbers["inertia"], numbers["rotor"]))
+    a, b = seen
+    # Koenig: own angular momenta, plus that of the relative motion with the reduced mass.
+    reduced = a.mass * b.mass / (a.mass + b.mass)
+    way = moving.position + b.centre[0] - state.position - a.centre[0]
+    apart = np.cross(way, b.velocity[0] - a.velocity[0])
+    return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
+
+
+def worlds(actuators: Actuators, target: Robot) -> World:
+    """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked.
+
+    Modes of appendages and slosh move freely.
+    """
+    name, used = actuators.robot.name, (*actuators.arm, *actuators.wheels, *actuators.robot.mode_names)
+    still = tuple(f"{name}/{joint}" for joint in actuators.robot.joint_names if joint not in used)
+    return World({name: actuators.robot, TARGET: target}, still)

@@ -20,7 +20,7 @@ _MAY_BE_LARGE = {"jnt_range", "jnt_actfrcrange", "actuator_ctrlrange", "actuator
 #: What is only drawn: a shape with such numbers is left out.
 _VISUAL_FIELDS = ("geom_", "mat_", "mesh_")
 _KINDS = {"jnt": "joint", "dof": "joint", "eq": "equality", "key": "keyframe"}
-_mujoco = WorkerProcess(Path(__file__).with_name("mjcf_worker.py"))
+_mujoco = WorkerProcess(Path(__file__).with_name("_mjcf_worker.py"))
 
 
 def import_mujoco() -> ModuleType:

@@ -17,7 +17,7 @@ from spacearm.model.safexml import BOUNDS, Bounds
 from spacearm.model.urdf_read import robot_from_urdf
 from spacearm.worker_process import WorkerCrash, WorkerProcess, WorkerTimeout
 
-_xacro = WorkerProcess(Path(__file__).with_name("xacro_worker.py"))
+_xacro = WorkerProcess(Path(__file__).with_name("_xacro_worker.py"))
 
 
 def read_xacro(path: str | Path, reading: Reading | None = None) -> Robot:

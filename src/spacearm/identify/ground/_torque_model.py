@@ -10,8 +10,8 @@ tanh(w / v) exp(-(w / 5v)^2), cubic w^3, load-dependent tanh(w / v) |load|. All 
 the change of sign are the only nonlinear numbers, and the load is taken from the last estimate.
 
 Everything is averaged over the windows of the torques (:mod:`spacearm.identify.ground._windows`). Columns are
-(W, n, k): windows, joints, parameters; rad or m, N m or N. A smooth change of sign stands for presliding and noise of the rate;
-hysteresis and stiction are not modelled.
+(W, n, k): windows, joints, parameters; rad or m, N m or N. A smooth change of sign stands for presliding and noise of
+the rate; hysteresis and stiction are not modelled.
 """
 
 from __future__ import annotations

@@ -27,9 +27,10 @@ from spacearm.errors import InputError
 from spacearm.model import Robot
 from spacearm.model.parts import skew
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate.law import Law, PreparedLaw, PythonLaw, common_period
+from spacearm.simulate.law import Law, PythonLaw, common_period
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.phase import Phase
+from spacearm.simulate.prepared_law import PreparedLaw
 from spacearm.simulate.run.prepare import prepare
 from spacearm.simulate.world import States, World
 from spacearm.typing import Array

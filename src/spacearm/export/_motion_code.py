@@ -42,9 +42,10 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.simulate import RK4, Phase, State, World, simulate
 from spacearm.simulate.elements import ForceElement
-from spacearm.simulate.law import SAME_INSTANT, Law, PreparedLaw, PythonLaw
+from spacearm.simulate.law import Law, PythonLaw
 from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.prepared_law import SAME_INSTANT, PreparedLaw
 from spacearm.simulate.run.prepare import PreparedPhase, prepare
 from spacearm.simulate.run.propellant import find_fed_thrusters
 from spacearm.typing import Array

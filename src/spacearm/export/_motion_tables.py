@@ -10,7 +10,7 @@ import numpy as np
 
 from spacearm.engine.c_source import literal, statements
 from spacearm.engine.signals import Signals
-from spacearm.simulate.law import PreparedLaw
+from spacearm.simulate.prepared_law import PreparedLaw
 from spacearm.simulate.run.prepare import PreparedPhase
 from spacearm.typing import Array
 

@@ -18,7 +18,8 @@ import numpy as np
 from spacearm.checks import check_name
 from spacearm.engine import law as engine
 from spacearm.errors import InputError
-from spacearm.simulate.law import Law, PreparedLaw
+from spacearm.simulate.law import Law
+from spacearm.simulate.prepared_law import PreparedLaw
 from spacearm.simulate.signals import Signal
 from spacearm.typing import Array
 

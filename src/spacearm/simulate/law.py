@@ -1,8 +1,8 @@
-"""Control laws in a run: an expression that is compiled, or a plain Python function; sampled or continuous.
+"""Control laws as they are written: an expression that is compiled, or a plain Python function; sampled or continuous.
 
-Three layers. :class:`Law` is given by the user: a function that writes commands over a plant, with period, delay,
-resolution, references and sensors. :class:`~spacearm.mechanics.law.LawProgram` is that function compiled for one robot.
-:class:`PreparedLaw` adds the places of its inputs and outputs in the solver's buffers for one phase.
+:class:`Law` is given by the user: a function that writes commands over a plant, with period, delay, resolution,
+references and sensors. :class:`~spacearm.mechanics.law.LawProgram` is that function compiled for one robot; what a run
+makes of it for a phase is a :class:`~spacearm.simulate.prepared_law.PreparedLaw`.
 
 A sampled law is evaluated at ticks and held between them; a continuous one in every stage of every step, its memory
 integrated with the state and its saturation monitored as events. Several laws of a system become one program, in which
@@ -14,23 +14,18 @@ structure agree use one kernel, and gains are inputs (``constants``).
 
 from __future__ import annotations
 
-import ctypes
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from spacearm.checks import integer, number, numbers, positive
-from spacearm.engine import Kernel
-from spacearm.engine import law as engine
 from spacearm.engine.noise import channel_key
-from spacearm.engine.signals import Signals
 from spacearm.errors import InputError, error_context, quote_text
 from spacearm.mechanics.law import MOST_LATE, Commands, LawProgram, law_program
 from spacearm.mechanics.law import combine_commands as joined_commands
@@ -39,8 +34,6 @@ from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.sensors import ForceTorque, Sensor, apply_sensors
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.model import Robot
-from spacearm.model.base import BASE_DOFS
-from spacearm.model.layout import Layout
 from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import Signal, as_signal
@@ -49,12 +42,6 @@ from spacearm.typing import Array
 
 #: Parameters of a robot that a law's model has.
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
-#: Largest number of values that the commands of one phase may take: 400 MB.
-MOST_ANSWERS = 50_000_000
-#: Largest number of changes of commands at rate limits in one phase.
-MOST_CUTS = 1_000_000
-#: Fraction of a period within which a tick and the start of a phase are the same instant.
-SAME_INSTANT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +236,8 @@ class PythonLaw(Law):
         """None: the solver evaluates no reference."""
         return []
 
-    def answer(self, prepared: PreparedLaw, law: engine.SolverLaw) -> None:
-        """Call the function, and apply the limits to its commands."""
-        size = law.size
-        state, time = State.from_vector(law.inp[:size]), float(law.inp[size])
+    def ask(self, time: float, state: State) -> Array:
+        """Its commands at this time (s since the phase's start) and state, in the order of ``forces``."""
         references = {
             name: tuple(np.array([signal(time) for signal in order]) for order in orders)
             for name, orders in self._orders.items()
@@ -261,24 +246,7 @@ class PythonLaw(Law):
             given = dict(self.build(time, state, references))
             if {*given} != {*self.forces}:
                 raise InputError(f"commands {', '.join(map(str, given)) or 'nothing'}", hint=f"expected {self.forces}")
-            values = np.array([number(given[name], f"command of {name!r}") for name in self.forces])
-        self.commander(prepared, law)(values)
-
-    def commander(self, prepared: PreparedLaw, law: engine.SolverLaw) -> Callable[[Array], None]:
-        """A function that lets commands, in the order of ``forces``, through the limits, as the answer of a tick."""
-        # Layout of the compiled limits: state and time, then commands as a reference with zero rates, then the model.
-        count, first = len(self.forces), law.size + 1
-        inp = np.concatenate([np.zeros(first + 3 * count), prepared.numbers])
-        code, places = _machine_code(prepared.kernel.address(1)), (inp.ctypes.data, law.out.ctypes.data)
-        seen, now, commands, counts = law.inp[:first], inp[:first], inp[first : first + count], law.counts
-
-        def command(values: Array) -> None:
-            now[:] = seen
-            commands[:] = values
-            code(*places)
-            counts[1] = 1
-
-        return command
+            return np.array([number(given[name], f"command of {name!r}") for name in self.forces])
 
     @cached_property
     def _orders(self) -> dict[str, list[list[Signal]]]:
@@ -287,12 +255,6 @@ class PythonLaw(Law):
             rates = [entry.derivative() for entry in entries]
             found[name] = [[*entries], rates, [rate.derivative() for rate in rates]]
         return found
-
-
-@lru_cache(maxsize=64)
-def _machine_code(address: int) -> Callable[[int, int], None]:
-    """A kernel as a function of two addresses: of its input and of its output."""
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
 
 
 def common_period(periods: Sequence[float | None], place: str) -> tuple[float | None, list[int]]:
@@ -494,218 +456,3 @@ def _python_program(law: PythonLaw, robot: Robot) -> LawProgram:
     commands = Commands(plant.values_by_name(plant.reference("command").value, law.forces))
     with error_context(law.place):
         return law_program(plant, commands, resolution=_command_resolution(law, commands), limited=law.limited)
-
-
-@lru_cache(maxsize=64)
-def law_kernel(program: LawProgram) -> Kernel:
-    return Kernel(program.program)
-
-
-class LawCarryOver(NamedTuple):
-    """State of a law that carries over from one of its phases to the next."""
-
-    memory: Array
-    answer: Array  # to the last tick
-    tick: float  # s since the run's start, when the next one is due
-    end: float  # s, when the phase ended
-    braking: Array  # (actions,): 1 where the drive brakes at its rate limit
-
-    # Exact equality: the next phase begins at the very number at which this one ended.
-    def still_acts(self, time: float) -> bool:
-        """Whether the command still acts: the next phase follows at once."""
-        return self.end == time
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedLaw:
-    """A law in the solver's terms; the same for all samples of a batch."""
-
-    law: Law
-    program: LawProgram
-    kernel: Kernel
-    first: int  # of its system's state
-    size: int
-    target: Any  # int64: places in the motion kernel's input
-    reference: Signals
-    ticks: int  # in the phase
-    numbers: Array  # of its model
-    wrench_places: Any  # int64: places in the motion kernel's input of the wrenches that its sensors measure
-    random_channels: Any  # (numbers, 2) int64: channels of its random numbers, and whether they are drawn once
-    bounds: Any  # (levels,) int64: the action whose rate limit a watched level is, or -1
-    brakes: Array  # (levels,): the action that brakes beyond a level where braking ends; 0: where pushing ends
-    members: tuple[PreparedLaw, ...] = ()  # laws of several systems, of which it is made
-    system: str = ""  # of a member: whose it is,
-    among: Mapping[str, Any] = field(default_factory=dict)  # where its actions, levels ... stand among those of all,
-    count: int | None = None  # and in the memory of all its tick, where not each of theirs is one of its own,
-    every: int = 1  # but one of so many
-
-    @property
-    def laws_by_system(self) -> tuple[PreparedLaw, ...]:
-        """The law of each system."""
-        return self.members or (self,)
-
-    def places(self, kind: str) -> Any:
-        """Places of its own numbers of a kind (action, level, margin of a level, reading, memory) among all."""
-        if kind in self.among:
-            return self.among[kind]
-        own = self.program
-        sizes = {"level": own.levels, "margin": own.limited, "reading": own.readings, "action": own.actions}
-        return np.arange(own.memory.size if kind == "memory" else len(sizes[kind]))
-
-    @property
-    def slow(self) -> Any:
-        """(actions, 4) int64: ticks in a period of each action's own law; in the memory its tick, action and level."""
-        # Default: an action of every tick, with nothing held in the memory.
-        table = np.tile([1, -1, -1, -1], (self.target.size, 1)).astype(np.int64)
-        for part in self.members:
-            if part.count is not None:
-                first = part.count + 1
-                for k, number in enumerate(part.places("action")):
-                    table[number] = part.every, part.count, first + k, first + part.target.size + k
-        return table
-
-    @property
-    def key(self) -> Hashable:
-        """Key that identifies the law across phases."""
-        own = tuple(part.law.origin or part.law for part in self.laws_by_system)
-        return own if self.members else own[0]
-
-    def recall(self, remembered: Mapping[Hashable, LawCarryOver], time: float) -> LawCarryOver | None:
-        """State carried over to a phase that begins at this time; laws that were not combined before tick at once."""
-        whole = remembered.get(self.key)
-        if not self.members or (whole is not None and whole.still_acts(time)):
-            return whole
-        found = [remembered.get(part.key) for part in self.members]
-        if not any(found):
-            return None
-        # Laws that ran in other combinations before: each gets its own memory back, and all tick anew.
-        memory = self.program.memory.copy()
-        for part, own in zip(self.members, found, strict=True):
-            if own is not None:
-                memory[part.places("memory")] = own.memory
-        return LawCarryOver(memory, np.zeros(0), time, -np.inf, np.zeros(0))
-
-    def remember(self, remembered: dict[Hashable, LawCarryOver], carried: LawCarryOver) -> None:
-        """Keep the state carried over to later phases, as a whole and law by law."""
-        remembered[self.key] = carried
-        for part in self.members:
-            memory = carried.memory[part.places("memory")]
-            remembered[part.key] = carried._replace(memory=memory, answer=np.zeros(0))
-
-    @property
-    def acts_from_outside(self) -> bool:
-        """Whether it acts on the robot externally: on the base, or by thrusters."""
-        return any(kind == "wrench" or what in BASE_DOFS for kind, what, _ in self.program.actions)
-
-    @property
-    def channels(self) -> list[tuple[int, Array, Array]]:
-        """References as channels into the kernel's input."""
-        first = self.kernel.inputs["reference"].start
-        return [(first + k, *channel) for k, channel in enumerate(self.law.channels())]
-
-    @property
-    def event_outputs(self) -> list[tuple[int, bool]]:
-        """Outputs that the solver monitors: margins and events of a continuous law."""
-        if self.law.period is not None:
-            return []
-        return [(0, False)] * len(self.program.limited) + [(0, True)] * len(self.program.events)
-
-    @property
-    def labels(self) -> list[tuple[str, str, str]]:
-        """Kind, name and what ends, of each of these."""
-        if self.law.period is not None:
-            return []
-        found = [("saturation", name, "nothing") for name in self.program.limited]
-        return found + [("law", name, "phase") for name in self.program.events]
-
-    @property
-    def memory_size(self) -> int:
-        """Size of the memory that is integrated with the state."""
-        return self.program.memory.size if self.law.period is None else 0
-
-    def enter(
-        self, carried: LawCarryOver | None, time: float = 0.0, sample: int = 0, kept: int = 0
-    ) -> engine.SolverLaw:
-        """The law in a phase that begins at this time of the run, with the state carried over from an earlier phase.
-
-        A law of the preceding phase keeps its ticks. After a pause it ticks at once, and the transient part of its
-        memory (of sensors, delays and pulses) is reset. ``kept``: place of integrated memory in the integrated vector.
-        """
-        inputs, outputs, period = self.kernel.inputs, self.kernel.outputs, float(self.law.period or 0.0)
-        inp, out, first = np.zeros(self.kernel.n_in), np.zeros(self.kernel.n_out), 0.0
-        start, braking = self.program.memory.copy(), np.zeros(self.target.size, dtype=np.int64)
-        if carried is not None and carried.memory.shape == start.shape:
-            # Estimates and integrals survive a pause; delays, filters and pulses would be stale.
-            fresh = start[list(self.program.momentary)]
-            start[:] = carried.memory
-            if period and carried.still_acts(time) and carried.answer.shape == out.shape:
-                out[:], braking[:] = carried.answer, carried.braking
-                # A tick that is due within rounding of the phase's start is at its start.
-                first = carried.tick - time if carried.tick - time > SAME_INSTANT * period else 0.0
-            else:
-                start[list(self.program.momentary)] = fresh
-        inp[inputs["memory"]] = start
-        inp[inputs["model"]] = self.numbers
-        plain, bounded = isinstance(self.law, PythonLaw), int(np.count_nonzero(self.bounds >= 0))
-        return engine.SolverLaw(
-            0 if plain else self.kernel.address(1),
-            period,
-            self.first,
-            self.size,
-            self.reference,
-            self.target,
-            np.array([inputs["memory"].start, len(self.program.memory)]),
-            outputs["margin"].start,
-            inp,
-            out,
-            np.zeros((self.ticks, 1 + self.kernel.n_out)),
-            np.zeros(3, dtype=np.int64),
-            np.array([time, first]),
-            self.random_channels,
-            np.array([self.law.seed, inputs["model"].stop]),
-            np.array([self.law.draw + sample]),
-            self.wrench_places,
-            start,
-            kept if self.law.period is None else engine.SAMPLED,
-            self.bounds,
-            self.brakes,
-            braking,
-            np.zeros((min((self.ticks + 1) * bounded, MOST_CUTS), 3)),
-            np.full(self.target.size, engine.NEVER, dtype=np.int64),
-            self.slow,
-        )
-
-
-def prepare_law(
-    law: Law,
-    robot: Robot,
-    at_state: Layout,
-    duration: float,
-    place: str,
-    target: Callable[[str, Any, int], int],
-    wrench_frames: tuple[LoadFrame, ...] = (),
-) -> PreparedLaw:
-    """A law prepared for a phase; its references are merged with the phase's signals afterwards.
-
-    ``target`` gives the place in the motion kernel's input of an action; ``wrench_frames`` are those on which wrenches
-    act.
-    """
-    with error_context(place):
-        own = law.program(robot, wrench_frames)
-        kernel = law_kernel(own)
-        # Answers of all ticks are kept for the log: the buffer is made before the run.
-        count = 0.0 if law.period is None else duration / law.period * (1.0 + 1e-12)
-        if count * (1 + kernel.n_out) > MOST_ANSWERS:
-            raise InputError(
-                f"{law.place} is evaluated {count:.3g} times in {duration:g} s",
-                hint="expected a longer period, or shorter phases",
-            )
-        # One more for the tick at the start; 1e-12 covers a duration of whole periods that rounds down.
-        ticks = 0 if law.period is None else math.ceil(count) + 1
-        places = np.array([target(*action) for action in own.actions], dtype=np.int64)
-        feels = np.array([target("wrench", load, k) for load in own.wrench_frames for k in range(6)], dtype=np.int64)
-    none = Signals(np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64))
-    return PreparedLaw(
-        law, own, kernel, at_state.start, at_state.size, places, none, ticks, law.numbers(robot), feels,
-        law.random_channels(robot), np.zeros(0, dtype=np.int64), np.zeros(0),
-    )  # fmt: skip

@@ -21,7 +21,8 @@ from spacearm.mechanics.law import LawProgram
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import SX
-from spacearm.simulate.law import Law, PreparedLaw, PythonLaw, common_period, law_kernel
+from spacearm.simulate.law import Law, PythonLaw, common_period
+from spacearm.simulate.prepared_law import PreparedLaw, law_kernel
 from spacearm.typing import Array
 
 

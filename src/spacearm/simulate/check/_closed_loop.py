@@ -21,7 +21,8 @@ from spacearm.engine.phase import Level
 from spacearm.engine.signals import Signals, fill
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
-from spacearm.simulate.law import LawCarryOver, PreparedLaw, PythonLaw
+from spacearm.simulate.law import PythonLaw
+from spacearm.simulate.prepared_law import LawCarryOver, PreparedLaw
 from spacearm.typing import Array
 
 #: s; a tick so near to the end of a phase is one of the next phase.

@@ -33,11 +33,12 @@ from spacearm.mechanics.motion import LoadFrame
 from spacearm.simulate.changes import Change, hold_system_loops
 from spacearm.simulate.commands import CommandLog, active_pulses, command_logs
 from spacearm.simulate.contact import ContactElement
-from spacearm.simulate.law import Law, LawCarryOver, PreparedLaw, PythonLaw
+from spacearm.simulate.law import Law
 from spacearm.simulate.loops import check_closure
 from spacearm.simulate.methods import Method
 from spacearm.simulate.motion import WorldMotion, law_memory, laws_of, load_frames, world_motion
 from spacearm.simulate.phase import MAX_NUMBERS, Phase, sample_times
+from spacearm.simulate.prepared_law import LawCarryOver, PreparedLaw
 from spacearm.simulate.run._timescales import (
     BLOWS,
     LONGEST_RUN,
@@ -270,13 +271,11 @@ class LawQuestion(NamedTuple):
 
     def answer(self) -> None:
         """Answer with the commands of the law's own function."""
-        assert isinstance(self.law.law, PythonLaw)
-        self.law.law.answer(self.law, self.system.law)
+        self.law.answer(self.system.law)
 
     def commander(self) -> Callable[[Array], None]:
         """A function that answers with commands, in the order of the law's forces."""
-        assert isinstance(self.law.law, PythonLaw)
-        return self.law.law.commander(self.law, self.system.law)
+        return self.law.commander(self.system.law)
 
 
 #: What is sent to :meth:`PhaseChain.advance` when a question is answered: nothing, and the solver goes on; why it

@@ -29,9 +29,9 @@ from spacearm.errors import InputError, ModelError
 from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.massless import check_massless
-from spacearm.simulate.law import LawCarryOver, PreparedLaw, prepare_law
 from spacearm.simulate.motion import WorldMotion, laws_of
 from spacearm.simulate.phase import DIRECTIONS, Phase
+from spacearm.simulate.prepared_law import LawCarryOver, PreparedLaw, prepare_law
 from spacearm.simulate.signals import Signal, as_signal
 from spacearm.simulate.system_laws import combine_system_laws
 from spacearm.simulate.world import World

@@ -95,6 +95,18 @@ def test_wheels_keep_their_momentum_limit_whatever_turns_the_bus():
     assert found.saturation_shares["wz"] > 0.1
 
 
+def test_wheels_of_a_slow_law_beside_a_fast_one_keep_their_speed_limit():
+    """The torque that a wheel has for a whole period does not take it beyond its speed."""
+    robot, speed = craft(torque=1.0, speed=20.0), 20.0
+    fast = control.Law(lambda plant: {"wx": 0.0 * plant.time}, period=0.01, name="fast")
+    slow = control.Law(lambda plant: {"wz": 1.0 + 0.0 * plant.time}, period=0.5, name="slow")
+    start = State.from_velocities(robot, np.zeros(3), [0.0, 0.0, 18.0])
+    found = simulate(robot, start, Phase(20.0, laws=[fast, slow]), sample=0.01)
+    assert found.sound
+    assert not found.events_of("rate limit")
+    assert 0.99 * speed < found.states[:, 18].max() <= speed
+
+
 def arcs(outside: float, period: float, duration: float) -> list[tuple[float, float, float]]:
     """Begin, rate and acceleration of each arc of a joint that a torque from outside speeds up beyond its rate limit.
 
@@ -182,6 +194,70 @@ def test_a_slow_law_beside_a_fast_one_brakes_at_its_own_ticks():
     track = found.last_track("b")
     np.testing.assert_allclose(track.states[:, 14], arc_rates(track.times, arcs(0.04, 0.3, 2.0)), atol=1e-9)
     assert cross_check(found).largest < 1e-8
+
+
+def pair():
+    """Two arms of one joint each on one base: where that is locked, neither moves the other."""
+    one = joint()
+    (body,), (own,) = one.bodies[1:], one.joints
+    place = replace(own.placement, translation=own.placement.translation + np.array([0.0, 1.0, 0.0]))
+    second = replace(own, name="j1", child="second", placement=place)
+    return replace(one, bodies=(*one.bodies, replace(body, name="second")), joints=(own, second), frames=())
+
+
+def test_slow_laws_beside_fast_ones_of_the_same_robot_act_at_their_own_ticks(tmp_path):
+    """As alone: cut until its own tick, braked from there on, whatever ticks lie between, and over seams."""
+    robot, outside, period = pair(), 0.04, 0.3
+    fast = control.Law(lambda plant: {"j1": 1e-4 + 0.0 * plant.time}, period=0.05, name="fast")
+    expected = arcs(outside, period, 2.0)
+    for count, method in ((1, None), (1, RK4(0.01)), (9, None)):
+        phase = Phase(2.0 / count, laws=[fast, push(period, name="slow")], forces={"j0": outside}, **FIXED)
+        found = simulate(robot, State.at_rest(robot), [phase] * count, sample=0.002, method=method)
+        assert found.sound
+        assert len(found.events_of("rate limit")) == 1
+        np.testing.assert_allclose(found.states[:, 15], arc_rates(found.times, expected), atol=1e-9)
+        if method is None:
+            assert cross_check(found).largest < 1e-8
+            assert cross_check(found, closed_loop=True).largest < 1e-8
+        if count == 1:
+            # From the first cut on the drive is at its limit, as the share of the time and a saved run say too.
+            share = 1.0 - RATE * INERTIA / (TORQUE + outside) / 2.0
+            np.testing.assert_allclose(found.saturation_shares["j0"], share, rtol=1e-6)
+            back = load_run(found.to_netcdf(tmp_path / "run.nc"))
+            assert back.saturation_shares == found.saturation_shares
+
+
+@pytest.mark.parametrize("other", [0.025, 0.05, 0.1])
+def test_slow_laws_act_at_their_own_ticks_beside_those_of_other_systems_too(other):
+    robot, outside = pair(), 0.04
+    world = World({"a": arm(1), "b": robot})
+    states = {"a": State.at_rest(arm(1)), "b": State.at_rest(robot, position=[9.0, 0.0, 0.0])}
+    fast = control.Law(lambda plant: {"j1": 1e-4 + 0.0 * plant.time}, period=0.05, name="fast", system="b")
+    laws = [push(other, 1e-4, system="a", name="other"), fast, push(0.3, system="b", name="slow")]
+    held = [f"{name}/{dof}" for name in world.systems for dof in BASE_DOFS]
+    phase = Phase(2.0, laws=laws, forces={"b/j0": outside}, locked=held, limits="ignore")
+    found = simulate(world, states, phase, sample=0.002)
+    assert found.sound
+    assert len(found.events_of("rate limit")) == 1
+    track = found.last_track("b")
+    np.testing.assert_allclose(track.states[:, 15], arc_rates(track.times, arcs(outside, 0.3, 2.0)), atol=1e-9)
+    assert cross_check(found).largest < 1e-8
+
+
+def test_a_slow_law_heeds_the_rate_of_its_own_ticks():
+    """Near its rate limit a drive gives what the rate at its law's own tick allows, and holds that."""
+    robot, period, first = pair(), 0.01, 0.97 * RATE
+    fast = control.Law(lambda plant: {"j1": 1e-4 + 0.0 * plant.time}, period=0.001, name="fast")
+    start = State.from_velocities(robot, [0.0, 0.0], [first, 0.0])
+    found = simulate(robot, start, Phase(2.0 * period, laws=[fast, push(period, name="slow")], **FIXED), sample=0.0005)
+    torques, rates = [], [first]
+    for _ in range(2):
+        # Over the last 5 % of the rate limit a drive loses its torque.
+        torques.append(TORQUE * (RATE - rates[-1]) / (0.05 * RATE))
+        rates.append(rates[-1] + period * torques[-1] / INERTIA)
+    np.testing.assert_allclose(found.states[:, 15], np.interp(found.times, period * np.arange(3), rates), atol=1e-12)
+    np.testing.assert_allclose(found.commands[0]["j0"], np.repeat(torques, 10), atol=1e-12)
+    assert found.saturation_shares["j0"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("direction", [1.0, -1.0])

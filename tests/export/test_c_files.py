@@ -293,6 +293,25 @@ def test_drives_brake_beyond_their_rate_limits(tmp_path: Path) -> None:
     same_end(robot, start, plan, tmp_path, 0.013)
 
 
+def test_drives_of_slow_laws_return_and_brake_at_their_own_ticks(tmp_path: Path) -> None:
+    """Two laws of one robot: cuts and braking of the slow one last over ticks of the fast one."""
+    plain = random_robot(9, 3, geometry="mixed", passive=True)
+    robot = plain.replace(joints=tuple(replace(j, limits=Limits(effort=2.0, velocity=0.4)) for j in plain.joints))
+    start, _ = scenario(robot)
+    start = State.at_rest(robot, start.joints)
+    names = robot.joint_names
+    slow = joint_pid([2.0] * (robot.n - 1), 9.0, 0.1, period=0.1, joints=names[1:], name="slow")
+    laws = [joint_pid([2.0], 9.0, 0.1, period=0.02, joints=names[:1], name="fast"), slow]
+    plan = [Phase(d, laws=laws, forces=dict.fromkeys(names, 1.2), limits="ignore") for d in (0.33, 0.29, 0.4)]
+    run = simulate(robot, start, plan, method=RK4(0.013), ledger=False)
+    for log in run.commands:
+        cuts = log.cuts[log.cuts[:, 1] > 0]
+        braked = cuts[np.abs(cuts[:, 2]) == 2.0, 0]
+        np.testing.assert_allclose(braked / 0.1, np.round(braked / 0.1), atol=1e-9)
+    assert braked.size
+    same_end(robot, start, plan, tmp_path, 0.013)
+
+
 def test_memory_of_continuous_laws_is_integrated_with_the_state(tmp_path: Path) -> None:
     """Two such laws with a sampled one between; the first goes on from what it remembers, and saturates."""
     plain = random_robot(9, 3, geometry="mixed", passive=True)

@@ -41,6 +41,8 @@ def law_code(motion: MotionCode) -> list[str]:
         )
         if momentary:
             blocks.append(f"static const int law_momentary_{k}[] = {{ {join_numbers(momentary, 'int')} }};")
+        if own.program.slow:
+            blocks.append(f"static const int law_slow_{k}[] = {{ {join_numbers(own.slow[:, :3], 'int')} }};")
         row = {
             "call": f"NAME_law_{k}",
             "actions": own.target.size,
@@ -58,6 +60,7 @@ def law_code(motion: MotionCode) -> list[str]:
             "once": f"law_once_{k}" if len(own.random_channels) else 0,
             "momentary": f"law_momentary_{k}" if momentary else 0,
             "renewed": len(momentary),
+            "slow": f"law_slow_{k}" if own.program.slow else 0,
         }
         rows.append(_row(row))
         first[sampled] += size

@@ -98,6 +98,9 @@ class LawProgram:
     reacts: bool = False  # whether it depends on what the degrees of freedom do that it does not command
     measures: bool = False  # whether it counts on a force of the environment
     momentary: tuple[int, ...] = ()  # entries of the memory that begin anew after a pause
+    # Of an action that acts at some of the ticks only: one in how many, where the memory counts them (0 before it acts,
+    # 1 after), and where it holds the action and its level meanwhile.
+    slow: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
 
 def shift_register(plant: Plant, name: str, size: int) -> list[SX]:
@@ -139,6 +142,7 @@ class _Assembly:
         self.actions: list[tuple[str, Any, int]] = []
         self.values: list[SX] = []
         self.memory: dict[str, SX] = {}
+        self.held: dict[str, str] = {}
 
     def gather(self) -> None:
         """Collect all commands as levels, each checked to be one expression with a known name."""
@@ -198,8 +202,9 @@ class _Assembly:
                 band = limits.effort / (TAPER * limits.velocity)
                 rotor = robot.joint(name).rotor
                 if name in robot.wheel_names and rotor is not None and plant.period is not None:
-                    # Full speed is not passed within a period.
-                    band = min(band, rotor.inertia * rotor.ratio**2 / (2.0 * plant.period))
+                    # Full speed is not passed within a period of the law.
+                    every, _ = plant.slow.get(name, (1, ""))
+                    band = min(band, rotor.inertia * rotor.ratio**2 / (2.0 * every * plant.period))
                 most = ca.fmin(most, ca.fmax(band * (limits.velocity - rate), 0.0))
                 least = ca.fmax(least, ca.fmin(-band * (limits.velocity + rate), 0.0))
             wanted = self.levels[name]
@@ -213,7 +218,19 @@ class _Assembly:
                 # Only what would speed the joint up further is refused: braking stays possible at the limit.
                 faster = ca.logic_and(ca.fabs(rate) >= most_rate, rate * wanted > 0)
                 self.levels[name] = ca.if_else(faster, 0.0, wanted)
+        self._hold()
         self._switch()
+
+    def _hold(self) -> None:
+        """Drives of slower laws: limited by the rate at their own ticks, and held in between."""
+        for name, (_, tick) in self.plant.slow.items():
+            if name in self.robot.joint_names and math.isfinite(self.robot.joint(name).limits.velocity):
+                for table, kept in ((self.levels, f"drive of {name}"), (self.margins, f"margin of {name}")):
+                    if name in table:
+                        held = self.plant.memory(kept, lasting=False)
+                        due = self.plant.memory_symbols[tick] == 0
+                        table[name] = self.memory[kept] = ca.if_else(due, table[name], held)
+                self.held[name] = f"drive of {name}"
 
     def _limit_rate(self, name: str, most: float, rate: SX) -> None:
         """A force that speeds up falls to zero over the last share of the highest rate."""
@@ -286,6 +303,8 @@ def combine_commands(
             old = plant.memory_symbols.get(prefix + name)
             kept = value if count is None or old is None else ca.if_else(count == 0, value, old)
             memory[prefix + name] = kept
+        if count is not None:
+            plant.slow |= dict.fromkeys((*own.forces, *own.accelerations), (every, f"{prefix}tick"))
         # What a slower law commands is computed at each tick but taken at its own ticks only; the held value is memory.
         for kind, found in sums.items():
             for name, value in getattr(own, kind).items():
@@ -404,6 +423,13 @@ def law_program(
         raise InputError(f"the law holds the symbol {unknown[0]!r}, which is not its plant's", place="law")
     program = Program("law", inputs, {name: ca.densify(value) for name, value in outputs.items()})
     starts = [np.zeros(0), *(plant.memory_starts[name] for name in symbols)]
+    places = dict(zip(symbols, np.cumsum([0, *(symbol.numel() for symbol in symbols.values())]), strict=False))
+    slow = {}
+    for number, (_, name, _) in enumerate(work.actions):
+        if name in work.held:
+            every, tick = plant.slow[name]
+            held = int(places[work.held[name]])
+            slow[number] = every, int(places[tick]), held, held  # a drive's action is its level
     owned = [np.zeros(0, dtype=bool), *(np.full(symbols[name].numel(), name in plant.momentary) for name in symbols)]
     return LawProgram(
         program,
@@ -420,6 +446,7 @@ def law_program(
         bool(plant.reacts),
         bool(commands.measured),
         tuple(np.flatnonzero(np.concatenate(owned)).tolist()),
+        slow,
     )
 
 

@@ -95,6 +95,8 @@ class Plant:
         self.random_symbols: dict[tuple[str, int, bool], SX] = {}
         #: Names of memory that begins anew when the law acts again after a pause.
         self.momentary: set[str] = set()
+        #: Of a joint that a law slower than this plant's commands: its ticks in a period, and its count in the memory.
+        self.slow: dict[str, tuple[int, str]] = {}
         self.wrenches: dict[str, SX] = {}
         #: Whether the law has asked how everything reacts, in this plant or in one made of it.
         self.reacts: list[bool] = []

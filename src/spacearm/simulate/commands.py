@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Attributes of a log in a file, besides its numbers.
-_ABOUT = ("name", "phase", "names", "units", "limited", "end", "sensed", "begin", "system")
+_ABOUT = ("name", "phase", "names", "units", "limited", "end", "sensed", "begin", "system", "own_ticks")
 
 
 def _column(kind: str, system: str, name: str) -> str:
@@ -56,6 +56,8 @@ class CommandLog:
     sensed: tuple[tuple[str, str], ...] = ()  # name and unit of each sensor reading
     readings: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (T, sensed)
     system: str = ""  # system of the law, if several systems have one in the phase
+    # Of each command the first row that is a tick of its own law, and from there on one in how many; empty: all are.
+    own_ticks: tuple[tuple[int, int], ...] = ()
 
     def label(self, name: str) -> str:
         """Label of one of its commands, in a run of several systems."""
@@ -90,6 +92,7 @@ class CommandLog:
         sensed = tuple((name, unit) for name, unit in about["sensed"])
 
         system = str(about.get("system", ""))
+        own["own_ticks"] = tuple((int(first), int(every)) for first, every in about.get("own_ticks", ()))
 
         def columns(kind: str, names: Iterable[str]) -> Array:
             found = [data[_column(kind, system, name)].values for name in names]
@@ -140,13 +143,15 @@ class CommandLog:
     def saturation_times(self) -> dict[str, float]:
         """Time that each actuator was at a limit of effort or rate, s; actuators that never were are omitted."""
         found: dict[str, float] = {}
-        edges = np.append(self.times, self.end)
         for number, name in enumerate(self.names):
-            since = np.full(self.times.shape, np.inf)
+            # Whatever is done to a command lasts until the next tick of its own law.
+            first, every = self.own_ticks[number] if self.own_ticks else (0, 1)
+            times = self.times[first::every]
+            edges, since = np.append(times, self.end), np.full(times.shape, np.inf)
             if name in self.limited:
-                since[self.margins[:, self.limited.index(name)] < 0.0] = 0.0
+                since[self.margins[first::every, self.limited.index(name)] < 0.0] = 0.0
             cuts = self.cuts[self.cuts[:, 1] == number, 0]
-            ticks = np.searchsorted(self.times, cuts, side="right") - 1
+            ticks = np.searchsorted(times, cuts, side="right") - 1
             np.minimum.at(since, ticks[ticks >= 0], cuts[ticks >= 0])
             lasted = float(np.maximum(edges[1:] - np.maximum(edges[:-1], since), 0.0).sum())
             lasted += float(sum(edges[0] - cuts[ticks < 0]))
@@ -181,6 +186,14 @@ def command_logs(
             return np.zeros((len(table), 0))
         return table[:, outputs[kind].start + part.places(kind)]
 
+    def own_ticks(part: PreparedLaw, table: Array) -> tuple[tuple[int, int], ...]:
+        # Levels of degrees of freedom are in the order of the actions, and come first.
+        found = [(0, 1)] * len(part.program.levels)
+        for action, (every, count, _, _) in part.program.slow.items():
+            memory = table[:, 1 + outputs["memory"].start + int(part.places("memory")[count])]
+            found[action] = int(np.argmax(np.append(memory == 1.0, True))), every
+        return tuple(found) if part.program.slow else ()
+
     logs = []
     for part in prepared.laws_by_system:
         own = part.program
@@ -205,6 +218,7 @@ def command_logs(
                 own.readings,
                 columns(part, ticks[:, 1:], "reading"),
                 part.system,
+                own_ticks(part, ticks),
             )
         )
     return logs

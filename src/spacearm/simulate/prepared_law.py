@@ -83,8 +83,7 @@ class PreparedLaw:
     members: tuple[PreparedLaw, ...] = ()  # laws of several systems, of which it is made
     system: str = ""  # of a member: whose it is,
     among: Mapping[str, Any] = field(default_factory=dict)  # where its actions, levels ... stand among those of all,
-    count: int | None = None  # and in the memory of all its tick, where not each of theirs is one of its own,
-    every: int = 1  # but one of so many
+    count: int | None = None  # and in the memory of all its tick, where not each of theirs is one of its own
 
     @property
     def laws_by_system(self) -> tuple[PreparedLaw, ...]:
@@ -104,11 +103,8 @@ class PreparedLaw:
         """(actions, 4) int64: ticks in a period of each action's own law; in the memory its tick, action and level."""
         # Default: an action of every tick, with nothing held in the memory.
         table = np.tile([1, -1, -1, -1], (self.target.size, 1)).astype(np.int64)
-        for part in self.members:
-            if part.count is not None:
-                first = part.count + 1
-                for k, number in enumerate(part.places("action")):
-                    table[number] = part.every, part.count, first + k, first + part.target.size + k
+        for action, row in self.program.slow.items():
+            table[action] = row
         return table
 
     @property

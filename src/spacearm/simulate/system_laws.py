@@ -68,8 +68,8 @@ def combine_system_laws(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> 
         laws=tuple(own),
     )
     parts = [
-        replace(prepared, system=system, among=among, count=count, every=k)
-        for (system, prepared), among, count, k in zip(laws, places, counts, every, strict=True)
+        replace(prepared, system=system, among=among, count=count)
+        for (system, prepared), among, count in zip(laws, places, counts, strict=True)
     ]
     target = np.zeros(len(program.actions), dtype=np.int64)
     for part in parts:
@@ -133,29 +133,46 @@ def _merge_programs(
     rows = {name: _LawColumns() for name in ("action", "level", "margin", "reading")}
     held, held_next, next_memory = list[SX](), list[SX](), list[SX]()
     counted = list[int | None]()
+    slow = list[dict[int, tuple[int, SX, SX, SX]]]()  # of each law, by symbols of the memory
     for number, (law, first, every) in enumerate(laws):
         x = law.program.inputs
         own = {name: ca.SX.sym(f"{name} {number}", symbol.numel()) for name, symbol in x.items()}
         own["state"], own["time"] = state[first : first + x["state"].numel()], time
+        before = {
+            name: ca.SX.sym(f"{name} before {number}", value.numel())
+            for name, value in law.program.outputs.items()
+            if name in rows
+        }
+        # What a law of this system holds by itself is held among the outputs, where the solver may have changed it.
+        recalled = ca.SX(own["memory"])
+        for action, (_, _, place, _) in law.slow.items() if every > 1 else ():
+            recalled[place] = before["action"][action]
         # Fresh symbols: two systems may have the very same program.
-        values = ca.substitute([*law.program.outputs.values()], [*x.values()], [own[name] for name in x])
+        given = [own[name] if name != "memory" else recalled for name in x]
+        values = ca.substitute([*law.program.outputs.values()], [*x.values()], given)
         found = dict(zip(law.program.outputs, values, strict=True))
         counted.append(None)
+        slow.append({k: (n, *(own["memory"][at] for at in places)) for k, (n, *places) in law.slow.items()})
         if every > 1:
-            count = ca.SX.sym(f"count {number}")
             counted[-1] = sum(symbol.numel() for symbol in held)
-            # Counts are numbers of the memory: they go on, are saved and restored like any others.
-            held.append(count)
-            # The count is zero at its own ticks.
-            held_next.append(ca.if_else(count >= every - 1, 0, count + 1))
+            # Counts are numbers of the memory: they go on, are saved and restored like any others. Laws of one system
+            # with several periods have a count for each.
+            counts = {n: ca.SX.sym(f"count {number}") for n in (1, *(n for n, *_ in law.slow.values()))}
+            for n, symbol in counts.items():
+                held.append(symbol)
+                # The count is zero at its own ticks.
+                held_next.append(ca.if_else(symbol >= n * every - 1, 0, symbol + 1))
             # Evaluated at every tick, but memory and outputs only change at its own.
+            count = counts[1]
             found["memory"] = ca.if_else(count == 0, found["memory"], own["memory"])
-            for name in rows:
-                if name in found:
-                    before = ca.SX.sym(f"{name} before {number}", found[name].numel())
-                    found[name] = ca.if_else(count == 0, found[name], before)
-                    held.append(before)
-                    held_next.append(found[name])
+            for name, symbol in before.items():
+                found[name] = ca.if_else(count == 0, found[name], symbol)
+                held.append(symbol)
+                held_next.append(found[name])
+            for k, (kind, _, _) in enumerate(law.actions):
+                if kind != "wrench":
+                    n = law.slow[k][0] if k in law.slow else 1
+                    slow[-1][k] = n * every, counts[n], before["action"][k], before["level"][k]
         for name, parts in taken.items():
             parts.append(own.get(name, ca.SX(0, 1)))
         next_memory.append(found["memory"])
@@ -182,6 +199,12 @@ def _merge_programs(
 
     labels = [[(f"{system}/{n}", u) for n, u in law.readings] for system, law in zip(systems, programs, strict=True)]
     starts = np.cumsum([0, *(law.memory.size for law in programs)])
+    at = {symbol.element_hash(): k for k, symbol in enumerate(ca.vertsplit(inputs["memory"]))}
+    slow_actions = {}
+    for number, own_slow in enumerate(slow):
+        for k, (n, *symbols) in own_slow.items():
+            tick, action, level = (at[symbol.element_hash()] for symbol in symbols)
+            slow_actions[int(rows["action"].places(number)[k])] = n, tick, action, level
     merged = LawProgram(
         Program("law", inputs, outputs),
         rows["action"].pick([law.actions for law in programs]),
@@ -198,6 +221,7 @@ def _merge_programs(
             *(int(first) + k for first, law in zip(starts, programs, strict=False) for k in law.momentary),
             *range(int(starts[-1]), int(starts[-1]) + sum(symbol.numel() for symbol in held)),
         ),
+        slow=slow_actions,
     )
     places = []
     for number, law in enumerate(programs):

@@ -6,6 +6,7 @@ typedef struct {
     const unsigned long long *channels; /* of random numbers */
     const int *once;                    /* 1: drawn once for the run */
     const int *momentary;               /* what of its memory begins anew after a pause */
+    const int *slow; /* of each command: one in how many ticks is its own, its count in the memory, where it is held */
     int renewed;
 } NAME_law;
 

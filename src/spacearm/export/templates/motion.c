@@ -511,6 +511,24 @@ static int NAME_reach(const NAME_work *w, double h)
     return 0;
 }
 
+#if LAWS
+/* Another command than the law's, until the next of its own ticks. */
+static void NAME_command(NAME_work *w, int which, double value)
+{
+    const NAME_law *law = &NAME_laws[w->now->law - 1];
+    w->run->action[which] = value;
+    w->run->braking[which] = value != 0;
+    if (law->slow && law->slow[3 * which] > 1) w->run->memory[law->first + law->slow[3 * which + 2]] = value;
+}
+
+/* Whether the tick that was just answered is one of the command's own. */
+static int NAME_answered(const NAME_work *w, int which)
+{
+    const NAME_law *law = &NAME_laws[w->now->law - 1];
+    return !law->slow || law->slow[3 * which] <= 1 || w->run->memory[law->first + law->slow[3 * which + 1]] == 1;
+}
+#endif
+
 /* What has crossed: 1 where that ends the phase, 2 where it ends the run. */
 static int NAME_log(NAME_work *w, int number)
 {
@@ -519,13 +537,11 @@ static int NAME_log(NAME_work *w, int number)
         const int which = w->now->bounds[number];
         if (w->now->brakes[number] != 0) {
             /* Back at the limit: brake no more. */
-            if (w->run->braking[which]) w->run->action[which] = 0;
-            w->run->braking[which] = 0;
+            if (w->run->braking[which]) NAME_command(w, which, 0);
             return 0;
         }
         if (!(w->run->action[which] * w->now->direction[number] > 0)) return 0;
-        w->run->braking[which] = 0;
-        w->run->action[which] = 0;
+        NAME_command(w, which, 0);
     }
 #endif
     w->run->event = number;
@@ -671,17 +687,18 @@ static void NAME_tick(NAME_work *w, double t)
 #endif
     if (w->now->feels > 0) NAME_rates(w, t, w->run->state, w->rate);
     NAME_ask(w, t, w->run->state);
-    memset(w->run->braking, 0, sizeof w->run->braking);
 #if WATCHED
+    for (i = 0; i < w->now->actions; ++i) {
+        if (NAME_answered(w, i)) w->run->braking[i] = 0;
+    }
     /* Drives brake, until they are back, where joints are beyond their rate limits. */
     for (i = 0; i < w->now->bounded; ++i) {
         const double brake = w->now->brakes[i], most = w->now->level[i];
         const int which = w->now->bounds[i], direction = -w->now->direction[i];
-        if (which < 0 || brake == 0) continue;
+        if (which < 0 || brake == 0 || !NAME_answered(w, which)) continue;
         if (!((w->run->state[w->now->component[i]] - most) * direction > AT_LIMIT * fabs(most))) continue;
         if (!((w->run->action[which] - brake) * direction > 0)) continue;
-        w->run->action[which] = brake;
-        w->run->braking[which] = 1;
+        NAME_command(w, which, brake);
     }
 #endif
     ++w->run->ticks;

@@ -85,8 +85,13 @@ class TickedLaw:
         first, size = law.memory
         inp[first : first + size] = out[law.target.size : law.target.size + size]
         self.count += 1
-        law.braking[:] = 0
+        # A law that is slower than those beside it has answered where its count has just begun.
+        slow = law.slow[:, 0] > 1
+        answered = ~slow | (inp[first + np.where(slow, law.slow[:, 1], 0)] == 1.0)
+        law.braking[answered] = 0
         for number in self._bounds:
+            if not answered[law.bounds[number]]:
+                continue
             place, level, direction = self._bound(number)
             # Back at its level a joint comes against its limit's direction.
             beyond, brake = direction * (level - state[place]), law.brakes[number]
@@ -104,13 +109,15 @@ class TickedLaw:
         return {number: self._bound(number) for number in self._bounds if self._changes(number)}
 
     def cut(self, number: int) -> None:
-        """The rate has come to this level: no command until the next tick."""
+        """The rate has come to this level: no command until the next tick of its own law."""
         self._set(number, 0.0)
 
     def _set(self, number: int, value: float) -> None:
         law, action = self.entered, int(self.entered.bounds[number])
         level = self.law.kernel.outputs["level"].start + int(self.law.places("level")[action])
         law.out[[action, level]] = value
+        if law.slow[action, 0] > 1:
+            law.inp[law.memory[0] + law.slow[action, 2:]] = value
         law.braking[action] = value != 0.0
 
     def _action(self, number: int) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from spacearm.errors import InputError
 from spacearm.text_format import ROUNDING, format_quantity, html_table, humanise_name
@@ -293,6 +293,12 @@ def _leaves(table: Mapping[str, Checks], prefix: str = "") -> Iterator[tuple[str
 
 #: A limit is broken where its use exceeds it by more than this share: rounding of a file in degrees.
 LIMIT_SLACK = 1e-9
+#: Revolutions in a minute, rpm, for a rate of 1 rad/s.
+RPM = 30.0 / math.pi
+#: Units in which pages show limits on angles, and how many of them one is.
+_SHOWN = {"rad": (180.0 / math.pi, "deg"), "rad/s": (180.0 / math.pi, "deg/s")}
+#: How limits are told.
+LimitKind: TypeAlias = Literal["", "stop", "wheel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +311,8 @@ class Limit:
         what: whose limit it is, for example a joint.
         time: s, when it was broken first or, where it was met, when it was nearest.
         share: whether it is reported as a share of what ``what`` has: *joint3 at 215 % of its range*.
+        kind: ``stop``: of a joint between stops, told as its distance to the nearer one, which is ``limit - used``;
+            ``wheel``: of a wheel's speed, told in rpm.
     """
 
     name: str
@@ -315,6 +323,7 @@ class Limit:
     least: bool = False
     time: float | None = None
     share: bool = False
+    kind: LimitKind = ""
 
     @property
     def margin(self) -> float:
@@ -334,8 +343,25 @@ class Limit:
             text = "just over 100" if self.is_broken and share < 100.5 else f"{share:.0f}"
             return f"{self.what} at {text} % of its {self.name}{when}"
         whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
-        used = 0.0 if abs(self.used) < ROUNDING else self.used
-        return f"{self.name}{whose}: {f'{used:.4g} {self.unit}'.rstrip()}, {of} {self.limit:.4g}{when}"
+        used, limit, unit = self.shown
+        if self.kind == "stop":
+            place = f"{abs(used):.4g} {unit} beyond its stop" if self.is_broken else f"{used:.4g} {unit} from its stop"
+            return f"{self.name}{whose}: {place}{when}"
+        return f"{self.name}{whose}: {f'{used:.4g} {unit}'.rstrip()}, {of} {limit:.4g}{when}"
+
+    @property
+    def shown(self) -> tuple[float, float, str]:
+        """Use, limit and unit on pages: angles in degrees, wheels in rpm, of joints the room to the nearer stop."""
+        scale, unit = _SHOWN.get(self.unit, (1.0, self.unit)) if self.kind != "wheel" else (RPM, "rpm")
+        if (self.kind, self.unit) == ("stop", "m"):
+            scale, unit = 1e3, "mm"  # as figures show how far joints slide
+        used, limit = (self.limit - self.used, 0.0) if self.kind == "stop" else (self.used, self.limit)
+        return (0.0 if abs(used) < ROUNDING else scale * used), scale * limit, unit
+
+    @property
+    def is_least(self) -> bool:
+        """Whether what is shown must be at least the limit that is shown."""
+        return self.least or self.kind == "stop"
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -346,6 +372,7 @@ class Limit:
             "unit": self.unit,
             "least": self.least,
             "share": self.share,
+            "kind": self.kind,
             "margin": json_value(self.margin),
             "time": self.time,
             "broken": self.is_broken,
@@ -363,6 +390,7 @@ class Limit:
             bool(table["least"]),
             None if table["time"] is None else float(table["time"]),
             bool(table["share"]),
+            table["kind"] if table.get("kind") in ("stop", "wheel") else "",
         )
 
 

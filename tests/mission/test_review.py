@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError
+from spacearm.mission._limits import Use, judge_uses
 from spacearm.mission._outcomes import StageOutcome
 from spacearm.mission._review import draw_table, list_assumptions, list_requirements, review_figures
 from spacearm.mission.scenario import MissionFindings
@@ -31,6 +33,43 @@ def test_each_limit_is_one_requirement_where_it_was_nearest() -> None:
         ("approach", "power", 0.6, "margin too small"),
         ("catch", "joint2", 0.05, "met"),
     ]
+
+
+def test_one_unit_for_each_quantity_on_the_page() -> None:
+    """Angles in degrees, wheels in rpm, joints by the room to the nearer stop; numbers of limits stay SI."""
+    stop = Use("joint4", "rad", np.pi / 2.0, np.array([1.0, 2.0]), np.radians([20.0, 78.0]), kind="stop")
+    (joint,) = judge_uses("range limit", [stop])
+    wheel = Limit("wheel saturated", 210.0, 200.0, "rad/s", "wheel_x", time=3.0, kind="wheel")
+    rate, slide = (Limit("base rate", np.radians(2.0), np.radians(5.0), "rad/s"),
+                   Limit("travel exceeded", 0.052, 0.05, "m", "slide", kind="stop"))  # fmt: skip
+    assert joint.words == "range limit of joint4: 12 deg from its stop at 2 s"
+    assert wheel.words == "wheel saturated of wheel_x: 2005 rpm, at most 1910 at 3 s"
+    assert rate.words == "base rate: 2 deg/s, at most 5"
+    assert slide.words == "travel exceeded of slide: 2 mm beyond its stop"
+    assert joint.margin == pytest.approx(12.0 / 90.0)
+    for limit in (joint, wheel, rate, slide):
+        assert Limit.from_json(json.loads(json.dumps(limit.to_json()))) == limit
+
+
+def test_a_page_of_a_mission_has_no_radians() -> None:
+    mission = decided(decide__margin=0.1)
+    for limit in mission.limits():
+        assert "rad" not in limit.shown[2]
+        assert "rad" not in limit.words
+    (figure,) = [each for each in review_figures(mission.outcomes, mission.flight) if each.name == "requirements"]
+    cells = figure.plot.data[0].cells.values
+    at = [*cells[0]].index("range limit")
+    # The joint's own range in the robot's file, and where it came nearest to one of its ends.
+    joint = mission.flight.actuators.robot.joint(cells[1][at])
+    outcome = next(each for each in mission.outcomes if each.stage == cells[2][at])
+    times = mission.data()["time"].values
+    went = (
+        mission.data()["joint_position"].sel(joint=joint.name).values[(times >= outcome.begin) & (times <= outcome.end)]
+    )
+    room = np.degrees(min(joint.limits.upper - went.max(), went.min() - joint.limits.lower))
+    assert cells[3][at].endswith(" deg")
+    assert float(cells[3][at].split()[0]) == pytest.approx(room, rel=1e-3)
+    assert cells[4][at] == "at least 0"
 
 
 def test_tables_are_high_enough_for_a_printed_page() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from spacearm.figures import MOST_CURVES
 from spacearm.model import catalogue
+from spacearm.result import RPM
 from spacearm.simulate import Phase, State, simulate
-from spacearm.simulate.run.figures import RPM, figures
+from spacearm.simulate.run.figures import figures
 from support.arms import arm
 
 

@@ -23,7 +23,7 @@ from spacearm.mission._station import BaseReference
 from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
-from spacearm.result import Limit
+from spacearm.result import Limit, LimitKind
 from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, Signal, State, World, distance
 from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
 from spacearm.simulate.run.chain import Item
@@ -135,13 +135,14 @@ class StowTable(GainKeys):
         actuators, state = flight.actuators, flight.state
         speeds = np.abs(state.rates[actuators.index(actuators.wheels)])
         rate = float(np.linalg.norm(state.base_angular_velocity))
-        for name, value, most, unit in (
-            ("end rate", rate, self.si_value("end_rate"), "rad/s"),
-            ("end attitude", flight.base_rotation(), self.si_value("end_attitude"), "rad"),
-            ("end wheel speed", float(speeds.max(initial=0.0)), self.end_wheel_speed, "rad/s"),
-        ):
+        ends: tuple[tuple[str, float, float | None, str, LimitKind], ...] = (
+            ("end rate", rate, self.si_value("end_rate"), "rad/s", ""),
+            ("end attitude", flight.base_rotation(), self.si_value("end_attitude"), "rad", ""),
+            ("end wheel speed", float(speeds.max(initial=0.0)), self.end_wheel_speed, "rad/s", "wheel"),
+        )
+        for name, value, most, unit, kind in ends:
             if most is not None:
-                yield Limit(name, value, float(most), unit)
+                yield Limit(name, value, float(most), unit, kind=kind)
 
 
 class RetreatTable(GainKeys):

@@ -23,7 +23,7 @@ from spacearm.mission._laws import Actuators
 from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import positive_number
-from spacearm.result import LIMIT_SLACK, Limit
+from spacearm.result import LIMIT_SLACK, Limit, LimitKind
 from spacearm.simulate import RunContext
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.elements import ElementView
@@ -63,6 +63,7 @@ class Use:
     times: Array
     values: Array
     crossing: float | None = None
+    kind: LimitKind = ""
 
     @property
     def first_break(self) -> float:
@@ -78,11 +79,10 @@ class Use:
         kept = self.crossing is None and most <= self.limit
         first = np.inf if kept else self.first_break
         if np.isfinite(first):
-            return Limit(
-                name, max(most, self.limit * (1.0 + 2.0 * LIMIT_SLACK)), self.limit, self.unit, self.what, time=first
-            )
-        time = float(self.times[int(np.argmax(self.values))]) if self.values.size else None
-        return Limit(name, most, self.limit, self.unit, self.what, time=time)
+            most = max(most, self.limit * (1.0 + 2.0 * LIMIT_SLACK))
+        nearest = float(self.times[int(np.argmax(self.values))]) if self.values.size else None
+        time = first if np.isfinite(first) else nearest
+        return Limit(name, most, self.limit, self.unit, self.what, time=time, kind=self.kind)
 
 
 def judge_uses(name: str, uses: Iterable[Use]) -> list[Limit]:
@@ -190,7 +190,7 @@ class LimitUsage:
         for name, k in zip(names, self.actuators.index(names), strict=True):
             joint = self.actuators.robot.joint(name)
             used, half = range_use(joint.limits.lower, joint.limits.upper, joints[:, k], joints[:, k])
-            yield Use(name, joint.unit, float(half), times, used, crossed.get(f"range limit of {name}"))
+            yield Use(name, joint.unit, float(half), times, used, crossed.get(f"range limit of {name}"), "stop")
 
     def _wheels(self, times: Array, rates: Array, logs: Sequence[CommandLog], momentum: Array) -> Iterable[Use]:
         """Speeds; where a wheel has come to its limit, the speed that it would have needed.
@@ -210,7 +210,7 @@ class LimitUsage:
             if first is not None:
                 asked = max((_asked_speed(log, self.actuators.robot.joint(name), first) for log in logs), default=0.0)
                 values = np.append(values[:-1], max(values[-1], speed, asked))
-            yield Use(name, "rad/s", most, times, values, first)
+            yield Use(name, "rad/s", most, times, values, first, "wheel")
 
     def _power(self, peaks: DriveMaxima) -> Iterable[Limit]:
         if self.table.power is None:

@@ -110,10 +110,7 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
             "The base's law counts on an arm at rest and on the robot's mass at the start, whatever propellant is used."
         )
     if file.plume is not None:
-        found.append(
-            "Exhaust is a cone that must not reach the target; what it would do there is not computed. It is looked at "
-            f"every {file.sample:g} s."
-        )
+        found.append("Exhaust is a cone that must not reach the target; what it would do there is not computed.")
     if file.clearance is None:
         found.append("No least distance of target and servicer is asked for.")
     missing = [name for name in ("base_rate", "impulse", "propellant", "time") if _is_open(file.limits, name)]
@@ -132,16 +129,18 @@ def review_figures(outcomes: Sequence[StageOutcome], flight: MissionFlight) -> I
         [need.limit.name for need in needs],
         [need.limit.what for need in needs],
         [need.stage for need in needs],
-        [f"{_show(need.limit.used)} {need.limit.unit}" for need in needs],
-        [f"{'at least' if need.limit.least else 'at most'} {_show(need.limit.limit)}" for need in needs],
+        [f"{_show(need.limit.shown[0])} {need.limit.shown[2]}" for need in needs],
+        [f"{'at least' if need.limit.is_least else 'at most'} {_show(need.limit.shown[1])}" for need in needs],
         [f"{100.0 * need.limit.margin:.0f}\N{NO-BREAK SPACE}%" for need in needs],
         [f"{100.0 * need.policy:.0f}\N{NO-BREAK SPACE}%" for need in needs],
         [need.status for need in needs],
     ]
     head = ["requirement", "of", "nearest in", "used", "limit", "margin", "policy", "status"]
-    yield Figure(
-        "requirements", draw_table(head, columns), "Each limit over all stages, the nearest to its policy first."
+    caption = (
+        "Each limit over all stages, the nearest to its policy first. In text, tables of limits and figures, angles "
+        "are in degrees and speeds of wheels in rpm; rows of results and data.nc have SI units, radians among them."
     )
+    yield Figure("requirements", draw_table(head, columns), caption)
     entries = flight.budget
     columns = [
         [entry.stage for entry in entries],

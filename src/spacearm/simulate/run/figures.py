@@ -10,7 +10,7 @@ import numpy as np
 
 from spacearm.figures import COLOURS, MOST_CURVES, NEAR, add_curve, limit_lines, lines, panels
 from spacearm.model import Robot
-from spacearm.result import Figure
+from spacearm.result import RPM, Figure
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from spacearm.simulate.run.run import Run
 
 DEGREE = 180.0 / np.pi
-#: Revolutions in a minute, rpm, for a rate of 1 rad/s.
-RPM = 30.0 / np.pi
 #: Momentum has only the accuracy of the integrator: rounding is taken as this many times the usual.
 ERRORS = 100.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from tests.support.missions import EXAMPLES, fly_document, rows
 
 from spacearm.errors import InputError
 from spacearm.mission._base_path import HoldPoint, TargetMotion, plan_base_path
+from spacearm.mission._rendezvous import RendezvousTable
 from spacearm.mission._station import tabulate_levels
 from spacearm.mission._zones import ellipsoid_distance, plume_angle, point_distance
 from spacearm.mission.scenario import MissionFindings
-from spacearm.model import CollisionShape, Pose, catalogue
+from spacearm.model import CollisionShape, Inertia, Pose, catalogue
 from spacearm.simulate import State
 from spacearm.typing import Array
 
@@ -106,6 +108,39 @@ def test_mujoco_flies_the_same_in_closed_loop() -> None:
     assert mission.checked is not None
     assert mission.checked.applies
     assert mission.checked.value < 1e-8
+
+
+def test_plumes_are_judged_between_samples() -> None:
+    """A record with few samples tells the same: what counts is where the target is while a thruster fires."""
+    given: dict[str, Any] = {"plume": {"angle_deg": 0.5, "range": 1.2}, "rendezvous__period": 0.1}
+    limits = [{limit.name: limit for limit in fly(**given, sample=sample).outcomes[0].limits} for sample in (0.1, 2.5)]
+    fine, coarse = (each["plume"] for each in limits)
+    assert coarse.used == pytest.approx(fine.used, abs=3e-4)
+    # The first pulse that reaches the target, not the sample before it.
+    early = [fly(**given | {"plume": {"range": 6.0}}, sample=sample).worst.binding_limit for sample in (0.1, 2.5)]
+    assert [limit.name for limit in early] == ["plume"] * 2
+    assert early[1].time == pytest.approx(early[0].time, abs=0.02)
+
+
+def test_errors_at_a_hold_point_are_judged_between_samples() -> None:
+    """A base that swings about its hold point, sampled beside the peaks: amplitudes by hand."""
+    times, rate, swing, tilt = np.arange(0.0, 50.0, 2.0), 2.0 * np.pi / 20.0, 0.02, 0.03
+    wave, speed = np.sin(rate * times), rate * np.cos(rate * times)
+    target, base = np.zeros((2, times.size, 13))
+    target[:, 3] = 1.0
+    base[:, 0], base[:, 7] = 3.0 + swing * wave, swing * speed
+    base[:, 3], base[:, 4], base[:, 10] = np.cos(0.5 * tilt * wave), np.sin(0.5 * tilt * wave), tilt * speed
+    table = SimpleNamespace(assumed_robot=SimpleNamespace(bodies=[SimpleNamespace(inertia=Inertia(1.0))]))
+    flight: Any = SimpleNamespace(
+        name="servicer", table=table, context=SimpleNamespace(samples=(times, {"servicer": base, "target": target}))
+    )
+    hold = HoldPoint("target", Pose(translation=np.array([3.0, 0.0, 0.0])), 10.0, 50.0, False)
+    _, (position, attitude, velocity) = RendezvousTable(hold=[])._judge_stay(flight, hold)
+    assert np.abs(swing * wave).max() < 0.96 * swing
+    assert position.used == pytest.approx(swing, rel=1e-3)
+    assert attitude.used == pytest.approx(tilt, rel=1e-3)
+    assert velocity.used == pytest.approx(swing * rate, rel=0.06)
+    assert min(abs(position.time - peak) for peak in (5.0, 15.0, 25.0, 35.0, 45.0)) < 0.1  # type: ignore[operator]
 
 
 def test_settings_do_not_change_the_verdict() -> None:

@@ -28,7 +28,13 @@ SAME_TIME = 1e-9
 EQUAL = 1e-9
 
 
-def find_least(times: Array, states: States, measure: Callable[[States], Array], limit: float) -> tuple[Array, Array]:
+def find_least(
+    times: Array,
+    states: States,
+    measure: Callable[[States], Array],
+    limit: float,
+    applies: Callable[[Array], npt.NDArray[np.bool_]] | None = None,
+) -> tuple[Array, Array]:
     """Times (T,) and values (T, P) at the samples, and at more times where values may be least.
 
     Intervals are looked into where values, if they go on to fall as they do around there, come below ``limit`` or
@@ -36,15 +42,23 @@ def find_least(times: Array, states: States, measure: Callable[[States], Array],
 
     Args:
         measure: values (T, P) for states.
+        applies: whether values count at these times; those of the given samples do. Intervals whose middle does not
+            count are not looked into.
     """
+
+    def middles() -> npt.NDArray[np.bool_]:
+        count = times.size - 1
+        return np.ones(count, dtype=bool) if applies is None else applies(0.5 * (times[1:] + times[:-1]))
+
     values = measure(states)
     found = values.min(axis=1)
     if times.size > 1:
         # The steepest of an interval and its neighbours.
-        steps = np.abs(np.diff(found))
+        inside = middles()
+        steps = np.where(inside, np.abs(np.diff(found)), 0.0)
         steepest = np.maximum(steps, np.maximum(np.append(steps[1:], 0.0), np.append(0.0, steps[:-1])))
         lowest = max(float(found.min()), limit) - EQUAL * max(abs(limit), 1e-3)
-        at = np.flatnonzero(np.minimum(found[:-1], found[1:]) - steepest < lowest)
+        at = np.flatnonzero(inside & (np.minimum(found[:-1], found[1:]) - steepest < lowest))
         for _ in range(1 + ROUNDS):
             if not at.size:
                 break
@@ -54,7 +68,15 @@ def find_least(times: Array, states: States, measure: Callable[[States], Array],
             k = int(np.argmin(found))
             # A sample that stays the least has nothing lower beside it.
             at = np.arange(max(k - 1, 0), min(k + 1, times.size - 1)) if found[k] < before else at[:0]
+            at = at[middles()[at]]
     return times, values
+
+
+def limit_most(name: str, values: Array, limit: float, unit: str, what: str, times: Array) -> Limit:
+    """A limit on the largest value, with the first time at which it is broken, or that at which it is nearest."""
+    broken = np.flatnonzero(values > limit * (1.0 + LIMIT_SLACK))
+    time = float(times[broken[0] if broken.size else int(np.argmax(values))])
+    return Limit(name, float(values.max()), limit, unit, what, time=time)
 
 
 def limit_least(name: str, values: Array, limit: float, unit: str, what: str, times: Array) -> Limit:

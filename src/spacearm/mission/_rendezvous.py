@@ -14,10 +14,10 @@ import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, error_context
-from spacearm.mission import _laws
-from spacearm.mission._base_path import HoldPoint, TargetMotion, plan_base_path
-from spacearm.mission._encounter import FACING, GRID
+from spacearm.mission._base_path import HoldPoint
+from spacearm.mission._encounter import FACING, GRID, TARGET
 from spacearm.mission._limits import LimitUsage, Positive
+from spacearm.mission._nearest import States, find_least, limit_most
 from spacearm.mission._stages import Flown, StageTable
 from spacearm.mission._station import BaseControl, BaseReference, tabulate_levels
 from spacearm.mission._zones import KeepOutZoneTable
@@ -25,7 +25,7 @@ from spacearm.model import Pose
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_from_rpy, rotation_matrices
 from spacearm.model.toml_schema import Duration, Vector3
-from spacearm.result import LIMIT_SLACK, Limit
+from spacearm.result import Limit
 from spacearm.simulate import Phase, State
 from spacearm.study import ScenarioTable, key
 from spacearm.study.findings import NotedValue
@@ -197,7 +197,7 @@ class RendezvousTable(StageTable):
                     yield from flight.phase(usage, phase, is_checked=period is not None and period != self.period)
                     period = next((log.law.period for log in flight.context.commands if log.law is not None), None)
                     if stays:
-                        found, limits = self._judge_stay(flight)
+                        found, limits = self._judge_stay(flight, hold.place(flight))
                         errors = np.maximum(errors, found)
                         usage.keep(limits)
                         if any(limit.is_broken for limit in limits) and not flight.file.continue_after_limit:
@@ -211,39 +211,24 @@ class RendezvousTable(StageTable):
         count = 1 if camera is None else max(1, round(duration / camera.update))
         return iter(begin + duration / count * np.arange(1, count + 1))
 
-    def _judge_stay(self, flight: MissionFlight) -> tuple[Array, list[Limit]]:
+    def _judge_stay(self, flight: MissionFlight, hold: HoldPoint) -> tuple[Array, list[Limit]]:
         """Errors of position (m), attitude (rad), velocity (m/s) in the phase before, by the target's true motion."""
-        from scipy.spatial.transform import Rotation
-
-        times, states = flight.context.samples
-        rows, at = states[flight.name], Layout(flight.actuators.robot.n)
-        # Hold points lie about the mass centre as it is taken to be: here that point of the true body.
-        com = flight.table.assumed_robot.bodies[0].inertia.com
-        true = plan_base_path(
-            TargetMotion.from_encounter(flight.met, flight.table.grasp.pose(), com),
-            self.hold_points(flight),
-            flight.start,
+        largest, limits = np.zeros(3), []
+        bounds = (
+            ("hold position", self.position_error, "m"),
+            ("hold attitude", self.largest_angle, "rad"),
+            ("hold velocity", self.speed_error, "m/s"),
         )
-        place, speed = (
-            np.stack([signal(times) for signal in signals], axis=1)
-            for signals in (true.position, [signal.derivative() for signal in true.position])
-        )
-        aim = np.stack([signal(times) for signal in true.quaternion], axis=1)
-        turn = rotation_matrices(rows[:, QUATERNION])
-        moving = np.einsum("tij,tj->ti", turn, rows[:, at.linear_velocity])
-        apart = Rotation.from_quat(aim, scalar_first=True).inv() * Rotation.from_matrix(turn)
-        errors = (
-            np.linalg.norm(rows[:, :3] - place, axis=1),
-            apart.magnitude(),
-            np.linalg.norm(moving - speed, axis=1),
-        )
-        limits, names = [], ("hold position", "hold attitude", "hold velocity")
-        bounds = (self.position_error, self.largest_angle, self.speed_error)
-        for name, values, most, unit in zip(names, errors, bounds, ("m", "rad", "m/s"), strict=True):
-            over = np.flatnonzero(values > most * (1.0 + LIMIT_SLACK))
-            time = float(times[over[0] if over.size else int(np.argmax(values))])
-            limits.append(Limit(name, float(values.max()), most, unit, "base", time=time))
-        return np.array([values.max() for values in errors]), limits
+        for k, (name, most, unit) in enumerate(bounds):
+            # The largest error: the least of its negative.
+            times, values = find_least(
+                *flight.context.samples,
+                lambda states, k=k: -_stay_errors(flight, hold, states)[:, k : k + 1],  # type: ignore[misc]
+                -most,
+            )
+            limits.append(limit_most(name, -values[:, 0], most, unit, "base", times))
+            largest[k] = limits[-1].used
+        return largest, limits
 
     @staticmethod
     def _thrust_share(flight: MissionFlight, reference: BaseReference, duration: float) -> float:
@@ -275,3 +260,33 @@ class RendezvousTable(StageTable):
         if flight.navigation is not None:
             found["navigation"] = flight.navigation.rows(flight.context.time)
         return found
+
+
+def _stay_errors(flight: MissionFlight, hold: HoldPoint, states: States) -> Array:
+    """Errors (T, 3) of a base at a hold point: of its position, m, attitude, rad, and velocity, m/s."""
+    base, target = states[flight.name], states[TARGET]
+    turns = [rotation_matrices(each[:, QUATERNION]) for each in (base, target)]
+    moving, carried = (
+        np.einsum("tij,tj->ti", turn, each[:, Layout.from_size(each.shape[1]).linear_velocity])
+        for turn, each in zip(turns, (base, target), strict=True)
+    )
+    turning = np.einsum("tij,tj->ti", turns[1], target[:, Layout.from_size(target.shape[1]).angular_velocity])
+    # Hold points lie about the mass centre as it is taken to be: here that point of the true body.
+    com = turns[1] @ flight.table.assumed_robot.bodies[0].inertia.com
+    axes = turns[1] if hold.frame == "target" else np.broadcast_to(np.eye(3), turns[1].shape)
+    arm = axes @ hold.pose.translation
+    speed = carried + np.cross(turning, com + arm if hold.frame == "target" else com)
+    aim = axes @ hold.pose.rotation
+    # The sine and the cosine of the angle between both: precise for small angles too.
+    between = np.swapaxes(aim, 1, 2) @ turns[0]
+    sine = 0.5 * np.stack([between[:, 2, 1] - between[:, 1, 2], between[:, 0, 2] - between[:, 2, 0],
+                           between[:, 1, 0] - between[:, 0, 1]], axis=1)  # fmt: skip
+    cosine = 0.5 * (np.trace(between, axis1=1, axis2=2) - 1.0)
+    return np.stack(
+        [
+            np.linalg.norm(base[:, :3] - target[:, :3] - com - arm, axis=1),
+            np.arctan2(np.linalg.norm(sine, axis=1), cosine),
+            np.linalg.norm(moving - speed, axis=1),
+        ],
+        axis=1,
+    )

@@ -5,8 +5,8 @@ surface. A collision shape counts as the box that encloses it; the least value o
 coordinate, which converges because the function is convex. Corridor: a cone about the grasp's z axis whose mouth at the
 grasp is as wide as the latch reaches; the hand stays in it. Plume: the angle between the axis of a nozzle and the
 nearest line to the target is asin of the least d(s) / s, with d(s) the target's distance from the point at s on the
-axis. What the exhaust does there is not computed: it must not reach the target. Plumes are looked at in the samples,
-the others between them too. World axes, SI units.
+axis. What the exhaust does there is not computed: it must not reach the target. All are looked at between samples too.
+World axes, SI units.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy.typing as npt
 from spacearm.errors import InputError
 from spacearm.mission._clearance import SOLIDS, shape_around
 from spacearm.mission._encounter import TARGET
-from spacearm.mission._limits import Positive
-from spacearm.mission._nearest import States, find_least, limit_least
+from spacearm.mission._limits import Positive, order_limits
+from spacearm.mission._nearest import SAME_TIME, States, find_least, interpolate_states, limit_least, limit_most
 from spacearm.model import CollisionShape, Pose, Robot
 from spacearm.model.layout import QUATERNION
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Vector3
-from spacearm.result import LIMIT_SLACK, Limit
+from spacearm.result import Limit
 from spacearm.simulate.bodies import evaluate_bodies, frame_pose
 from spacearm.study import ScenarioTable, key
 from spacearm.typing import Array
@@ -76,15 +76,14 @@ def judge_zones(flight: MissionFlight) -> Iterator[Limit]:
     file = flight.file
     if file.plume is None and (file.rendezvous is None or not flight.zone):
         return
-    times, states = flight.context.samples
-    if TARGET in states and file.rendezvous is not None:
+    if TARGET in flight.context.states and file.rendezvous is not None:
         if flight.zone == "keep-out":
             for k, volume in enumerate(file.rendezvous.keep_out):
                 yield _judge_volume(flight, volume, f"volume {k + 1}")
         if flight.zone == "corridor" and (most := file.rendezvous.corridor_angle) is not None:
             yield _judge_corridor(flight, most)
     if file.plume is not None:
-        yield from _judge_plumes(flight, file.plume, times, states[flight.name], flight.target_track(states))
+        yield from _judge_plumes(flight, file.plume)
 
 
 # -- keep-out volumes -------------------------------------------------------------------------------------------------
@@ -172,10 +171,7 @@ def _judge_corridor(flight: MissionFlight, most: float) -> Limit:
     times, values = find_least(
         *flight.context.samples, lambda states: -_corridor_angles(flight, most, states)[:, None], -most
     )
-    angle = -values[:, 0]
-    k = np.flatnonzero(angle > most * (1.0 + LIMIT_SLACK))
-    time = float(times[k[0] if k.size else int(np.argmax(angle))])
-    return Limit("corridor", float(angle.max()), most, "rad", flight.actuators.hand, time=time)
+    return limit_most("corridor", -values[:, 0], most, "rad", flight.actuators.hand, times)
 
 
 def _corridor_angles(flight: MissionFlight, most: float, states: States) -> Array:
@@ -193,26 +189,35 @@ def _corridor_angles(flight: MissionFlight, most: float, states: States) -> Arra
 # -- plumes -----------------------------------------------------------------------------------------------------------
 
 
-def _judge_plumes(
-    flight: MissionFlight, plume: PlumeTable, times: Array, rows: Array, target: Array
-) -> Iterator[Limit]:
-    robot, body = flight.actuators.robot, flight.table.reference_robot.bodies[0]
+def _judge_plumes(flight: MissionFlight, plume: PlumeTable) -> Iterator[Limit]:
+    body = flight.table.reference_robot.bodies[0]
     shapes = tuple(each for each in body.collisions if each.shape in SOLIDS)
     shapes = shapes or (shape_around(flight.table, body.inertia.com),)
     found = []
-    for name, rows_on in _firing_rows(flight, times).items():
-        if not rows_on.size:
-            continue
-        part = robot.thruster(name)
-        bodies, k = evaluate_bodies(robot, _own_rows(robot, rows[rows_on])), robot.body_index(part.body)
-        turn = bodies.rotation[:, k]
-        nozzle, axis = bodies.origin[:, k] + turn @ part.position, -turn @ part.direction
-        angle = plume_angle(nozzle, axis, plume.range, target[rows_on], shapes)
-        found.append(limit_least("plume", angle, plume.half_angle, "rad", f"{name} and {TARGET}", times[rows_on]))
-    if found:
-        yield min(
-            found, key=lambda limit: (limit.time or 0.0, limit.margin) if limit.is_broken else (np.inf, limit.margin)
+    for name, pulses in _pulses_of_phase(flight).items():
+        times, states = _sample_pulses(*flight.context.samples, pulses)
+        times, angles = find_least(
+            times,
+            states,
+            lambda states, name=name: _plume_angles(flight, plume, name, shapes, states),  # type: ignore[misc]
+            plume.half_angle,
+            lambda middles, pulses=pulses: _is_firing(pulses, middles),  # type: ignore[misc]
         )
+        found.append(limit_least("plume", angles[:, 0], plume.half_angle, "rad", f"{name} and {TARGET}", times))
+    if found:
+        yield min(found, key=order_limits)
+
+
+def _plume_angles(
+    flight: MissionFlight, plume: PlumeTable, thruster: str, shapes: tuple[CollisionShape, ...], states: States
+) -> Array:
+    """Angles (T, 1), rad, between a thruster's axis and the nearest line to the target."""
+    robot = flight.actuators.robot
+    part = robot.thruster(thruster)
+    bodies, k = evaluate_bodies(robot, _own_rows(robot, states[flight.name])), robot.body_index(part.body)
+    turn = bodies.rotation[:, k]
+    nozzle, axis = bodies.origin[:, k] + turn @ part.position, -turn @ part.direction
+    return plume_angle(nozzle, axis, plume.range, flight.target_track(states), shapes)[:, None]
 
 
 def _own_rows(robot: Robot, rows: Array) -> Array:
@@ -220,24 +225,51 @@ def _own_rows(robot: Robot, rows: Array) -> Array:
     return np.concatenate([rows[:, : 7 + robot.n], np.zeros((len(rows), 6 + robot.n))], axis=1)
 
 
-def _firing_rows(flight: MissionFlight, times: Array) -> dict[str, npt.NDArray[np.intp]]:
-    """Samples at the ends of those intervals in which each thruster fires."""
-    known, pulses = {part.name for part in flight.actuators.robot.thrusters}, list[tuple[str, float, float]]()
+def _pulses_of_phase(flight: MissionFlight) -> dict[str, Array]:
+    """Pulses (K, 2) of each thruster that fires in the phase before: from and until when, s, in their order."""
+    known, found = {part.name for part in flight.actuators.robot.thrusters}, dict[str, list[tuple[float, float]]]()
     for log in flight.context.commands:
         for name in known.intersection(log.names):
             starts, levels = log.command_steps(name)
             ends = np.append(starts[1:], log.end)
-            pulses += [(name, a, b) for a, b, level in zip(starts, ends, levels, strict=True) if level > 0.0]
-    pulses += [(name, a, b) for name, a, b, _ in flight.firings if b > times[0] and a < times[-1]]
-    found: dict[str, npt.NDArray[np.intp]] = {}
-    for name in sorted({name for name, _, _ in pulses}):
-        on = np.zeros(times.size, dtype=bool)
-        for first, last in ((a, b) for own, a, b in pulses if own == name):
-            inside = (times[1:] > first) & (times[:-1] < last)
-            on[1:] |= inside
-            on[:-1] |= inside
-        found[name] = np.flatnonzero(on)
-    return found
+            on = levels > 0.0
+            found.setdefault(name, []).extend(zip(starts[on], ends[on], strict=True))
+    for name, begin, end, _ in flight.firings:
+        found.setdefault(name, []).append((begin, end))
+    first, last = flight.context.samples[0][[0, -1]]
+    clipped = {
+        name: np.clip(np.array(sorted(each)).reshape(-1, 2), first, last) for name, each in sorted(found.items())
+    }
+    kept = {name: pulses[pulses[:, 1] - pulses[:, 0] > SAME_TIME] for name, pulses in clipped.items()}
+    return {name: _join_pulses(pulses) for name, pulses in kept.items() if len(pulses)}
+
+
+def _join_pulses(pulses: Array) -> Array:
+    """Pulses (K, 2) without pauses between: ticks at which a thruster goes on firing are one."""
+    paused = pulses[1:, 0] > pulses[:-1, 1] + SAME_TIME
+    return np.stack([pulses[np.append(True, paused), 0], pulses[np.append(paused, True), 1]], axis=1)
+
+
+def _is_firing(pulses: Array, times: Array) -> npt.NDArray[np.bool_]:
+    """Whether these times (T,) lie within pulses (K, 2), which do not overlap, ends included."""
+    before = np.searchsorted(pulses[:, 0], times, side="right") - 1
+    return np.asarray((before >= 0) & (times <= pulses[np.maximum(before, 0), 1]))
+
+
+def _sample_pulses(times: Array, states: States, pulses: Array) -> tuple[Array, States]:
+    """Times and states within pulses: the samples there, and both ends of each pulse."""
+    edges = np.unique(pulses)
+    rows = np.clip(np.searchsorted(times, edges, side="right") - 1, 0, times.size - 2)
+    # An edge at an instant of two samples, at an event, lies in an interval that has a length.
+    rows = np.where(np.diff(times)[rows] > SAME_TIME, rows, np.maximum(rows - 1, 0))
+    on = np.flatnonzero(_is_firing(pulses, times))
+    found = np.concatenate([times[on], edges])
+    order = np.argsort(found, kind="stable")
+    merged = {
+        name: np.concatenate([each[on], interpolate_states(times, each, edges, rows)])[order]
+        for name, each in states.items()
+    }
+    return found[order], merged
 
 
 def plume_angle(nozzle: Array, axis: Array, reach: float, target: Array, shapes: tuple[CollisionShape, ...]) -> Array:

@@ -121,6 +121,19 @@ def test_a_saturated_wheel_tells_the_speed_that_it_would_need(tmp_path: Path, sp
     assert limit.margin < 1.0 - brought / np.sqrt(3.0) / (0.04 * speed) * 0.8
 
 
+def test_what_a_saturated_wheel_would_need_does_not_depend_on_settings(tmp_path: Path) -> None:
+    """It is the momentum of all, which nothing changes, over the wheel's inertia."""
+    small = servicer(tmp_path, ("speed = 400.0", "speed = 200.0"))
+    given = {**SHORT, **HEAVY, "robot": small, "detumble__actuator": "wheels"}
+    settings: list[dict[str, Any]] = [{}, {"sample": 3.0, "detumble__damping": 900.0}]
+    missions = [flown(**given, **each) for each in settings]
+    brought = rows(missions[0])["budget.settle.momentum"]
+    for mission in missions:
+        limit = mission.worst.binding_limit
+        assert (mission.worst.stage, limit.name) == ("detumble", "wheel saturated")
+        assert limit.used == pytest.approx(brought / 0.04, rel=1e-6)
+
+
 def test_thrusters_unload_the_wheels_of_a_base_at_rest(tmp_path: Path) -> None:
     """A biased capture leaves the base at rest, with more in the wheels than may be left."""
     small = servicer(tmp_path, ("speed = 400.0", "speed = 120.0"))

@@ -233,7 +233,7 @@ class MissionFlight:
         lasts = phase.duration if end is None else max(end.time - begin, SHORTEST)
         yield replace(phase, duration=lasts, event_function=events, limits="ignore")
         near = [*self.clearance(), *judge_zones(self)]
-        broken = usage.add(self.context, self.momentum(), [*known, *unstable, *near])
+        broken = usage.add(self.context, [*known, *unstable, *near])
         if not unstable and any(limit not in known for limit in broken):
             broken = [*usage.keep(coarse), *broken]
         if end is not None:

@@ -20,7 +20,8 @@ from spacearm.engine import Kernel
 from spacearm.mechanics import Program
 from spacearm.mechanics.spatial import SX
 from spacearm.mission._laws import Actuators
-from spacearm.model import Body, Frame, Inertia, Joint, Pose, Robot
+from spacearm.mission._motion import wheel_momentum_at_rate
+from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import positive_number
 from spacearm.result import LIMIT_SLACK, Limit, LimitKind
@@ -39,6 +40,8 @@ TARGET, GRASP = "target", "grasp"
 #: A phase that has broken a limit is flown on to see how much would have been needed: up to so many times the limit.
 MOST_USE = 2.0
 WHEEL_SATURATED = "wheel saturated"
+#: Number of the wheels' gain on the momentum that they carry, among their references.
+CARRY = 2
 
 
 class MissionLimitsTable(ScenarioTable):
@@ -125,11 +128,10 @@ class LimitUsage:
             broken += [limit] if limit.is_broken else []
         return sorted(broken, key=order_limits)
 
-    def add(self, context: RunContext, momentum: Array, near: Sequence[Limit] = ()) -> list[Limit]:
+    def add(self, context: RunContext, near: Sequence[Limit] = ()) -> list[Limit]:
         """The phase before; the limits that it broke, the first one first.
 
         Args:
-            momentum: angular momentum (3,) of all about the mass centre at the end, base axes, N m s.
             near: how near the target came.
         """
         times, states = context.samples
@@ -145,7 +147,7 @@ class LimitUsage:
             *judge_uses("rate limit", self._rates(times, np.abs(rows[:, at.rates]), context.commands, crossed)),
             *judge_uses("range limit", self.travel(times, rows[:, at.joints], self.actuators.arm, crossed)),
             *judge_uses("travel exceeded", self.travel(times, rows[:, at.joints], self.actuators.soft, crossed)),
-            *judge_uses(WHEEL_SATURATED, self._wheels(times, np.abs(rows[:, at.rates]), context.commands, momentum)),
+            *judge_uses(WHEEL_SATURATED, self._wheels(context, times, rows)),
             *near,
             *self._power(peaks),
             *self._propellant(context.time, context.commands),
@@ -192,25 +194,43 @@ class LimitUsage:
             used, half = range_use(joint.limits.lower, joint.limits.upper, joints[:, k], joints[:, k])
             yield Use(name, joint.unit, float(half), times, used, crossed.get(f"range limit of {name}"), "stop")
 
-    def _wheels(self, times: Array, rates: Array, logs: Sequence[CommandLog], momentum: Array) -> Iterable[Use]:
+    def _wheels(self, context: RunContext, times: Array, rows: Array) -> Iterable[Use]:
         """Speeds; where a wheel has come to its limit, the speed that it would have needed.
 
-        That is the one at which the wheels would hold the momentum, or to which what the law asked for would have
-        brought it. The former is that of the wheel with the largest share: which one this is changes as the base
-        rotates.
+        It follows from the momentum, not from the torques of a run in which the wheel was saturated: the speed at which
+        the wheel would hold what the wheels have to hold, if that came to lie along its axis.
         """
-        cuts = _rate_cuts(logs)
-        speed = float(np.max(np.abs(self.actuators.wheel_speeds(momentum)), initial=0.0))
-        for name, k in zip(self.actuators.wheels, self.actuators.index(self.actuators.wheels), strict=True):
-            most, values, first = self.actuators.robot.joint(name).limits.velocity, rates[:, k], cuts.get(name)
+        logs, actuators = context.commands, self.actuators
+        cuts, rates = _rate_cuts(logs), np.abs(rows[:, Layout(actuators.robot.n).rates])
+        shares = np.linalg.norm(np.linalg.pinv(actuators.axes), axis=1) / actuators.rotors if actuators.wheels else ()
+        for name, k, share in zip(actuators.wheels, actuators.index(actuators.wheels), shares, strict=True):
+            most, values, first = actuators.robot.joint(name).limits.velocity, rates[:, k], cuts.get(name)
             if first is None and values.max() > most * (1.0 - LIMIT_SLACK):
                 first = float(times[int(np.argmax(values))])
-            # A saturated wheel stays at its limit: how far it is overloaded shows only in the momentum that it should
-            # hold.
+            # A saturated wheel stays at its limit: how far it is overloaded does not show in its speed.
             if first is not None:
-                asked = max((_asked_speed(log, self.actuators.robot.joint(name), first) for log in logs), default=0.0)
-                values = np.append(values[:-1], max(values[-1], speed, asked))
+                later = times >= times[max(int(np.searchsorted(times, first)) - 1, 0)]
+                needed = float(share * self._wheel_demand(context, times[later]).max())
+                values = np.append(values[:-1], max(values[-1], needed))
             yield Use(name, "rad/s", most, times, values, first, "wheel")
+
+    def _wheel_demand(self, context: RunContext, times: Array) -> Array:
+        """Sizes (T,) of the momentum that the wheels have to hold at these samples, N m s.
+
+        It is what they have once the base turns as its law wants it to, and what a law lets them carry besides.
+        """
+        turning, carried = np.zeros((times.size, 3)), np.zeros(times.size)
+        for log in context.commands:
+            signals = {} if log.law is None else log.law.signals
+            since = times - log.begin
+            if "base_rate" in signals:
+                turning = np.stack([signal(since) for signal in signals["base_rate"]], axis=1)
+            if "momentum" in signals and signals["wheels"][CARRY](0.0) > 0.0:
+                wanted = np.stack([signal(since) for signal in signals["momentum"]], axis=1)
+                carried = np.linalg.norm(wanted, axis=1)
+        rows = {name: each[np.searchsorted(context.samples[0], times)] for name, each in context.samples[1].items()}
+        held = wheel_momentum_at_rate(context.world, self.actuators, rows, turning)
+        return np.asarray(np.maximum(np.linalg.norm(held, axis=1), carried))
 
     def _power(self, peaks: DriveMaxima) -> Iterable[Limit]:
         if self.table.power is None:
@@ -250,26 +270,6 @@ def _rate_cuts(logs: Sequence[CommandLog]) -> dict[str, float]:
             name = log.names[int(number)]
             found[name] = min(float(time), found.get(name, np.inf))
     return found
-
-
-def _asked_speed(log: CommandLog, wheel: Joint, since: float) -> float:
-    """Speed to which a wheel that has come to its limit would have gone, rad/s, until it is first let go again.
-
-    By the torques that its law asked for and its motor has, but that a wheel at its limit does not take.
-    """
-    if wheel.name not in log.limited or wheel.rotor is None:
-        return 0.0
-    most, margins = wheel.limits.velocity, log.margins[:, log.limited.index(wheel.name)]
-    given = np.abs(log[wheel.name])
-    # Below zero a margin is what was asked for beyond what could be given.
-    refused = np.minimum(given + np.maximum(-margins, 0.0), wheel.limits.effort) - given
-    lasted = np.diff(np.append(log.times, log.end))
-    rows = np.flatnonzero(log.times > since - float(lasted.max(initial=0.0)))
-    let_go = np.flatnonzero(refused[rows] <= 0.0)
-    rows = rows[: let_go[0]] if let_go.size else rows
-    more = float((refused[rows] * lasted[rows]).sum()) / (wheel.rotor.inertia * wheel.rotor.ratio**2)
-    # A law that asks for more as long as it is refused says less and less: the cap is that of other limits.
-    return min(most + more, MOST_USE * most)
 
 
 # -- events ----------------------------------------------------------------------------------------------------------

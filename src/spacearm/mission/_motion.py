@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from spacearm.mission._encounter import TARGET
 from spacearm.mission._laws import Actuators
 from spacearm.model import Robot
+from spacearm.model.layout import Layout
+from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import State, World
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose
 from spacearm.simulate.overrides import robot_parameters
@@ -35,6 +39,28 @@ def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: 
     way = moving.position + b.centre[0] - state.position - a.centre[0]
     apart = np.cross(way, b.velocity[0] - a.velocity[0])
     return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
+
+
+def wheel_momentum_at_rate(world: World, actuators: Actuators, rows: Mapping[str, Array], turning: Array) -> Array:
+    """Momentum (T, 3) that the wheels have once they make the base turn so, world axes, N m s.
+
+    Nothing else changes: the angular momentum is the same, joints move as they do.
+
+    Args:
+        rows: states (T, 13 + 2 n) of the servicer with what it holds.
+        turning: angular velocity (T, 3) of the base that is wanted, world axes, rad/s.
+    """
+    name = actuators.robot.name
+    robot, states = world.own_robot(name), rows[name]
+    at, numbers = Layout(robot.n), robot_parameters(robot)
+    wanted = states.copy()
+    turn = rotation_matrices(states[:, at.quaternion])
+    wanted[:, at.angular_velocity] = np.einsum("tji,tj->ti", turn, turning)
+    wanted[:, at.rates][:, [robot.joint_index(wheel) for wheel in actuators.wheels]] = 0.0
+    now, then = (
+        centre_motion(robot, each, numbers["inertia"], numbers["rotor"]).sums.angular for each in (states, wanted)
+    )
+    return np.asarray(now - then)
 
 
 def worlds(actuators: Actuators, target: Robot) -> World:

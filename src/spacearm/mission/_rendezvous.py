@@ -14,6 +14,7 @@ import numpy as np
 
 from spacearm.engine import mechanics_of
 from spacearm.errors import InputError, error_context
+from spacearm.mission import _laws
 from spacearm.mission._base_path import HoldPoint
 from spacearm.mission._encounter import FACING, GRID, TARGET
 from spacearm.mission._limits import LimitUsage, Positive

@@ -101,7 +101,3 @@ def test_faults_are_told_with_their_place(tmp_path: Path) -> None:
         run(CAPTURE.replace("velocity = [-0.05, 0.0, 0.0]", "velocity = [-0.05, 0.0, 0.1]"), tmp_path)
     with pytest.raises(InputError, match=r"pin\.lock"):
         run(CAPTURE.replace('lock = "held"', 'lock = "hold"'), tmp_path)
-    with pytest.raises(InputError, match=r"robot: the base of 'chaser' is held: this study"):
-        run(
-            'study = "workspace"\nrobot = "chaser.toml"\nframe = "gripper"', tmp_path, ROBOT + '[base]\nkind = "held"\n'
-        )

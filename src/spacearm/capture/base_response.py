@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from spacearm.mechanics import Program
-from spacearm.mechanics.dynamics import joint_wrenches, mass_matrix
+from spacearm.mechanics.dynamics import joint_wrenches, lock_base, mass_matrix
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.motion import LoadFrame, load_wrenches_on_bodies, state_size, sum_on_bodies
 from spacearm.mechanics.spatial import SX, Spatial, constant, dot, scale_spatial
@@ -67,7 +67,7 @@ def _build_moving_robot(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict
         for place, own in zip(placements, through, strict=True)
     ]
     matrix = mass_matrix(tree, q, inputs["inertia"], rotor)
-    base_vibration = _base_vibration(matrix, velocity[6:])
+    base_vibration = _base_vibration(robot, matrix, velocity[6:])
     root = next((joint.joint.placement.translation for joint in tree.joints if joint.parent == 0), np.zeros(3))
     # Moved from the base's origin to where the first joint is attached, as a designer reads the load.
     moment = on_base.angular - ca.cross(constant(root), on_base.linear)
@@ -124,7 +124,8 @@ def skyhook_speed(robot: Robot, inputs: dict[str, SX]) -> SX:
     state = inputs["state"]
     q, rates = state[at.joints], state[at.rates]
     placements = tree.placements(q)
-    base_vibration = _base_vibration(mass_matrix(tree, q, inputs["inertia"], inputs["rotor"]), rates)
+    matrix = mass_matrix(tree, q, inputs["inertia"], inputs["rotor"])
+    base_vibration = _base_vibration(robot, matrix, rates)
     # A sweep with the base's vibration in place of its velocity gives every body's velocity relative to the united
     # body.
     beside = velocities(tree, placements, ca.vertcat(base_vibration, rates), inputs["rotor"]).twist
@@ -135,8 +136,9 @@ def skyhook_speed(robot: Robot, inputs: dict[str, SX]) -> SX:
     return ca.densify(ca.vertcat(*speeds)) if speeds else ca.SX(0, 1)
 
 
-def _base_vibration(matrix: SX, rates: SX) -> SX:
+def _base_vibration(robot: Robot, matrix: SX, rates: SX) -> SX:
     """Base velocity less that of the united body with the same momentum, base axes."""
+    matrix = lock_base(robot, matrix)
     return -solve_symmetric(matrix[:6, :6], matrix[:6, 6:] @ rates) if rates.numel() else ca.SX.zeros(6)
 
 

@@ -24,7 +24,7 @@ from spacearm.checks import check_fields, check_not_empty, non_negative, one_of,
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
-from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix
+from spacearm.mechanics.dynamics import hybrid_dynamics, lock_base, mass_matrix
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
@@ -142,11 +142,12 @@ def rest_event(
     state, time = ca.SX.sym("state", at.size), ca.SX.sym("time", 1)
     q, velocity = state[at.joints], state[at.velocity]
     # The inertia that an axis moves when the base floats: eliminate the base's rows (Schur complement).
-    matrix = mass_matrix(tree, ca.SX(ca.DM(configuration)), numbers["inertia"], numbers["rotor"])
+    matrix = lock_base(robot, mass_matrix(tree, ca.SX(ca.DM(configuration)), numbers["inertia"], numbers["rotor"]))
     effective = ca.diag(matrix[6:, 6:] - matrix[6:, :6] @ solve_symmetric(matrix[:6, :6], matrix[:6, 6:]))
     pull = -numbers["stiffness"] * (q - numbers["rest"]) - numbers["damping"][6:] * velocity[6:]
-    # Joints that are held take part as driven ones, at zero acceleration.
-    mode = ca.DM([0.0] * 6 + [float(joint in held) for joint in robot.joint_names])
+    # What is held takes part as driven, at zero acceleration.
+    still = {*held, *robot.base.locked_dofs}
+    mode = ca.DM([float(name in still) for name in robot.dof_names])
     acceleration = hybrid_dynamics(
         tree, q, velocity, ca.vertcat(ca.SX.zeros(6), pull), ca.SX.zeros(robot.dofs), ca.SX(mode), numbers["inertia"],
         numbers["rotor"], [None] * tree.bodies,

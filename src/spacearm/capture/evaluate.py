@@ -205,7 +205,7 @@ class Evaluator:
         each["state"] = np.tile(np.stack([start.vector for start in self._starts]), (size, 1))
         which = np.tile(np.arange(cases, dtype=np.int64), size)
         mode = np.zeros(robot.dofs)
-        mode[[robot.dof_index(name) for name in self.held]] = 1.0
+        mode[[robot.dof_index(name) for name in (*self.held, *robot.base.locked_dofs)]] = 1.0
         loop = _loop(robot, self.loads, self.law, tuple(self.axes.tolist()), self.settling)
         fixed = {name: value for name, value in common.items() if name in loop.inputs and name not in each}
         schedule = Schedule(

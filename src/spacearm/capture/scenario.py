@@ -267,7 +267,7 @@ class CaptureFile(StudyFile):
         return CaptureFindings(file=self, run=run, caught=run.caught, criterion=settling, front=front, checked=checked)
 
     def _robot(self, session: Session) -> Robot:
-        robot = session.robot(self.robot)
+        robot = self.load_robot(session)
         for k, entry in enumerate(self.soft):
             with error_context(f"soft[{k}]"):
                 robot = soften(robot, entry.joint, SoftJoint.from_axes(entry.options(*AXES)), where=entry.where)

@@ -9,6 +9,7 @@ import numpy as np
 
 from spacearm.control import Workspace
 from spacearm.control.maps import HandMap, JointMap
+from spacearm.control.workspace import fixed_point_name
 from spacearm.figures import COLOURS, new_figure, panels
 from spacearm.model import Robot
 from spacearm.result import Figure
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 def figures(over: JointMap, places: HandMap, radii: Workspace | None, robot: Robot) -> Iterator[Figure]:
     """In the order in which they are to be read."""
-    yield _hand_map_figure(places, radii)
+    yield _hand_map_figure(places, radii, robot)
     yield _joint_map_figure(over, radii, robot)
     if radii is not None:
-        yield _radii_figure(radii)
+        yield _radii_figure(radii, robot)
 
 
 def _add_heat_map(figure: go.Figure, x: Array, y: Array, values: Array, column: int) -> None:
@@ -38,7 +39,7 @@ def _add_heat_map(figure: go.Figure, x: Array, y: Array, values: Array, column: 
     figure.add_trace(heat, row=1, col=column)
 
 
-def _hand_map_figure(places: HandMap, radii: Workspace | None) -> Figure:
+def _hand_map_figure(places: HandMap, radii: Workspace | None, robot: Robot) -> Figure:
     titles = ("configurations", "best manipulability", "least base motion [rad/m]")
     plot = panels(titles, height=420, spacing=0.1)
     count = np.where(places.count > 0, places.count, np.nan)
@@ -54,7 +55,7 @@ def _hand_map_figure(places: HandMap, radii: Workspace | None) -> Figure:
         plot.update_layout({f"yaxis{number}": {"scaleanchor": f"x{number}", "constrain": "domain"}})
     lines = " Circles: bounds of the distances at which it can be singular." if _edges(radii) else ""
     text = (
-        f"Positions of the frame relative to the mass centre in the plane {a}-{b}, base axes: "
+        f"Positions of the frame relative to {fixed_point_name(robot)} in the plane {a}-{b}, base axes: "
         "number of configurations that reach "
         f"each, their largest manipulability, and the "
         f"smallest rotation of the base per metre of hand motion.{lines}"
@@ -106,8 +107,9 @@ def _joint_map_figure(over: JointMap, radii: Workspace | None, robot: Robot) -> 
     )
 
 
-def _radii_figure(radii: Workspace) -> Figure:
-    plot = new_figure(x="distance from the mass centre", x_unit="m", height=220)
+def _radii_figure(radii: Workspace, robot: Robot) -> Figure:
+    centre = fixed_point_name(robot)
+    plot = new_figure(x=f"distance from {centre}", x_unit="m", height=220)
     bands = {"reach": [radii.reach], "can be singular": radii.singular, "path-independent": radii.independent()}
     for k, several in enumerate(bands.values()):
         for low, high in several:
@@ -115,5 +117,5 @@ def _radii_figure(radii: Workspace) -> Figure:
             plot.add_shape(type="rect", fillcolor=COLOURS[(7, 3, 2)[k]], **shape)
     plot.update_yaxes(range=[0.4, 3.6], tickvals=[3, 2, 1], ticktext=[*bands], showgrid=False)
     plot.update_xaxes(range=[0.0, 1.05 * radii.reach[1]])
-    text = "Distances of the frame from the mass centre; path-independent ones are reached by any path."
+    text = f"Distances of the frame from {centre}; path-independent ones are reached by any path."
     return Figure("distances", plot, text)

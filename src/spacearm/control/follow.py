@@ -29,6 +29,7 @@ from spacearm.engine import Kernel
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, error_context
 from spacearm.mechanics import Program
+from spacearm.mechanics.dynamics import lock_base
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import Plant
 from spacearm.mechanics.spatial import SX, quaternion_rate
@@ -58,12 +59,13 @@ class _Stop(Exception):
 def _rates(robot: Robot, frame: str) -> Kernel:
     """Effect of joint rates on frame, base and angular momentum, and the motion due to the momentum alone."""
     plant = Plant(robot, robot_parameters(robot))
-    matrix, pose, momentum = plant.mass_matrix, plant.pose(frame), ca.SX.sym("momentum", 6)
+    matrix, pose, momentum = lock_base(robot, plant.mass_matrix), plant.pose(frame), ca.SX.sym("momentum", 6)
     # At zero momentum the base moves so that its share cancels that of the joints.
     base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
     # Given about the mass centre, wanted at the base's origin, where the mass matrix has its rows.
     about = momentum[3:] + ca.cross(plant.mass_centre - plant.position, momentum[:3])
     own = ca.vertcat(plant.base.rotation.T @ momentum[:3], plant.base.rotation.T @ about)
+    own[robot.base.locked_indices] = 0
     drift = solve_symmetric(matrix[:6, :6], own)
 
     def base_rate(velocity: SX) -> SX:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.checks import array, check_name, integer, positive
-from spacearm.control.workspace import base_disturbance, finite, joint_ranges, twist_directions
+from spacearm.control.workspace import base_disturbance, finite, fixed_point, joint_ranges, twist_directions
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, error_context, quote_text
 from spacearm.model import Robot
@@ -35,7 +35,7 @@ CHUNK = 20_000
 class ArmMeasures(NamedTuple):
     """Measures of an arm at configurations (...)."""
 
-    place: Array  # (..., 3) of the frame from the mass centre, base axes, m
+    place: Array  # (..., 3) of the frame from the point that stays where it is (fixed_point), base axes, m
     manipulability: Array  # sqrt(det(J* J*^T)); zero at a dynamic singularity
     condition: Array  # smallest to largest singular value of J*
     disturbance: Array  # largest angular velocity of the base for joint rates of norm one, rad/s
@@ -63,7 +63,7 @@ def evaluate_arm(
         matrix = matrix[:, directions][..., list(chosen)]
         rotation = base_disturbance(robot, part)[:, 3:][..., list(chosen)]
         sizes = np.linalg.svd(matrix, compute_uv=False)
-        place = mechanics.frame_pose(frame, part)[0] - mechanics.centre_of_mass(part)
+        place = mechanics.frame_pose(frame, part)[0] - fixed_point(robot, part)
         cost = np.full(len(part), np.inf)
         # Near a singularity the pseudoinverse is made of rounding: no cost is stated there.
         good = sizes[:, -1] > 1e-6 * sizes[:, 0]

@@ -1,11 +1,11 @@
 """Workspaces of arms on floating bases: the virtual manipulator, dynamic singularities, disturbance of the base.
 
-At zero momentum the rates of the joints move the base, so that the hand's velocity is the generalized Jacobian J*
-times the rates (Y. Umetani and K. Yoshida, IEEE Trans. Robotics and Automation 5(3), 1989). Where J* loses rank the
-arm is dynamically singular. Such configurations depend on the inertias and not on the pose of the base; but one
-position of the hand may be reached in singular and in regular configurations, by different paths (E. Papadopoulos and
-S. Dubowsky, J. Dynamic Systems, Measurement, and Control 115(1), 1993). Distances of the hand from the mass centre are
-therefore split into those at which no configuration is singular, and the others.
+At zero momentum the rates of the joints move the base, as far as it can move, so that the hand's velocity is the
+generalized Jacobian J* times the rates (Y. Umetani and K. Yoshida, IEEE Trans. Robotics and Automation 5(3), 1989).
+Where J* loses rank the arm is dynamically singular. Such configurations depend on the inertias and not on the pose of
+the base; but one position of the hand may be reached in singular and in regular configurations, by different paths (E.
+Papadopoulos and S. Dubowsky, J. Dynamic Systems, Measurement, and Control 115(1), 1993). Distances of the hand from the
+mass centre are therefore split into those at which no configuration is singular, and the others.
 
 Singular configurations are sign changes of det(J*) on a grid of joint positions, refined by bisection: a pair of them
 closer than the grid's spacing along the last joint is not seen. Joints (..., n) in rad or m, base axes.
@@ -58,12 +58,16 @@ def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
     """Constant vectors (m), one in the axes of each body, whose sum leads from the mass centre to a frame.
 
     Without external forces the mass centre does not accelerate: the frame moves like the hand of a manipulator whose
-    fixed base is there, the virtual ground. Vafa and Dubowsky, Int. J. Robotics Research 9(4), 1990.
+    fixed base is there, the virtual ground. Vafa and Dubowsky, Int. J. Robotics Research 9(4), 1990. Of a robot on a
+    held base they are its own links, from the base's origin.
     """
     if any(joint.kind != "revolute" for joint in robot.joints):
         raise InputError("a prismatic joint changes the length of virtual links", place="virtual_manipulator")
+    if robot.base.axis is not None:
+        raise InputError(f"the base is {robot.base.kind}", place="virtual_manipulator", hint="expected free or held")
     place = robot.frame(frame)
-    mass = np.array([body.inertia.mass for body in robot.bodies])
+    # Shares of the mass: on a held base nothing moves against the links, as with one that is infinitely heavy.
+    mass = np.array([body.inertia.mass * robot.base.is_free for body in robot.bodies]) / robot.mass
     # Each link is shortened by the share of mass that moves against it: m_beyond / m_total of every joint's arm.
     beyond = mass.copy()  # of each body and all that it carries
     for i in reversed(range(robot.n)):
@@ -73,21 +77,39 @@ def virtual_manipulator(robot: Robot, frame: str) -> dict[str, Array]:
     while carried:
         path.add(carried)
         carried = robot.parents[carried - 1]
-    links = {body.name: -body.inertia.mass * body.inertia.com / mass.sum() for body in robot.bodies}
+    links = {body.name: -share * body.inertia.com for body, share in zip(robot.bodies, mass, strict=True)}
     for i, joint in enumerate(robot.joints):
         # On the path to the frame a joint's arm counts wholly, less its weight in the mass centre; off the path only
         # the latter.
-        share = (i + 1 in path) - beyond[i + 1] / mass.sum()
+        share = (i + 1 in path) - beyond[i + 1]
         links[joint.parent] = links[joint.parent] + share * joint.placement.translation
     links[place.body] = links[place.body] + place.placement.translation
     return links
 
 
 def longest_reach(robot: Robot, frame: str) -> float:
-    """Upper bound of the distance of a frame from the mass centre, m; infinite with prismatic joints."""
-    if any(joint.kind != "revolute" for joint in robot.joints):
+    """Upper bound of the distance of a frame from the mass centre (held base: its origin), m; infinite with prismatic
+    joints, and on a planar base or a rail.
+    """
+    if robot.base.axis is not None or any(joint.kind != "revolute" for joint in robot.joints):
         return float("inf")
     return float(sum(np.linalg.norm(link) for link in virtual_manipulator(robot, frame).values()))
+
+
+def fixed_point(robot: Robot, joints: npt.ArrayLike) -> Array:
+    """The point (..., 3), m, base axes, that stays where it is in the world while the joints move at zero momentum.
+
+    The mass centre in the directions in which the base translates freely, the base's origin in the others.
+    """
+    moves = np.array([i not in robot.base.locked_indices for i in range(3)], dtype=float)
+    return moves * mechanics_of(robot).centre_of_mass(joints)
+
+
+def fixed_point_name(robot: Robot) -> str:
+    """What :func:`fixed_point` is, in words."""
+    if robot.base.is_free:
+        return "the mass centre"
+    return "the base's origin" if robot.base.kind == "held" else f"the mass centre ({robot.base.kind} base)"
 
 
 def dynamic_manipulability(robot: Robot, frame: str, joints: npt.ArrayLike, rows: Sequence[int] = range(6)) -> Array:
@@ -186,7 +208,7 @@ def workspace(
 
     def radius(values: Array) -> Array:
         full = positions(values)
-        arm = mechanics.frame_pose(frame, full)[0] - mechanics.centre_of_mass(full)
+        arm = mechanics.frame_pose(frame, full)[0] - fixed_point(robot, full)
         return np.asarray(np.linalg.norm(arm, axis=-1))
 
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)

@@ -12,12 +12,13 @@ from spacearm import control
 from spacearm.checks import check_name
 from spacearm.control._workspace_figures import figures
 from spacearm.control.maps import HandMap, JointMap, evaluate_arm, hand_map, joint_map, twist_rows
-from spacearm.control.workspace import longest_reach
+from spacearm.control.workspace import fixed_point_name, longest_reach
 from spacearm.errors import InputError, error_context
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Name, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.study import Findings, Session, StudyFile, dataset, key, row
+from spacearm.study.findings import NotedValue
 from spacearm.study.limits import range_use, worst_first
 from spacearm.study.tables import ConfigurationKeys, Count, Pair, check_revolute
 from spacearm.text_format import format_number
@@ -47,7 +48,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
 
     def solve(self, session: Session) -> WorkspaceFindings:
         """Make the maps."""
-        robot = session.robot(self.robot)
+        robot = self.load_robot(session)
         frame = robot.frames[-1].name if self.frame is None and robot.frames else self.frame or robot.bodies[-1].name
         with error_context("frame"):
             robot.frame(frame)
@@ -121,8 +122,8 @@ class WorkspaceFindings(Findings):
     places: HandMap
     radii: control.Workspace | None
 
-    nearest = row("m", "from the mass centre", name="reach.least", of=lambda r: r.reach[0])
-    farthest = row("m", "from the mass centre", name="reach.most", of=lambda r: r.reach[1])
+    nearest = row("m", name="reach.least", of=lambda r: NotedValue(r.reach[0], f"from {r.centre}"))
+    farthest = row("m", name="reach.most", of=lambda r: NotedValue(r.reach[1], f"from {r.centre}"))
     singular = row(
         "m", "distances at which it can be singular", of=lambda r: {f"{k}.{n}": v for k, n, v in r.bands()} or None
     )
@@ -134,13 +135,18 @@ class WorkspaceFindings(Findings):
     )
 
     @property
+    def centre(self) -> str:
+        """From where distances are measured: it stays in place while the joints move."""
+        return fixed_point_name(self.robot)
+
+    @property
     def active_joints(self) -> list[str]:
         """Joints that move."""
         return [*self.ranges]
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Distances from the mass centre that are reached."""
+        """Distances from what stays in place that are reached."""
         low, high = self.places.reach
         return (low, high) if self.radii is None else (min(low, self.radii.reach[0]), max(high, self.radii.reach[1]))
 
@@ -155,7 +161,7 @@ class WorkspaceFindings(Findings):
     def headline(self) -> str:
         low, high = self.reach
         span = f"{format_number(low, 3)} to {format_number(high, 3)} m"
-        text = f"The frame {self.frame} reaches positions {span} from the mass centre. "
+        text = f"The frame {self.frame} reaches positions {span} from {self.centre}. "
         if self.radii is None:
             return text + "Dynamic singularities are shown on the maps."
         if not self.radii.singular:
@@ -167,11 +173,18 @@ class WorkspaceFindings(Findings):
             f"on the path; elsewhere the workspace is path-independent."
         )
 
+    @property
+    def motion(self) -> str:
+        """What the base does meanwhile."""
+        kind = self.robot.base.kind
+        moves = {"free": "floats", "planar": "floats in its plane", "rail": "slides on its rail"}
+        return f"{moves[kind]} at zero momentum" if kind in moves else "is held"
+
     def summary(self) -> str:
         return (
             f"The joints {', '.join(self.active_joints)} move while the base of {self.robot.name} "
-            f"({self.robot.mass:g} kg) floats at zero momentum. "
-            "Distances are from the mass centre, which is fixed; positions are in base axes."
+            f"({self.robot.mass:g} kg) {self.motion}. "
+            f"Distances are from {self.centre}, which is fixed; positions are in base axes."
         )
 
     def certificate(self) -> Mapping[str, Checks]:

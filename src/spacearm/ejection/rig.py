@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from spacearm import checks
 from spacearm.ejection.separation_device import SeparationDevice
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
-from spacearm.model.base import BASE_DOFS
+from spacearm.model.base import BASE_DOFS, BaseConstraint
 from spacearm.model.layout import Layout
 from spacearm.model.parts import Body, Friction, Inertia, Joint, Pose, Spring, Visual
 from spacearm.model.rotations import rotation_matrices
@@ -38,6 +38,12 @@ LIMIT_SLACK = 1e-9
 def reduce_to_plane(robot: Robot, frozen: Iterable[str] | Mapping[str, float]) -> Robot:
     """The planar reduction of the paper (Eqs. 16, 17): joints fixed, at zero if only named, and their bodies fused."""
     return edit.freeze(robot, frozen)
+
+
+def find_normal(base: BaseConstraint) -> Normal:
+    """The axis of a planar base's frame that is normal to its plane."""
+    assert base.axis is not None
+    return cast(Normal, "xyz"[int(np.flatnonzero(base.axis)[0])])
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from spacearm.ejection.configuration import (
 from spacearm.ejection.mass import equivalent_mass
 from spacearm.ejection.montecarlo import EjectionSensitivity, EjectionUncertainty, monte_carlo
 from spacearm.ejection.release import ReleaseState
-from spacearm.ejection.rig import Rig, reduce_to_plane
+from spacearm.ejection.rig import Rig, find_normal, reduce_to_plane
 from spacearm.ejection.run import Clearance, Ejection, LimitReached, eject
 from spacearm.ejection.separation_device import SeparationDevice, SeparationSpring
 from spacearm.ejection.verify import check_in_mujoco, friction_check
@@ -173,7 +173,9 @@ class EjectionFile(StudyFile):
     )
 
     freeze: list[Name] = key([], "joints to freeze at zero")
-    table: Literal["x", "y", "z"] | None = key(None, "normal of an air table; none (space) if omitted")
+    table: Literal["x", "y", "z"] | None = key(
+        None, 'normal of an air table, as `base = "planar"`; none (space) if both are omitted'
+    )
     device: DeviceTable
     configuration: Annotated[list[ConfigurationTable], OneOrMore] = key(min_length=1)
     release: ReleaseTable | None = key(None, "motion at the release; at rest if omitted")
@@ -228,12 +230,20 @@ class EjectionFile(StudyFile):
         return EjectionFindings(file=self, rig=rig, runs=runs, checked=checked, chart=chart, winner=best, spread=spread)
 
     def _rig(self, session: Session) -> Rig:
-        robot = session.robot(self.robot)
+        robot = self.load_robot(session)
+        table = self.table
+        if robot.base.axis is not None:
+            # A planar base is a table under arm and satellite: the rig locks what it takes away from both.
+            normal = find_normal(robot.base)
+            if table not in (None, normal):
+                text = f"is {table!r}, but the base is planar about {normal!r}"
+                raise InputError(text, place="table", hint="omit it")
+            table, robot = normal, robot.replace(base="free")
         with error_context("freeze"):
             arm = reduce_to_plane(robot, self.freeze) if self.freeze else robot
         device = make_value(self.device, "device")
-        with error_context("table"):
-            rig = Rig(arm, device, self.table)
+        with error_context("base" if self.table is None else "table"):
+            rig = Rig(arm, device, table)
         with error_context("device"):
             # Made now, so that an error has the place of the device and not of the first run.
             _ = rig.mounted_robot  # springs that no joint can represent are reported here
@@ -440,7 +450,7 @@ class EjectionFindings(Findings):
         file, device = self.file, self.rig.device
         return {
             "frozen": file.freeze,
-            "table": file.table or "none (space)",
+            "table": self.rig.table or "none (space)",
             "spring_energy_J": device.energy,
             "spring_force_N": [[piece.start, piece.force] for piece in device.pieces],
             "stroke_m": device.stroke,

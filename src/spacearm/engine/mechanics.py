@@ -109,8 +109,16 @@ class Mechanics:
         return self.evaluate(self.kernel("mass_matrix"), joints=joints, inertia=inertia)["mass_matrix"]
 
     def mass_blocks(self, joints: npt.ArrayLike, *, inertia: npt.ArrayLike | None = None) -> tuple[Array, Array, Array]:
-        """Blocks of H: base (6, 6), coupling (6, n), arm (n, n)."""
+        """Blocks of H: base (6, 6), coupling (6, n), arm (n, n).
+
+        Degrees of freedom that the robot's base lacks have rows and columns of the identity: H_b^-1 H_bm is then the
+        reaction of the base that is there.
+        """
         matrix = self.mass_matrix(joints, inertia=inertia)
+        if locked := self.robot.base.locked_indices:
+            matrix = matrix.copy()
+            matrix[..., locked, :], matrix[..., :, locked] = 0.0, 0.0
+            matrix[..., locked, locked] = 1.0
         return matrix[..., :6, :6], matrix[..., :6, 6:], matrix[..., 6:, 6:]
 
     def bias(self, joints: npt.ArrayLike, velocity: npt.ArrayLike, *, inertia: npt.ArrayLike | None = None) -> Array:
@@ -229,7 +237,10 @@ class Mechanics:
         base: npt.ArrayLike | None = None,
         inertia: npt.ArrayLike | None = None,
     ) -> Array:
-        """J* (..., 6, n): the frame's twist, world axes, for joint rates at zero total momentum."""
+        """J* (..., 6, n): the frame's twist, world axes, for joint rates at zero momentum.
+
+        The base reacts with the degrees of freedom that it has; with a held base, J* is that of the joints alone.
+        """
         kernel = self.kernel("generalized_jacobian", frame=frame)
         return self.evaluate(kernel, base, joints=joints, inertia=inertia)["generalized_jacobian"]
 

@@ -5,7 +5,8 @@ accelerations and impulses with velocity jumps. Notation after Yoshida et al. (1
 
     H* = H_m - H_bm^T H_b^-1 H_bm        J* = J_m - J_b H_b^-1 H_bm        G_u = J_b H_b^-1 J_b^T
 
-G_u is the paper's R_h M^-1 R_h^T, written without the mass centre: the compliance of the united rigid body.
+G_u is the paper's R_h M^-1 R_h^T, written without the mass centre: the compliance of the united rigid body. Of a base
+that is constrained, H_b, H_bm and J_b are those of the degrees of freedom that it has.
 
 A joint is ``locked`` (1: held by a constraint, its rate does not change) or not (0); one that is not locked resists
 with the torque ``-mu (J*^T w)``, the paper's Eq. 10. Closed loops keep their rates at zero by forces L^T f on the
@@ -20,7 +21,7 @@ import casadi as ca
 
 from spacearm.mechanics import Program
 from spacearm.mechanics.constraints import DEPENDENT, closures
-from spacearm.mechanics.dynamics import hybrid_dynamics, mass_matrix
+from spacearm.mechanics.dynamics import hybrid_dynamics, lock_base, mass_matrix
 from spacearm.mechanics.kinematics import base_pose, frame_jacobian, frame_pose, wrench_on_body
 from spacearm.mechanics.linear import factorise, solve_symmetric
 from spacearm.mechanics.motion import state_size
@@ -67,6 +68,7 @@ class GeneralizedBlocks:
     """The blocks of which every response consists."""
 
     jacobian: SX
+    base_jacobian: SX  # its columns of the base, without what a constrained base lacks
     base_inertia: SX
     carried: SX  # H_b^-1 H_bm
     arm_inertia: SX  # H*
@@ -78,11 +80,11 @@ class GeneralizedBlocks:
         """Response to the columns of ``wrenches``."""
         n = self.carried.shape[1]
         # First the robot as one rigid body (all joints locked), then the contribution of the joints.
-        push = self.jacobian[:, :6].T @ wrenches
+        push = self.base_jacobian.T @ wrenches
         united = solve_symmetric(self.base_inertia, push)
         if n == 0:
             none = ca.SX(0, wrenches.shape[1])
-            return WrenchResponse(self.jacobian @ united, united, none, none)
+            return WrenchResponse(self.base_jacobian @ united, united, none, none)
         free = 1 - locked
         applied = self.arm_jacobian.T @ wrenches
         # Rows and columns of locked joints become those of the identity.
@@ -102,7 +104,7 @@ class GeneralizedBlocks:
         held = _scale(locked, self.arm_inertia @ rates - applied) - _scale(free * resistance, applied)
         # Momentum: the base loses what the joints gain, by H_b^-1 H_bm. This row needs no second solve.
         base = united - self.carried @ rates
-        twist = self.jacobian[:, :6] @ united + self.arm_jacobian @ rates
+        twist = self.base_jacobian @ united + self.arm_jacobian @ rates
         return WrenchResponse(twist, base, rates, held)
 
     def resisting_torque(self, wrench: SX, resistance: SX) -> SX:
@@ -118,15 +120,18 @@ def generalized_blocks(tree: Tree, joints: SX, quaternion: SX, inertia: SX, roto
     """Blocks of H and J at a frame, H* and J*."""
     base = base_pose(ca.SX.zeros(3), quaternion)
     jacobian = frame_jacobian(tree, tree.placements(joints), base, tree.robot.frame(frame))
-    matrix = mass_matrix(tree, joints, inertia, rotor)
+    matrix = lock_base(tree.robot, mass_matrix(tree, joints, inertia, rotor))
+    # What a constrained base lacks moves nothing, and nothing pushes it.
+    of_base = ca.SX(jacobian[:, :6])
+    of_base[:, tree.robot.base.locked_indices] = 0
     base_inertia, coupling = matrix[:6, :6], matrix[:6, 6:]
     if tree.n == 0:
-        return GeneralizedBlocks(jacobian, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0), ca.SX(0, 0))
+        return GeneralizedBlocks(jacobian, of_base, base_inertia, coupling, ca.SX(0, 0), ca.SX(6, 0), ca.SX(0, 0))
     # Schur complement of the base block: a symbolic 6 x 6 factorisation, shared by H*, J* and the base's jump.
     carried = solve_symmetric(base_inertia, coupling)
     arm = matrix[6:, 6:] - coupling.T @ carried
     arm_jacobian = jacobian[:, 6:] - jacobian[:, :6] @ carried
-    return GeneralizedBlocks(jacobian, base_inertia, carried, arm, arm_jacobian, *_loop_rows(tree, joints))
+    return GeneralizedBlocks(jacobian, of_base, base_inertia, carried, arm, arm_jacobian, *_loop_rows(tree, joints))
 
 
 def _loop_rows(tree: Tree, joints: SX) -> tuple[SX, tuple[tuple[int, ...], ...]]:
@@ -171,7 +176,8 @@ class ForcedMotion:
     origin: SX  # of the frame, world
     twist: SX  # of the frame at its origin, world axes
     rate: SX  # of the state (position, quaternion, joints, velocity)
-    reaction: SX  # of locked and resisting joints (6 + n; the base's six are zero)
+    reaction: SX  # of locked and resisting joints (6 + n), and of what a constrained base lacks
+    support: SX  # wrench (6) of what holds a constrained base, about the world's origin, world axes
 
 
 def forced_motion(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, state: SX) -> ForcedMotion:
@@ -208,7 +214,9 @@ def forced_motion(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, s
     wrenches[robot.body_index(place.body)] = wrench_on_body(
         tree, placements, quaternion, place, wrench_at_origin, "world"
     )
-    mode = ca.vertcat(ca.SX.zeros(6), symbols["locked"])
+    fixed = ca.SX.zeros(6)
+    fixed[robot.base.locked_indices] = 1
+    mode = ca.vertcat(fixed, symbols["locked"])
     hybrid = hybrid_dynamics(
         tree, joints, velocity, force, ca.SX.zeros(dofs), mode, symbols["inertia"], symbols["rotor"], wrenches
     )
@@ -219,4 +227,8 @@ def forced_motion(robot: Robot, frame: str, prefix: str, wrench_at_origin: SX, s
         hybrid.acceleration,
     )
     named = {f"{prefix}_{name}": symbol for name, symbol in symbols.items() if symbol.numel()}
-    return ForcedMotion(named, at.origin, blocks.jacobian @ velocity, rate, force + hybrid.reaction)
+    reaction = force + hybrid.reaction
+    turn, support = rotation_matrix(quaternion), fixed * reaction[:6]
+    push = turn @ support[:3]
+    wrench = ca.vertcat(push, turn @ support[3:] + ca.cross(position, push))
+    return ForcedMotion(named, at.origin, blocks.jacobian @ velocity, rate, reaction, wrench)

@@ -39,7 +39,6 @@ def simulate_aftermath(hit: Collision, first: FloatingSystem, second: FloatingSy
         # drive, so it runs on freely.
         if still and rate == 0.0
     ]
-    locked += [f"{name}/{dof}" for name, system in pair.items() if system.held for dof in system.robot.dof_names[:6]]
     speed = max(float(np.linalg.norm(system.twist[:3])) for system in pair.values())
     # Long enough for the faster system to travel FAR, within limits for a film.
     phase = Phase(float(np.clip(FAR / max(speed, 1e-9), SHORTEST, LONGEST)), locked=locked, limits="ignore")

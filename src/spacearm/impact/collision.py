@@ -9,11 +9,11 @@ three translations, all six), the relative twist w = v2 - v1 is reversed and sca
 e = 0 is Yoshida's plastic grasp (Eqs. 27, 28), e = 1 his elastic impact (Eq. 30; Eq. 29 lacks a minus sign). Between no
 friction and no sliding lies Coulomb's friction: :mod:`spacearm.impact.friction`.
 
-What is conserved: momentum, because joint torques are internal; where a base is held, what holds it takes its part.
-Kinetic energy changes by the work of the contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of the
-joints, ``t . (qd' + qd) / 2`` with their reaction impulses t. A free joint does no work, a locked one none if it
-stands still (else its drive does). Joints that resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g
-. qd`` (g = J*^T p): from rest that is a loss, so that even an elastic contact loses energy. When they move before the
+What is conserved: momentum, because joint torques are internal; where a base is constrained, what holds it takes its
+part. Kinetic energy changes by the work of the contact, ``-p . (w' + w) / 2 <= 0`` (zero for e = 1), and by the work of
+the joints, ``t . (qd' + qd) / 2`` with their reaction impulses t. A free joint does no work, a locked one none if it
+stands still (else its drive does). Joints that resist with one mu change it by ``-mu (1 - mu) / 2 g^T H*^-1 g - mu g .
+qd`` (g = J*^T p): from rest that is a loss, so that even an elastic contact loses energy. When they move before the
 impact, or with unequal mu, Eq. 10 is not passive and may add energy, which no resistance can: such a collision is not
 :attr:`~Collision.sound`. Where unequal mu go so far that the contact's compliance is not positive definite, the
 collision is refused.
@@ -61,7 +61,7 @@ class VelocityJump:
         twist_before, twist_after: of the contact frame (..., 6), world axes.
         joint_work: kinetic energy (...) that the joints, and the support of the base, removed (negative) or added, J.
         resistance_work: the part of it due to joints that are not locked: removed or added by Eq. 10, J.
-        support: impulse (..., 6) of the support on a held base, base axes at its origin; zero for a floating base.
+        support: impulse (..., 6) of what holds a constrained base, base axes at its origin; zero for a free base.
         opening: largest rate (...) of the system's closed loops afterwards, relative to its fastest joint.
     """
 
@@ -263,8 +263,7 @@ def _collide_with_friction(
 def weld_after_grasp(first: FloatingSystem, second: FloatingSystem, *, prefix: str = "") -> tuple[Robot, State]:
     """Robot and state after a plastic grasp: the second system is welded to the first's contact frame.
 
-    The velocities are those of ``collide(first, second, kind="grasp")``. In a run a held base remains held if it is
-    locked: ``World({...: robot}, locked=robot.dof_names[:6])``.
+    The velocities are those of ``collide(first, second, kind="grasp")``. The robot has the first one's base.
 
     Args:
         prefix: prefix of the names of the second's parts, if both systems have parts of the same name.
@@ -277,8 +276,8 @@ def weld_after_grasp(first: FloatingSystem, second: FloatingSystem, *, prefix: s
     states = {name: system.state for name, system in pair.items()}
     held = []
     for name, system in pair.items():
-        stuck = np.concatenate([np.full(6, float(system.held)), system.modes.locked])
-        held += [f"{name}/{dof}" for dof, still in zip(system.robot.dof_names, stuck, strict=True) if still]
+        still = zip(system.robot.joint_names, system.modes.locked, strict=True)
+        held += [f"{name}/{joint}" for joint, locked in still if locked]
     changed = Attach("second", f"first/{first.frame}", held, prefix).apply(world, states)
     return changed.world.systems["first"], changed.states["first"]
 
@@ -418,8 +417,8 @@ def _account(
             linear, angular = np.linalg.norm(momentum[..., :3], axis=-1), np.linalg.norm(momentum[..., 3:], axis=-1)
             scale = scale + np.stack([linear, angular + arm * linear], axis=-1)
     change = after - before
-    # The support of a held base is an external source of momentum. Its impulse is moved from the base's origin to the
-    # contact point and subtracted before momentum is checked for conservation.
+    # What holds a constrained base is an external source of momentum. Its impulse is moved from the base's origin to
+    # the contact point and subtracted before momentum is checked for conservation.
     for system, jump in pairs:
         rotation, arm = system.base_at_contact
         force = np.einsum("...ij,...j->...i", rotation, jump.support[..., :3])

@@ -72,7 +72,7 @@ class ContactRun:
         resistance_work: work of all joints that are not locked, J. If it is positive, Eq. 10 adds energy, and the
             contact is no more sound than the collision that it tends to (:attr:`Collision.sound`).
         energy_residual: kinetic energy at the end less that at touch and the work of contact and joints; relative.
-        momentum_residual: change of the total momentum, relative.
+        momentum_residual: change of the total momentum less the impulse of what holds the bases, relative.
     """
 
     time: Array
@@ -135,12 +135,13 @@ class _Pair:
         relative = twist - one.twist
         powers = [_joint_powers(one, states[0], first.n, "a"), _joint_powers(two, states[1], second.n, "b")]
         works = [powers[0][0] + powers[1][0], powers[0][1] + powers[1][1]]
-        parts = [one.rate, two.rate, relative, wrench, one.reaction[6:], two.reaction[6:], *works]
-        parts.append(-ca.dot(wrench, relative))
+        parts = [one.rate, two.rate, relative, wrench, one.support + two.support, one.reaction[6:], two.reaction[6:]]
+        parts += [*works, -ca.dot(wrench, relative)]
         unit = ca.SX.sym("unit", 1)  # of time, s
         inputs = {"a": states[0], "b": states[1], "slip": slip, "stiffness": stiffness, "unit": unit}
         inputs |= one.inputs | two.inputs
-        # y = both states, slip, impulse, joint reaction impulses, works of locked and other joints and of the contact
+        # y = both states, slip, impulse, impulse of what holds the bases, joint reaction impulses, works of locked and
+        # other joints and of the contact
         rate = unit * ca.vertcat(*parts)
         self.kernel = Kernel(Program("contact", inputs, {"rate": ca.densify(rate)}))
         self.states = self.second.stop
@@ -293,7 +294,7 @@ class _Run:
         offsets = np.cumsum([0.0, *(branch.time[-1] for branch in branches)])
         time = np.concatenate([branch.time + offset for branch, offset in zip(branches, offsets, strict=False)])
         end = branches[-1].y[-1]
-        impulse, reactions = end[states + 6 : states + 12], end[states + 12 : -3]
+        impulse, support, reactions = np.split(end[states + 6 : -3], [6, 12])
         energies = [self._kinetic(row) for row in (start, end)]
         balance = energies[1] - energies[0] - float(end[-3:].sum())
         # About the origin of the world, which is the contact point at touch.
@@ -312,7 +313,7 @@ class _Run:
             float(end[-1]),
             float(end[-2]),
             abs(balance) / max(energies),
-            float(np.abs(momenta[1] - momenta[0]).max() / scale),
+            float(np.abs(momenta[1] - momenta[0] - support).max() / scale),
         )
 
     def _parts(self, y: Array) -> list[tuple[FloatingSystem, Array, Array, Array]]:

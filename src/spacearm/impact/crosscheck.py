@@ -33,10 +33,11 @@ def tensor_by_mujoco(
     matrix, jacobian = reference.mass_matrix(), reference.frame_jacobian(frame)
     push = jacobian.T.copy()
     # Eq. 10: the torque that would hold every joint still is the joint part left by a rigid motion of the whole.
-    rigid = np.linalg.solve(matrix[:6, :6], push[:6])
-    held = push[6:] - matrix[6:, :6] @ rigid
+    base_dofs = np.setdiff1d(np.arange(6), robot.base.locked_indices)
+    rigid = np.linalg.solve(matrix[np.ix_(base_dofs, base_dofs)], push[base_dofs])
+    held = push[6:] - matrix[6:, base_dofs] @ rigid
     push[6:] -= (modes.resistance * (1.0 - modes.locked))[:, None] * held
-    free = np.concatenate([np.arange(6), 6 + np.flatnonzero(modes.locked == 0.0)])
+    free = np.concatenate([base_dofs, 6 + np.flatnonzero(modes.locked == 0.0)])
     moved = np.zeros_like(push)
     moved[free] = np.linalg.solve(matrix[np.ix_(free, free)], push[free])
     if robot.loops:

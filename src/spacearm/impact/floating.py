@@ -26,7 +26,6 @@ from spacearm.impact.tensor import ImpactPoint, ImpulseResponse, check_closed, i
 from spacearm.model import Body, Frame, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.checks import check_angles
-from spacearm.simulate.loops import loop_terms
 from spacearm.simulate.state import State
 from spacearm.typing import Array
 
@@ -52,7 +51,7 @@ class FloatingSystem:
         locked: joints whose rate the impact does not change.
         resistance: mu of the others, 0 to 1.
         held: whether an external support (the ground, a stand, a docking port) holds the base: its velocity does not
-            change.
+            change. The same as ``robot.replace(base="held")``; of other bases only what they lack does not change.
         device: where batches run, "cpu" or "gpu"; with a GPU, NumPy arrays go there and come back.
     """
 
@@ -68,6 +67,8 @@ class FloatingSystem:
     modes: JointModes = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.held:
+            object.__setattr__(self, "robot", self.robot.replace(base="held"))
         joints = _rows(self.point.configuration(self.joints), "joints", self.robot.n)
         if not is_device_array(joints):
             check_angles(self.robot, joints, "joints")
@@ -83,11 +84,6 @@ class FloatingSystem:
         for name, value in given.items():  # all in one place
             object.__setattr__(self, name, cupy().asarray(value) if on_gpu else value)
         object.__setattr__(self, "modes", JointModes.from_options(self.robot, self.locked, self.resistance))
-        # Resistance is a share of the joints' motion relative to a base that gives way.
-        if self.held and np.any(self.modes.resistance):
-            raise InputError(
-                "joints resist, and the base is held", place="resistance", hint="Eq. 10 assumes a free base"
-            )
 
     @classmethod
     def from_state(
@@ -118,56 +114,28 @@ class FloatingSystem:
     @cached_property
     def response(self) -> ImpulseResponse:
         """Response to an impulse at the contact."""
-        if self.held:
-            return self._fixed_base_response()
         return self.point.response(
             self.joints, base=self.base, locked=self.modes.locked, resistance=self.modes.resistance
         )
-
-    def _fixed_base_response(self) -> ImpulseResponse:
-        """Response of the joints alone: the equations of motion without rows of the base and of locked joints."""
-        xp: Any = cupy() if self.is_on_gpu else np
-        free = np.concatenate([np.zeros((*self.modes.locked.shape[:-1], 6)), 1.0 - self.modes.locked], axis=-1)
-        mass, jacobian = xp.asarray(self.point.mechanics.mass_matrix(self._q)), self._jacobian
-        held = xp.asarray(np.eye(self.robot.dofs) * (1.0 - free)[..., None])
-        free = xp.asarray(free)
-        # Rows and columns of held degrees of freedom become those of the identity: the matrix stays regular and of one
-        # shape for a batch with different locked joints.
-        kept = free[..., :, None] * mass * free[..., None, :] + held
-        moved = np.linalg.solve(kept, np.swapaxes(jacobian * free[..., None, :], -1, -2))
-        pushed = np.swapaxes(jacobian, -1, -2)
-        if self.robot.loops:
-            rows = self._loop_rows * free[..., None, :]
-            give = np.linalg.solve(kept, np.swapaxes(rows, -1, -2))
-            # Redundant rows share their impulses.
-            # Impulses of the loops that bring the loops' rates back to zero.
-            pull = -np.linalg.pinv(rows @ give, rcond=1e-11, hermitian=True) @ (rows @ moved)
-            moved, pushed = moved + give @ pull, pushed + np.swapaxes(self._loop_rows, -1, -2) @ pull
-        # The residual of the held rows of M dv = J^T p is the load on locks and support.
-        borne = (mass @ moved - pushed) * (1.0 - free)[..., :, None]
-        return ImpulseResponse(jacobian @ moved, moved[..., :6, :], moved[..., 6:, :], borne[..., 6:, :])
-
-    @cached_property
-    def _loop_rows(self) -> Array:
-        """Jacobian (..., m, 6 + n) of the robot's closed loops."""
-        rows = loop_terms(self.robot, self._q).jacobian
-        return np.concatenate([np.zeros((*rows.shape[:-1], 6)), rows], axis=-1)
 
     @cached_property
     def _jacobian(self) -> Array:
         return self.point.mechanics.jacobian(self.frame, self._q, base=self.base)
 
     def support(self, impulse: Array, change: Array) -> Array:
-        """Impulse (..., 6) of the support on a held base, base axes at its origin; ``change`` is the jump of all
+        """Impulse (..., 6) of what holds a constrained base, base axes at its origin; ``change`` is the jump of all
         velocities.
         """
-        if not self.held:
-            return np.zeros((*np.shape(change)[:-1], 6))
+        locked = self.robot.base.locked_indices
+        found = np.zeros((*np.shape(change)[:-1], 6))
+        if not locked:
+            return found
         # M change = J^T impulse + support: what the equation of momentum lacks in the base's rows is what the support
         # gave.
         mass = self.point.mechanics.mass_matrix(self._q)
         pushed = np.einsum("...ki,...k->...i", self._jacobian, impulse)
-        return np.asarray(((mass @ change[..., None])[..., 0] - pushed)[..., :6])
+        found[..., locked] = ((mass @ change[..., None])[..., 0] - pushed)[..., locked]
+        return found
 
     @cached_property
     def contact_point(self) -> Array:

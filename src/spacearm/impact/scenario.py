@@ -25,10 +25,11 @@ from spacearm.impact.floating import CONTACT, FloatingSystem, build_system, free
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
 from spacearm.impact.tensor import ImpactPoint, impact_point
 from spacearm.model.rotations import rotation_matrices
-from spacearm.model.toml_schema import Moments, Name, Number, Seed, Vector3, integer_between
+from spacearm.model.toml_schema import BaseKey, Moments, Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Certificate, Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
 from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
+from spacearm.study.bases import BASE_MEANING, with_base
 from spacearm.study.findings import NotedValue
 from spacearm.study.keys import check_distinct
 from spacearm.study.tables import InertiaTable, Numbers, Pair, StartTable, StateKeys, check_revolute
@@ -71,6 +72,7 @@ class StruckTargetTable(StateKeys, JointModeKeys):
     contact_point: Vector3 | None = key(None, "point of a body that is struck, m")
     robot: Name | None = key(None, "a robot in place of a body")
     frame: Name | None = key(None, "frame of the robot that is struck")
+    base: BaseKey | None = key(None, BASE_MEANING)
 
     def build(self, session: Session) -> FloatingSystem:
         """The system; its position is irrelevant."""
@@ -80,7 +82,7 @@ class StruckTargetTable(StateKeys, JointModeKeys):
             for name in ("inertia", "com", "contact_point"):
                 if self.has_key(name):
                     raise InputError("applies to a body, but the target is a robot", place=name)
-            robot = session.robot(self.robot, loops=True)
+            robot = with_base(session.robot(self.robot, any_base=True, loops=True), self.base)
             if self.frame is None:
                 raise InputError("is missing", place="frame", hint="the frame of the robot at the contact")
             with error_context("frame"):
@@ -90,7 +92,8 @@ class StruckTargetTable(StateKeys, JointModeKeys):
                 raise InputError("is missing", place="inertia", hint="three principal moments or six entries, kg m2")
             body = InertiaTable(**self.options("mass", "inertia", "com")).make()
             contact = self.contact_point or (0.0, 0.0, 0.0)
-            robot = free_body(body.mass, body.tensor, com=body.com, contact=contact, name="target")
+            free = free_body(body.mass, body.tensor, com=body.com, contact=contact, name="target")
+            robot = with_base(free, self.base)
         return FloatingSystem.from_state(
             robot, self.frame or CONTACT, self.state(robot), **self.options("locked", "resistance")
         )
@@ -172,7 +175,7 @@ class ImpactFile(StudyFile):
     grasp_velocity: list[GraspVelocityTable] = key([])
 
     def solve(self, session: Session) -> ImpactFindings:
-        robot = session.robot(self.robot, loops=True)
+        robot = self.load_robot(session, loops=True)
         with error_context("frame"):
             robot.frame(self.frame)
         for table in ("case", "collision", "optimise", "grasp_velocity"):

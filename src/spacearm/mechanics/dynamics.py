@@ -30,6 +30,7 @@ from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scale_spatial, spatial
 from spacearm.mechanics.sweep import InertialWrenches, inertial_wrenches
 from spacearm.mechanics.tree import Placement, Tree, TreeJoint
+from spacearm.model import Robot
 
 
 class JointWrenches(NamedTuple):
@@ -108,6 +109,21 @@ def mass_matrix(tree: Tree, q: SX, inertia: SX, rotor: SX) -> SX:
         result[6 + i, :6] = column.T
     result[:6, :6] = composite[0].stack()
     return ca.densify(result)
+
+
+def lock_base(robot: Robot, matrix: SX) -> SX:
+    """The mass matrix with rows and columns of the identity for degrees of freedom that the robot's base lacks.
+
+    What is solved with it, H_b^-1 H_bm or a compliance, is then that of the constrained base.
+    """
+    locked = robot.base.locked_indices
+    if not locked:
+        return matrix
+    found = ca.SX(matrix)
+    found[locked, :], found[:, locked] = 0, 0
+    for i in locked:
+        found[i, i] = 1
+    return ca.densify(found)
 
 
 def _joint_inertia(joint: TreeJoint, body: SpatialInertia, rotor: SX) -> tuple[Spatial, SX, SpatialInertia]:

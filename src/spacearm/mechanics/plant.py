@@ -101,7 +101,7 @@ class Plant:
         #: Whether the law has asked how everything reacts, in this plant or in one made of it.
         self.reacts: list[bool] = []
         #: Acceleration of each degree of freedom whose motion does not depend on this law: zero where it is locked.
-        self.known_accelerations: dict[str, SX] = {}
+        self.known_accelerations: dict[str, SX] = {name: ca.SX(0) for name in robot.base.locked_dofs}
         #: Force on each degree of freedom that another law commands.
         self.other_forces: dict[str, SX] = {}
         #: Force (6 + n) of the environment that other laws measure or are told; None: there is none.

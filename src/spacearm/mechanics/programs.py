@@ -135,7 +135,7 @@ def _frame_acceleration(tree: Tree, x: _Inputs, frame: str) -> dict[str, SX]:
 
 def _generalized_jacobian(tree: Tree, x: _Inputs, frame: str) -> dict[str, SX]:
     jacobian = _jacobian(tree, x, frame)["jacobian"]
-    matrix = dynamics.mass_matrix(tree, x.joints, x.inertia, x.rotor)
+    matrix = dynamics.lock_base(tree.robot, dynamics.mass_matrix(tree, x.joints, x.inertia, x.rotor))
     return {"generalized_jacobian": kinematics.generalized_jacobian(jacobian, matrix)}
 
 

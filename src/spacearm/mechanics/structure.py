@@ -22,6 +22,7 @@ class Keyed(Generic[Value]):
 def structure(robot: Robot, frames: Iterable[str] = ()) -> Hashable:
     """What a program of this robot is written with as constants, where it refers to these frames.
 
-    Names, the tree, axes, placements, gear ratios. Inertias, springs, dampers and friction are inputs of programs.
+    Names, the tree, axes, placements, gear ratios, how the base may move. Inertias, springs, dampers and friction are
+    inputs of programs.
     """
-    return robot.structure, tuple(robot.frame(name) for name in frames)
+    return robot.structure, robot.base, tuple(robot.frame(name) for name in frames)

@@ -144,7 +144,7 @@ class MissionFile(StudyFile):
         return self.touch.duration(self.approach, self.strategy)
 
     def _actuators(self, session: Session) -> tuple[Actuators, State]:
-        robot = session.robot(self.robot)
+        robot = self.load_robot(session)
         with error_context("actuators"):
             servicer_actuators = self.actuators.build(robot)
         if robot.name == TARGET:

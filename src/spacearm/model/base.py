@@ -64,6 +64,11 @@ class BaseConstraint:
         return self.kind == "free"
 
     @property
+    def locked_indices(self) -> list[int]:
+        """Places of the degrees of freedom that do not move among the six of a base."""
+        return [BASE_DOFS.index(name) for name in self.locked_dofs]
+
+    @property
     def locked_dofs(self) -> tuple[str, ...]:
         """Degrees of freedom of the base that do not move."""
         if self.axis is None:

@@ -13,7 +13,7 @@ import numpy as np
 from spacearm.control import JointPlan, Law, Sensor
 from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.model import Robot
-from spacearm.model.toml_schema import BaseKey, Duration, Name, Number, Seed
+from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.motion._plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.law_tables import ControlLawTable
 from spacearm.result import Check, Checks, Figure, Limit
@@ -42,7 +42,7 @@ from spacearm.study.signal_tables import (
     signal_bounds,
     thruster_loads,
 )
-from spacearm.study.surroundings import BASE_MEANING, MOST, HoldTable, SurroundingsKeys, with_base
+from spacearm.study.surroundings import MOST, HoldTable, SurroundingsKeys
 from spacearm.study.tables import StartTable
 from spacearm.text_format import format_number
 from spacearm.typing import Array
@@ -201,7 +201,6 @@ class MotionFile(StudyFile, SurroundingsKeys):
 
     sample: Duration | None = key(None, "sampling interval of the record, s; 200 samples over the run if omitted")
     tolerance: Number = key(1e-7, "relative error that the certificate permits")
-    base: BaseKey | None = key(None, BASE_MEANING)
     start: StartTable = key(StartTable(), "state at time zero; at rest in the zero configuration if omitted")
     method: MethodTable = key(MethodTable(), "integration method")
     loop: list[HoldTable] = key(
@@ -242,7 +241,7 @@ class MotionFile(StudyFile, SurroundingsKeys):
 
     def prepare_run(self, session: Session) -> tuple[Robot, State, list[Phase], Method, dict[str, JointPlan]]:
         """The robot, its state at time zero, the phases, the method, and the plans."""
-        robot = with_base(session.robot(self.robot, any_base=True), self.base)
+        robot = self.load_robot(session, loops=True)
         with error_context("start"):
             start = self.start.state(robot)
         session.report_progress(0.02, "planning")

@@ -13,12 +13,13 @@ from spacearm.model import Robot
 from spacearm.model.document import read_document, validate_tables
 from spacearm.model.mounts import assemble_robot
 from spacearm.model.toml_read import SCENARIO_FILE
-from spacearm.model.toml_schema import Name
+from spacearm.model.toml_schema import BaseKey, Name
 from spacearm.result import Certificate, Result, Row
 from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError
 from spacearm.simulate.ensemble.vectorised_runs import VectorisedRun
 from spacearm.simulate.loops import freeze_joints
 from spacearm.simulate.state import State
+from spacearm.study.bases import BASE_MEANING, check_base, with_base
 from spacearm.study.findings import Findings, IdentifiedRobotFile, make_rows
 from spacearm.study.keys import RobotTable, ScenarioTable, key, warn_of_large_angles
 from spacearm.study.tables import check_revolute
@@ -61,7 +62,7 @@ class Session:
     ) -> Robot:
         """A robot from ``robots``, from a file relative to the scenario's folder, or from the catalogue, with mounts.
 
-        ``any_base``: whether the study supports bases that are not free, and closed loops; ``loops``: those alone.
+        ``any_base``, ``loops``: whether bases that are not free, and closed loops, are supported.
         """
         with error_context(place):
             table = RobotTable.from_key(source)
@@ -72,11 +73,9 @@ class Session:
                     check_revolute(robot, table.freeze_deg or (), "freeze")
                     robot = freeze_joints(robot, frozen)
             if not (any_base or robot.base.is_free):
-                raise InputError(
-                    f"the base of {robot.name!r} is {robot.base.kind}: this study supports free bases only",
-                    hint='expected a robot without [base], or study = "motion"',
-                )
-            if robot.loops and not (any_base or loops):
+                hint = "expected a file without [base]"
+                raise InputError(f"the base of {robot.name!r} is {robot.base.kind}; it must be free here", hint=hint)
+            if robot.loops and not loops:
                 raise InputError(
                     f"{robot.name!r} has closed loops: this study supports trees only",
                     hint="robot = { file = ..., freeze = { joint = position } } makes a linkage rigid by the joint "
@@ -105,7 +104,12 @@ class StudyFile(ScenarioTable):
     robot: RobotTable = key(
         what="robot file, relative to the scenario, or a name in the catalogue; or a table: `spacearm keys robot`"
     )
+    base: BaseKey | None = key(None, BASE_MEANING)
     title: Name = key("", "title of the page")
+
+    def load_robot(self, session: Session, *, loops: bool = False) -> Robot:
+        """The robot on its base; an error where that does not suit the study. ``loops``: see :meth:`Session.robot`."""
+        return check_base(with_base(session.robot(self.robot, any_base=True, loops=loops), self.base), self.study)
 
     def solve(self, session: Session) -> Findings:
         """Run the study and return its findings."""

@@ -14,8 +14,7 @@ from spacearm.errors import InputError, error_context
 from spacearm.mechanics import shapes
 from spacearm.model import Frame, Pose, Robot
 from spacearm.model.rotations import rotation_from_rpy
-from spacearm.model.toml_schema import BaseKey, BaseTable, Name, Number, Vector3
-from spacearm.model.toml_values import base_of
+from spacearm.model.toml_schema import BaseKey, Name, Number, Vector3
 from spacearm.simulate import (
     Attach,
     Backlash,
@@ -44,24 +43,12 @@ from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.joint_laws import JointElement
 from spacearm.simulate.run.chain import Item, Phases
 from spacearm.study import ScenarioTable, Session, key
+from spacearm.study.bases import BASE_MEANING, with_base
 from spacearm.study.keys import RobotTable
 from spacearm.study.tables import ShapedBodyTable, StartTable
 
 #: Largest number of systems and of contacts in a file: they are all compiled into one program.
 MOST = 100
-
-
-#: Meaning of the key ``base`` of a robot.
-BASE_MEANING = (
-    "how the base may move: `free`, `planar` (an air-bearing table), `rail`, `held`, or "
-    "`{ kind = \"planar\", axis = [0, 0, 1] }` with the normal or the rail's direction in base axes; as in the robot's "
-    "file if omitted"
-)
-
-
-def with_base(robot: Robot, table: BaseTable | None) -> Robot:
-    """The robot with the base of this table, or its own."""
-    return robot if table is None else robot.replace(base=base_of(table, "base"))
 
 
 class PoseKeys(ScenarioTable):
@@ -100,7 +87,7 @@ class SystemTable(ScenarioTable):
             # Frames are a part of a robot file, where other studies find them too.
             if self.frame:
                 raise InputError("frames of a robot belong in its file", place="frame", hint="define them there")
-            return with_base(session.robot(self.robot, any_base=True), self.base)
+            return with_base(session.robot(self.robot, any_base=True, loops=True), self.base)
         if self.body is None:
             raise InputError("neither 'robot' nor 'body' is given", hint="expected one")
         frames = tuple(Frame(each.name, "body", each.pose()) for each in self.frame)

@@ -130,7 +130,7 @@ class MeasuredRun:
 
     @cached_property
     def robot(self) -> Robot:
-        return self.session.robot(self.file.robot, any_base=True)
+        return self.session.robot(self.file.robot, any_base=True, loops=True)
 
     @cached_property
     def duration(self) -> float:

@@ -136,7 +136,7 @@ class FreeFlightFile(StudyFile):
     body: list[FlownBodyTable] = key(what="bodies, with the records of their flights", min_length=1, max_length=100)
 
     def solve(self, session: Session) -> FreeFlightFindings:
-        robot, folder = session.robot(self.robot), session.folder / self.data
+        robot, folder = self.load_robot(session), session.folder / self.data
         axis, inertia = wheel_of(robot, self.wheel)
         check_distinct(self.body, "body")
         bodies, left_out = [], []

@@ -173,7 +173,7 @@ class GroundFile(StudyFile):
     estimate: GroundEstimateTable = key(GroundEstimateTable(), "what is estimated")
 
     def solve(self, session: Session) -> GroundFindings:
-        robot, folder = session.robot(self.robot), session.folder / self.data
+        robot, folder = self.load_robot(session), session.folder / self.data
         check_distinct(self.record, "record")
         if all(table.hold_out for table in self.record):
             raise InputError("every record is held out", place="record", hint="at least one must be used")

@@ -211,7 +211,7 @@ class InertiaFile(StudyFile):
 
     @solvable("inertia identification")
     def solve(self, session: Session) -> InertiaFindings:
-        nominal_robot = session.robot(self.robot)
+        nominal_robot = self.load_robot(session)
         real, sensors = self._build_reference_robot(session, nominal_robot), self.sensors.sensors(self.sensor)
         experiments = self._experiments(nominal_robot, session)
         setup = _Setup(session, nominal_robot, real, sensors, experiments)

@@ -146,7 +146,7 @@ def _model(setup: Setup) -> _FlexibleModel:
         reference_rate, applied = _rigid_reference(setup, tree, inputs, state["reference"], inertia, rotor)
     force, bristle_rates = _forces(setup, own, q, rates, state["bristles"], applied)
     # Mode 1: acceleration given, force unknown; mode 0: force given, acceleration unknown.
-    mode = [0.0] * 6 + [0.0 if joint in setup.free else 1.0 for joint in range(robot.n)]
+    mode = _locked_base(robot) + [0.0 if joint in setup.free else 1.0 for joint in range(robot.n)]
     velocity = ca.vertcat(state["velocity"][:6], rates)
     # No external wrenches: the robot floats freely.
     none = [None] * tree.bodies
@@ -207,6 +207,11 @@ def _rotors(robot: Robot, replaced: dict[int, SX]) -> SX:
     return ca.vertcat(*(ca.SX(value) for value in values))
 
 
+def _locked_base(robot: Robot) -> list[float]:
+    """Mode of the base's degrees of freedom: 1 for those that it lacks."""
+    return [float(i in robot.base.locked_indices) for i in range(6)]
+
+
 def _rigid_reference(
     setup: Setup, tree: Tree, inputs: dict[str, SX], base: SX, inertia: SX, rotor: SX
 ) -> tuple[SX, SX]:
@@ -221,7 +226,7 @@ def _rigid_reference(
     # The paper computes the torque once with an assumed inertia; else the candidate's own is used.
     if setup.reference_inertia is not None:
         rotor = _rotors(robot, {f.motor: ca.SX(setup.reference_inertia / f.gear**2) for f in setup.flexible})
-    mode = ca.SX(ca.DM([0.0] * 6 + [1.0] * n))
+    mode = ca.SX(ca.DM(_locked_base(robot) + [1.0] * n))
     none = [None] * tree.bodies
     rigid = hybrid_dynamics(tree, q, ca.vertcat(base, rates), ca.SX.zeros(6 + n), given, mode, inertia, rotor, [*none])
     # The link moves rigidly with its motor, so its reaction counts at the motor with the ratio (virtual work).

@@ -177,10 +177,11 @@ def linearise(
     mechanics = _mechanics(robot)
     inertias = np.array([rotors[i] for i in sorted(rotors)])
     full = mechanics.evaluate(mechanics.kernel("mass_matrix"), joints=configuration, rotor=inertias)["mass_matrix"]
-    chosen = [6 + f.link for f in flexible] + [6 + f.motor for f in flexible]
+    moves = np.setdiff1d(np.arange(6), robot.base.locked_indices)
+    chosen = np.array([6 + f.link for f in flexible] + [6 + f.motor for f in flexible])
     # Schur complement: the base takes whatever acceleration keeps the total momentum at zero.
-    across = full[:6, chosen]
-    mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(full[:6, :6], across)
+    across = full[np.ix_(moves, chosen)]
+    mass = full[np.ix_(chosen, chosen)] - across.T @ np.linalg.solve(full[np.ix_(moves, moves)], across)
     n = len(flexible)
     stiffness, damping = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, 2 * n))
     for i, (f, one) in enumerate(zip(flexible, own, strict=True)):

@@ -248,7 +248,7 @@ class JointFile(StudyFile):
 
     @solvable("joint identification")
     def solve(self, session: Session) -> JointFindings:
-        robot = session.robot(self.robot)
+        robot = self.load_robot(session)
         with error_context("frame"):
             robot.frame(self.frame)
         # Sensors state how readings are weighted, in measured and in simulated tests alike.

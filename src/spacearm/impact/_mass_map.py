@@ -8,10 +8,12 @@ from the grid: they do not depend on its spacing. World axes, kg.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spacearm.engine import NonFiniteWarning
 from spacearm.impact.figures import (
     direction_curves,
     ellipses_on_configuration,
@@ -37,6 +39,10 @@ from spacearm.typing import Array
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+#: Largest mass of a figure, over the smallest.
+MOST_DRAWN = 1e3
 
 
 class CaseMap(Findings):
@@ -93,11 +99,16 @@ def map_cases(
         modes: dict[str, Any] = {"locked": system.modes.locked, "resistance": system.modes.resistance}
         joints, base = np.asarray(system.joints), np.asarray(system.base)
         tensor = point.tensor(joints, base=base, **modes)
+        with warnings.catch_warnings():
+            # A constrained base gives no way in some directions: infinite masses are expected.
+            if not point.robot.base.is_free:
+                warnings.simplefilter("ignore", NonFiniteWarning)
+            found = virtual_mass(point.acceleration(directions, joints, base=base, **modes), directions)
         maps[name] = CaseMap(
             system=system,
             tensor=tensor,
             ellipsoid=mass_ellipsoid(tensor, normal),
-            map=virtual_mass(point.acceleration(directions, joints, base=base, **modes), directions),
+            map=found,
             azimuth=azimuth,
             polar=polar,
             normal=normal,
@@ -124,6 +135,11 @@ def map_data(maps: dict[str, CaseMap]) -> xr.Dataset:
     )
 
 
+def _drawn(masses: Array) -> Array:
+    """Masses as they are drawn: without those that are as good as infinite."""
+    return np.where(masses < MOST_DRAWN * masses.min(), masses, np.nan)
+
+
 def map_figures(point: ImpactPoint, maps: dict[str, CaseMap]) -> list[Figure]:
     """Curves over a circle, or contours over all directions, and the ellipsoids on the configuration."""
     first = next(iter(maps.values()))
@@ -132,9 +148,11 @@ def map_figures(point: ImpactPoint, maps: dict[str, CaseMap]) -> list[Figure]:
     figures = []
     for i, (name, case) in enumerate(maps.items()):
         assert case.polar is not None
-        plot = sphere_map(case.azimuth, case.polar, case.map.absolute, unit="kg")
+        plot = sphere_map(case.azimuth, case.polar, _drawn(case.map.absolute), unit="kg")
         text = f"Absolute virtual mass over all directions (world axes), case {name!r}."
         figures.append(Figure(f"map-{i + 1}", plot, text))
+        if not np.isfinite(case.ellipsoid.masses).all():
+            continue
         joints = np.asarray(case.system.joints)
         # The figure is in the base's frame: rotate the ellipsoid into it.
         tensor = point.tensor(joints, locked=case.system.modes.locked, resistance=case.system.modes.resistance)
@@ -147,8 +165,9 @@ def map_figures(point: ImpactPoint, maps: dict[str, CaseMap]) -> list[Figure]:
 
 def _plane_figures(point: ImpactPoint, maps: dict[str, CaseMap], first: CaseMap) -> list[Figure]:
     assert first.normal is not None
-    masses = {name: case.map.absolute for name, case in maps.items()}
-    peaks = {name: (case.direction(0).value, float(case.ellipsoid.masses[0])) for name, case in maps.items()}
+    masses = {name: _drawn(case.map.absolute) for name, case in maps.items()}
+    gives = {name: case for name, case in maps.items() if np.isfinite(case.ellipsoid.masses).all()}
+    peaks = {name: (case.direction(0).value, float(case.ellipsoid.masses[0])) for name, case in gives.items()}
     # Out of the plane an angle has no sign: with one, the curve would jump where it does not reach zero.
     flat = all(case.keeps_to_the_plane() for case in maps.values())
     angles = {
@@ -162,11 +181,11 @@ def _plane_figures(point: ImpactPoint, maps: dict[str, CaseMap], first: CaseMap)
         Figure("psi", psi, f"Angle from force to acceleration, {about}."),
     ]
     seen = np.abs(first.normal[:2]).max() == 0.0
-    if seen and np.allclose(np.asarray(first.system.base)[3:], [1.0, 0.0, 0.0, 0.0]):
+    if seen and gives and np.allclose(np.asarray(first.system.base)[3:], [1.0, 0.0, 0.0, 0.0]):
         joints = np.asarray(first.system.joints)
         hand = point.mechanics.frame_pose(point.frame, joints)[0]
         marks = {"mass centre": point.mechanics.centre_of_mass(joints)}
-        ellipses = {name: case.ellipsoid for name, case in maps.items()}
+        ellipses = {name: case.ellipsoid for name, case in gives.items()}
         plot = ellipses_on_configuration(skeleton(point.robot, point.frame, joints), hand, ellipses, marks=marks)
         figures.append(Figure("configuration", plot, "Mass ellipses on the configuration, seen along z."))
     return figures

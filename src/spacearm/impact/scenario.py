@@ -24,10 +24,12 @@ from spacearm.impact.figures import convergence_curves
 from spacearm.impact.floating import CONTACT, FloatingSystem, build_system, free_body, solid_ball
 from spacearm.impact.grasp import GraspVelocity, grasp_velocity
 from spacearm.impact.tensor import ImpactPoint, impact_point
+from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import BaseKey, Moments, Name, Number, Seed, Vector3, integer_between
 from spacearm.result import Certificate, Check, Checks, Figure
 from spacearm.scene import Scene, scene_of
+from spacearm.simulate import State
 from spacearm.study import Findings, ScenarioTable, Session, StudyFile, key, row
 from spacearm.study.bases import BASE_MEANING, with_base
 from spacearm.study.findings import NotedValue
@@ -59,7 +61,7 @@ class JointConditionTable(JointModeKeys):
 class MassMapTable(ScenarioTable):
     """Directions of the map: a circle in the plane normal to ``plane``, or all directions."""
 
-    plane: Vector3 | None = key(None, "normal of a plane")
+    plane: Vector3 | None = key(None, "normal of a plane; of a planar base its own if omitted")
     directions: Annotated[int, integer_between(2, 1_000_000)] = key(721, "number of directions")
 
 
@@ -197,12 +199,19 @@ class ImpactFile(StudyFile):
             file=self,
             point=point,
             target=target,
-            maps=map_cases(point, systems, self.map.plane, self.map.directions),
+            maps=map_cases(point, systems, self._plane(robot, state), self.map.directions),
             collision=self._collisions(session, systems, target),
             configuration=self._searches(session, systems),
             grasp_velocity=self._grasps(session, systems, target),
             cross_check=session.cross_check,
         )
+
+    def _plane(self, robot: Robot, state: State) -> list[float] | None:
+        """Normal of the plane of the map: across a table nothing gives way."""
+        if self.map.plane is not None or robot.base.kind != "planar":
+            return self.map.plane
+        normal: list[float] = (rotation_matrices(state.quaternion) @ np.asarray(robot.base.axis)).tolist()
+        return normal
 
     def _collisions(
         self, session: Session, systems: dict[str, FloatingSystem], target: FloatingSystem | None

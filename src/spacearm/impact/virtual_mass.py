@@ -87,12 +87,17 @@ def _masses() -> Kernel:
     return Kernel(Program("virtual_mass", {"direction": n, "acceleration": a}, outputs))
 
 
+#: Share of the largest compliance below which a direction does not give way.
+RIGID = 1e-14
+
+
 @dataclass(frozen=True, eq=False)
 class MassEllipsoid:
     """Principal directions of G11* for forces in space (k = 3) or in a plane (k = 2), the heaviest first.
 
     Attributes:
-        masses: principal absolute virtual masses (..., k), kg: semi-axes of the mass ellipsoid, largest first.
+        masses: principal absolute virtual masses (..., k), kg: semi-axes of the mass ellipsoid, largest first; infinite
+            where a constrained base gives no way.
         axes: unit vectors of the force (..., 3, k) in columns, world axes.
         acceleration_axes: unit vectors of the acceleration that each gives, (..., 3, k). In space they are ``axes``
             when G11* is symmetric, that is unless joints resist unequally; they may leave a plane that the robot does
@@ -125,7 +130,11 @@ def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -
     left, values, right = np.linalg.svd(block @ basis, full_matrices=False)
     # Smallest compliance first: the heaviest direction.
     axes = np.swapaxes(right, -1, -2)[..., ::-1]
-    return MassEllipsoid(1.0 / values[..., ::-1], basis @ axes, left[..., ::-1])
+    # What a constrained base does not let give way is infinitely heavy; rounding must not make it 1e16 kg.
+    values = np.where(values > RIGID * values[..., :1], values, 0.0)
+    with np.errstate(divide="ignore"):
+        masses = 1.0 / values[..., ::-1]
+    return MassEllipsoid(masses, basis @ axes, left[..., ::-1])
 
 
 def _copy_to_device(value: Any, constant: Array) -> Array:

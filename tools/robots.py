@@ -39,7 +39,6 @@ import numpy as np
 
 from spacearm.errors import SpacearmError
 from spacearm.mechanics.programs import build
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, load
 from spacearm.model.files import file_format, robot_text
 from spacearm.model.massless import joint_space_inertia, massless_dofs
@@ -157,7 +156,7 @@ class Ours:
         given = {
             **asdict(state),
             "inertia": self.robot.inertia_parameters.ravel(),
-            "rotor": rotor_inertias(self.robot),
+            "rotor": self.robot.rotor_inertias,
             "mode": self.held,
             "drive": np.zeros(self.robot.dofs),
             "point": np.zeros(3),

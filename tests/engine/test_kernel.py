@@ -18,7 +18,6 @@ from spacearm.engine.sensitivity import TangentRollout
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.mechanics.motion import LoadFrame, motion_program, motion_tangent
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.simulate import rollout
 from support import ROOT
 from support.random_robots import random_robot, random_state
@@ -316,7 +315,7 @@ def test_any_number_of_directions_is_a_sum_of_single_ones(directions: int) -> No
     given = {
         "state": random_state(robot, rng).flat,
         "inertia": robot.inertia_parameters,
-        "rotor": rotor_inertias(robot),
+        "rotor": robot.rotor_inertias,
         "wrench": rng.normal(size=(1, 6)),
         "mode": [0, 0, 1, 0, 0, 0, 0, 1],
         "drive": rng.normal(size=8),

@@ -10,7 +10,6 @@ from spacearm import Body, Frame, Inertia, Joint, Mechanics, ModelError, Pose, S
 from spacearm.engine import Kernel
 from spacearm.mechanics.linear import factorise
 from spacearm.mechanics.motion import motion_program, motion_tangent
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Loop, Robot
 from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
@@ -135,7 +134,7 @@ def test_the_tangent_is_the_derivative_of_the_motion(name):
     own = robot_parameters(robot)
     tangent = Kernel(motion_tangent(robot, {"state": None, "inertia": None}))
     inputs |= {key: own[key] for key in tangent.inputs if key in own and np.size(own[key])}
-    inputs |= {"rotor": rotor_inertias(robot)} if robot.n and rotor_inertias(robot).size else {}
+    inputs |= {"rotor": robot.rotor_inertias} if robot.n and robot.rotor_inertias.size else {}
     seeds = {"d_state": rng.normal(size=state.vector.size), "d_inertia": 0.01 * rng.normal(size=own["inertia"].size)}
     inputs = {key: value for key, value in inputs.items() if np.size(value)}
     found = tangent({**inputs, **tangent.derive(inputs), **seeds})["d_rate"]

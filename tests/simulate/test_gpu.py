@@ -28,7 +28,6 @@ from spacearm.impact import (
 )
 from spacearm.impact._mass_map import map_cases
 from spacearm.mechanics.plant import Plant
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot, catalogue, load
 from spacearm.model.layout import Layout
 from spacearm.papers.zhang2020 import single_hit, six_hit
@@ -401,7 +400,7 @@ def test_derivatives_of_rollouts() -> None:
     robot = random_robot(4, 2, geometry="skew", passive=True)
     tangent = TangentRollout(robot, {"inertia": [0, 11], "damping": [7]}, zero=["mode", "drive", "friction"])
     rng = np.random.default_rng(0)
-    inputs: dict[str, Any] = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
+    inputs: dict[str, Any] = {"inertia": robot.inertia_parameters.ravel(), "rotor": robot.rotor_inertias}
     moved = rng.normal(size=(3, len(batch(robot, 1)[0])))
     for given in (
         {"state": batch(robot, 1)[0]},

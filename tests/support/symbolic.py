@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spacearm.mechanics import dynamics, kinematics, momentum, regressor
-from spacearm.mechanics.tree import Tree, rotor_inertias
+from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.typing import Array
 from support.random_robots import RandomState
@@ -108,7 +108,7 @@ class Symbolic:
             "joints": state.joints,
             "velocity": state.velocity,
             "inertia": self.robot.inertia_parameters.ravel(),
-            "rotor": rotor_inertias(self.robot),
+            "rotor": self.robot.rotor_inertias,
             **more,
         }
         unknown = set(given) - set(self._inputs)

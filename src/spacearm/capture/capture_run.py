@@ -27,7 +27,6 @@ from spacearm.capture.soft_joints import soft_axes, soft_joints
 from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics.motion import LoadFrame
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
@@ -255,7 +254,7 @@ class CaptureRun:
             "acceleration": self.acceleration,
             "wrench": self.track.inputs[:, model.kernel.inputs["wrench"]],
             "inertia": self.robot.inertia_parameters.ravel(),
-            "rotor": rotor_inertias(self.robot),
+            "rotor": self.robot.rotor_inertias,
         }
         return kernel({name: value for name, value in given.items() if name in kernel.inputs})
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.simulate.bodies import evaluate_bodies, momentum
 from spacearm.typing import Array
@@ -41,7 +40,7 @@ def momentum_budget(robot: Robot, states: Array, caught: CaughtTarget | None = N
         rows["target"][robot.body_index(frame.body)] = caught.inertia.transform(frame.placement).parameters
         rows["arm"] -= rows["target"]  # momentum is linear in the ten parameters
     rows["base"][0], rows["arm"][0] = rows["arm"][0], 0.0
-    rotors = rotor_inertias(robot)
+    rotors = robot.rotor_inertias
     bodies = evaluate_bodies(robot, states)
     first = np.einsum("b,tbi->ti", whole[:, 0], bodies.origin) + np.einsum(
         "tbij,bj->ti", bodies.rotation, whole[:, 1:4]

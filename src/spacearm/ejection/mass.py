@@ -24,7 +24,7 @@ from spacearm.engine import Kernel
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.mechanics.dynamics import hybrid_dynamics
-from spacearm.mechanics.tree import Tree, rotor_inertias
+from spacearm.mechanics.tree import Tree
 from spacearm.model.base import BASE_DOFS
 from spacearm.typing import Array
 
@@ -98,7 +98,7 @@ def equivalent_mass(
         rig.mounted_robot.inertia_parameters.ravel() if inertia is None else prepend_satellite_inertia(rig, inertia)
     )
     if "rotor" in kernel.inputs:
-        arrays["rotor"] = rotor_inertias(rig.mounted_robot)
+        arrays["rotor"] = rig.mounted_robot.rotor_inertias
     return kernel(arrays, threads=threads, progress=progress)["mass"][..., 0]
 
 

@@ -40,7 +40,6 @@ from spacearm.ejection.tumble import mean_spin, moment_of_momentum
 from spacearm.engine import mechanics_of
 from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, SimulationError
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
@@ -199,7 +198,7 @@ class Ejection:
     def drift_velocity(self) -> Array:
         """Velocity of the arm's mass centre after separation (3,), m/s."""
         arm, states = self.rig.arm, self.flight.states[-1:]
-        sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
+        sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, arm.rotor_inertias)
         velocity: Array = sums.linear[0] / arm.mass
         return velocity
 
@@ -270,7 +269,7 @@ class Ejection:
         # About the mass centre: after a long drift r x p about the world's origin would drown the angular momentum in
         # rounding.
         states[:, :3] -= _mass_centre(arm, states)
-        sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, rotor_inertias(arm))
+        sums = momentum(arm, evaluate_bodies(arm, states), states, arm.inertia_parameters, arm.rotor_inertias)
         flat = [i for i in range(3) if normal is None or i != "xyz".index(normal)]
         axial = [i for i in range(3) if normal is None or i == "xyz".index(normal)]
         # On a table momentum is kept only in the plane and about its normal.

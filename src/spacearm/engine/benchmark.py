@@ -22,7 +22,6 @@ from spacearm.engine.schedule import Schedule
 from spacearm.engine.sensitivity import TangentRollout
 from spacearm.mechanics import build
 from spacearm.mechanics.motion import motion_program
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Limits, Robot, catalogue
 from spacearm.model.layout import Layout
 from spacearm.typing import Array
@@ -68,7 +67,7 @@ class Rollouts:
         self._loop = FixedStep(
             StepSymbols(rate), uniform=[name for name in program.inputs if name not in ("state", "force")]
         )
-        self._robot = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
+        self._robot = {"inertia": robot.inertia_parameters.ravel(), "rotor": robot.rotor_inertias}
 
     def run(self, starts: Array, count: int) -> Array:
         """Last states (B, nx) after ``count`` steps from ``starts``, on one thread; a single state without lanes."""
@@ -117,7 +116,7 @@ class Sensitivities:
         inputs: dict[str, npt.ArrayLike] = {
             "state": start,
             "inertia": self.robot.inertia_parameters,
-            "rotor": rotor_inertias(self.robot),
+            "rotor": self.robot.rotor_inertias,
         }
         last: Array = self.rollout(inputs, step, count, every=count).derivatives[-1]
         return last

@@ -24,7 +24,6 @@ from spacearm.errors import InputError
 from spacearm.mechanics import Program, build
 from spacearm.mechanics.motion import LoadFrame
 from spacearm.mechanics.structure import Keyed, structure
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.typing import Array
 
@@ -47,7 +46,7 @@ class Mechanics:
         self.robot = robot
         self.device = checks.one_of(device, ("cpu", "gpu"), "device")
         self.precision = checks.one_of(precision, ("float64", "float32"), "precision")
-        self._constants = {"inertia": robot.inertia_parameters.ravel(), "rotor": rotor_inertias(robot)}
+        self._constants = {"inertia": robot.inertia_parameters.ravel(), "rotor": robot.rotor_inertias}
 
     # -- programs -----------------------------------------------------------------------------------------------
 

@@ -39,7 +39,6 @@ from spacearm.impact._generalized import ForcedMotion, forced_motion
 from spacearm.impact.collision import Collision, Kind, collide, effective_mass, selection
 from spacearm.impact.floating import FloatingSystem
 from spacearm.mechanics import Program
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.typing import Array
@@ -244,7 +243,7 @@ class _Run:
                 "locked": system.modes.locked,
                 "resistance": system.modes.resistance,
                 "inertia": robot.inertia_parameters.ravel(),
-                "rotor": rotor_inertias(robot),
+                "rotor": robot.rotor_inertias,
             }
             for name, value in values.items():
                 if f"{prefix}_{name}" in places:

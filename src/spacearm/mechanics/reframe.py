@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from spacearm.mechanics.spatial import ALIGNMENT_TOLERANCE, snap_entries
 from spacearm.model import Pose, Robot
-from spacearm.model.parts import skew
+from spacearm.model.parts import MOMENTS, skew, symmetric_six
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
 
@@ -29,8 +28,6 @@ from spacearm.typing import Array
 _REACH = 4.0
 #: A part of a shift that is this much smaller than the whole is a rounding error.
 ROUNDING = 1e-15
-#: Where the six moments of inertia stand in the tensor.
-MOMENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
 class AxisRotation(NamedTuple):
@@ -200,9 +197,3 @@ def transport(pose: Pose) -> Array:
         unit[i, j] = unit[j, i] = 1.0
         matrix[4:, 4 + k] = symmetric_six(rotation @ unit @ rotation.T)
     return matrix
-
-
-def symmetric_six(tensor: npt.ArrayLike) -> Array:
-    """Symmetric (..., 3, 3) to (..., 6)."""
-    tensor = np.asarray(tensor, dtype=np.float64)
-    return np.stack([tensor[..., i, j] for i, j in MOMENTS], axis=-1)

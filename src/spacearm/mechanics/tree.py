@@ -274,8 +274,3 @@ class Tree:
     def path(self, body: int) -> Sequence[int]:
         """Joints from the base to this body."""
         return self.robot.path(body)
-
-
-def rotor_inertias(robot: Robot) -> Array:
-    """Axial inertia of every rotor, kg m2, in the order of the joints that have one."""
-    return np.array([joint.rotor.inertia for joint in robot.joints if joint.rotor is not None], dtype=np.float64)

@@ -20,10 +20,10 @@ import numpy as np
 from spacearm.checks import array, check_name
 from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.identify.inertia import MotionRecord, OutputErrorProblem, prepare_record
-from spacearm.identify.inertia.experiments import firing_intervals
 from spacearm.identify.inertia.inertia_parameters import PLAIN, PLAIN_UNITS, plain_of
 from spacearm.identify.inertia.load import target_load
 from spacearm.identify.inertia.output_error_fit import fit_output_error
+from spacearm.identify.inertia.prepare_record import firing_intervals
 from spacearm.identify.inertia.scenario import ExciteKeys
 from spacearm.measure import Channel, Record
 from spacearm.measure.sensors import shared_mount, shared_period

@@ -33,6 +33,8 @@ ROTATION_ROUNDING = 1e-14
 TRIANGLE_TOLERANCE = 1e-9
 #: No number of a robot is larger, whatever its SI unit: far beyond it sums of products overflow.
 LARGEST = 1e30
+#: Where the six numbers of a symmetric matrix stand in it.
+MOMENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 _TOO_LARGE = f"expected at most {LARGEST:g} in size"
 
 
@@ -111,6 +113,21 @@ def skew(vector: npt.ArrayLike) -> Array:
     return full
 
 
+def symmetric_six(tensor: npt.ArrayLike) -> Array:
+    """The six numbers (..., 6) of symmetric matrices (..., 3, 3), in the order of :data:`MOMENTS`."""
+    tensor = np.asarray(tensor, dtype=np.float64)
+    return np.stack([tensor[..., i, j] for i, j in MOMENTS], axis=-1)
+
+
+def tensor_of(six: npt.ArrayLike) -> Array:
+    """Symmetric matrices (..., 3, 3) of six numbers (..., 6)."""
+    six = np.asarray(six, dtype=np.float64)
+    full = np.empty((*six.shape[:-1], 3, 3))
+    for k, (i, j) in enumerate(MOMENTS):
+        full[..., i, j] = full[..., j, i] = six[..., k]
+    return full
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pose(Part):
     """Where a frame lies in another: ``x_outer = rotation @ x_inner + translation``."""
@@ -179,12 +196,12 @@ class Inertia(Part):
     @classmethod
     def from_parameters(cls, parameters: npt.ArrayLike) -> Inertia:
         """From the ten numbers that dynamics is linear in: see :attr:`parameters`."""
-        m, hx, hy, hz, xx, yy, zz, xy, xz, yz = read_only_array(parameters, (10,), "inertia parameters")
+        array = read_only_array(parameters, (10,), "inertia parameters")
+        m = float(array[0])
         if m == 0.0:
             return cls.massless()
-        c = np.array([hx, hy, hz]) / m
-        about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        return cls(float(m), c, about_origin + m * skew(c) @ skew(c))
+        c = array[1:4] / m
+        return cls(m, c, tensor_of(array[4:]) + m * skew(c) @ skew(c))
 
     @property
     def tensor_about_origin(self) -> Array:
@@ -194,8 +211,7 @@ class Inertia(Part):
     @property
     def parameters(self) -> Array:
         """(m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz), the tensor about the body frame's origin."""
-        t = self.tensor_about_origin
-        return np.array([self.mass, *(self.mass * self.com), t[0, 0], t[1, 1], t[2, 2], t[0, 1], t[0, 2], t[1, 2]])
+        return np.array([self.mass, *(self.mass * self.com), *symmetric_six(self.tensor_about_origin)])
 
     def transform(self, pose: Pose) -> Inertia:
         """The same body seen from an outer frame in which its own frame lies at ``pose``."""

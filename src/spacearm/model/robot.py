@@ -281,6 +281,11 @@ class Robot:
         return _read_only([body.inertia.parameters for body in self.bodies])
 
     @cached_property
+    def rotor_inertias(self) -> Array:
+        """Axial inertia of every rotor, kg m2, in the order of the joints that have one."""
+        return _read_only([joint.rotor.inertia for joint in self.joints if joint.rotor is not None])
+
+    @cached_property
     def lower_limits(self) -> Array:
         return _read_only([joint.limits.lower for joint in self.joints])
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from spacearm.checks import numbers
 from spacearm.errors import InputError, did_you_mean
-from spacearm.mechanics.tree import rotor_inertias
 from spacearm.model import Friction, Robot, Rotor, Spring
 from spacearm.simulate.checks import check_mapping
 from spacearm.typing import Array
@@ -41,7 +40,7 @@ def _own_parameters(robot: Robot) -> dict[str, Array]:
     frictions = [joint.friction for joint in robot.joints]
     values: dict[str, Array] = {
         "inertia": robot.inertia_parameters.ravel(),
-        "rotor": rotor_inertias(robot),
+        "rotor": robot.rotor_inertias,
         "stiffness": np.array([0.0 if s is None else s.stiffness for s in springs]),
         "rest": np.array([0.0 if s is None else s.rest for s in springs]),
         # Six zeros for the base: only overrides can damp or rub it.

@@ -25,7 +25,7 @@ from spacearm.identify.inertia import (
 )
 from spacearm.identify.inertia.design import Experiment
 from spacearm.identify.inertia.equations import Equations, inverse_factor
-from spacearm.identify.inertia.experiments import firing_intervals
+from spacearm.identify.inertia.prepare_record import firing_intervals
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.validate import attitude_difference
 from spacearm.measure import Column, make_sensors

@@ -44,7 +44,7 @@ from spacearm.mechanics.momentum import momentum
 from spacearm.mechanics.program import Program
 from spacearm.mechanics.spatial import quaternion_rate, rotation_matrix
 from spacearm.mechanics.structure import Keyed, structure
-from spacearm.mechanics.tree import Tree, rotor_inertias
+from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.parts import skew
 from spacearm.model.rotations import rotation_matrices
@@ -204,7 +204,7 @@ class BaseMotion:
         nodes = np.empty(2 * times.size - 1)
         nodes[::2], nodes[1::2] = times, 0.5 * (times[:-1] + times[1:])
         given = np.zeros(self.kernel.n_in)
-        given[self.kernel.inputs["rotor"]] = rotor_inertias(robot)
+        given[self.kernel.inputs["rotor"]] = robot.rotor_inertias
         system = make_system(
             make_code(self.kernel.address(1), 13, 13, quaternion=(3,)),
             given,

@@ -32,7 +32,6 @@ from spacearm.identify.inertia._sensed_loads import (
     SENSED,
     ForceReadings,
     find_switch_samples,
-    joint_accelerations,
     predict_force_readings,
 )
 from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, rotate_quaternion
@@ -441,7 +440,7 @@ def displace_state(state: Array, error: Array) -> Array:
 
 def _rows(record: MotionRecord) -> tuple[dict[str, slice], Array | None, Array]:
     """Rows of each channel; the joints' accelerations (T, n) and their variances, where channels need them."""
-    rows, n, known = dict(ROWS), len(record.moving), joint_accelerations(record)
+    rows, n, known = dict(ROWS), len(record.moving), record.known_accelerations()
     for name in SENSED:
         size = n if name == "torque" else 3
         if known is not None and size and name in record.readings and record.sigma.get(name, 0.0) > 0.0:

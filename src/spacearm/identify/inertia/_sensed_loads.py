@@ -103,20 +103,6 @@ def predict_force_readings(
     )
 
 
-def joint_accelerations(record: MotionRecord) -> tuple[Array, Array] | None:
-    """Accelerations of the joints (T, n) and their variances; NaN where missing, None if unknown."""
-    shape = record.times.size, len(record.moving)
-    if "joint_acceleration" in record.readings and record.sigma.get("joint_acceleration", 0.0) > 0.0:
-        variance = np.where(record.moving, record.sigma["joint_acceleration"] ** 2, 0.0)
-        # A locked joint does not accelerate, whatever its sensor shows.
-        values = np.where(record.moving, record.readings["joint_acceleration"], 0.0)
-        return values, np.broadcast_to(variance, shape)
-    if record.joint_acceleration is not None or not any(record.moving):
-        known = np.zeros(shape) if record.joint_acceleration is None else record.joint_acceleration
-        return known, np.zeros(shape)
-    return None
-
-
 def find_switch_samples(record: MotionRecord) -> npt.NDArray[np.bool_]:
     """(T,) which samples are near the switching of a thruster."""
     times, edges = record.times, np.array(record.edges)

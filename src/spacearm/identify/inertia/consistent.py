@@ -20,12 +20,12 @@ from scipy.linalg import block_diag
 
 from spacearm.errors import InputError, SpacearmError
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
-from spacearm.identify.inertia.inertia_parameters import tensor_of, typical_sizes
+from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import Prior
-from spacearm.mechanics.reframe import symmetric_six
 from spacearm.model import Inertia, Robot
+from spacearm.model.parts import symmetric_six, tensor_of
 from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.information import Information
 from spacearm.optimise.least_squares import LeastSquares

@@ -21,11 +21,11 @@ import numpy.typing as npt
 from spacearm.checks import non_negative, positive
 from spacearm.engine.checkpoints import checkpoint
 from spacearm.errors import InputError
-from spacearm.identify.inertia.experiments import command_phases, firing_intervals, run_experiment, start_state
+from spacearm.identify.inertia.experiments import command_phases, run_experiment, start_state
 from spacearm.identify.inertia.inertia_parameters import placements
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.output_error_fit import predict_information
-from spacearm.identify.inertia.prepare_record import prepare_record
+from spacearm.identify.inertia.prepare_record import firing_intervals, prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.regression import fit_total

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.mechanics.reframe import MOMENTS, symmetric_six
 from spacearm.model import Pose, Robot
 from spacearm.model.fuse import joint_pose
+from spacearm.model.parts import symmetric_six, tensor_of
 from spacearm.optimise.consider import FixedNumber
 from spacearm.typing import Array
 
@@ -47,15 +47,6 @@ def labels(robot: Robot) -> tuple[Label, ...]:
         for body in robot.bodies
         for symbol, unit in zip(LINEAR, LINEAR_UNITS, strict=True)
     )
-
-
-def tensor_of(six: npt.ArrayLike) -> Array:
-    """(..., 6) to symmetric (..., 3, 3)."""
-    six = np.asarray(six, dtype=np.float64)
-    full = np.empty((*six.shape[:-1], 3, 3))
-    for k, (i, j) in enumerate(MOMENTS):
-        full[..., i, j] = full[..., j, i] = six[..., k]
-    return full
 
 
 def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:

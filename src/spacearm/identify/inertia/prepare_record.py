@@ -9,8 +9,9 @@ command that are seen to move are not taken as locked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,17 @@ from spacearm import measure
 from spacearm.checks import array
 from spacearm.errors import InputError, error_context
 from spacearm.identify.inertia._encoders import detect_moving_joints
-from spacearm.identify.inertia.experiments import SAME, firing_intervals, join_edges, wrench_of
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.clean import noise_from_scatter
 from spacearm.model import Robot
 from spacearm.simulate import Signal
+from spacearm.simulate.loads import thrust_wrench
 from spacearm.typing import Array
+
+#: Instants closer than this are the same, s: sums of durations are rounded.
+SAME = 1e-9
 
 
 def prepare_record(
@@ -103,6 +107,42 @@ def _thruster_wrenches(
                 )
         found[name] = level[:, None] * wrench_of(robot, name)
     return found, tuple(edges.tolist())
+
+
+def firing_intervals(thruster: str, level: Signal, duration: float) -> list[tuple[float, float, float]]:
+    """Start, end (s) and level of each interval within ``duration`` in which a thruster fires."""
+    with error_context(f"command {thruster!r}"):
+        if np.any(level.coefficients[1:] != 0.0):
+            raise InputError("changes between its breaks", hint="expected levels that hold from break to break")
+        inner = level.breaks[(level.breaks > SAME) & (level.breaks < duration - SAME)]
+        found: list[tuple[float, float, float]] = []
+        for low, high in pairwise([0.0, *inner.tolist(), duration]):
+            value = float(level(0.5 * (low + high)))
+            if not 0.0 <= value <= 1.0 + 1e-9:
+                raise InputError(f"is {value:g}", hint="expected a level from 0 to 1")
+            if found and found[-1][1] == low and abs(found[-1][2] - value) <= 1e-12:
+                # A break at which nothing changes, as where another thruster begins a phase, is not a switch.
+                found[-1] = found[-1][0], high, found[-1][2]
+            elif value > 0.0:
+                found.append((low, high, value))
+        return found
+
+
+def join_edges(firings: Iterable[Sequence[tuple[float, float, float]]], duration: float) -> list[float]:
+    """Times (s) at which any thruster switches, with the start and the end, each once."""
+    edges = [0.0]
+    for time in sorted({time for intervals in firings for start, end, _ in intervals for time in (start, end)}):
+        if edges[-1] + SAME < time < duration - SAME:
+            edges.append(time)
+    return [*edges, float(duration)]
+
+
+def wrench_of(robot: Robot, thruster: str) -> Array:
+    """Wrench (6,) of a thruster at full thrust at the base's origin, base axes; it must sit on the base."""
+    part = robot.thruster(thruster)
+    if part.body != robot.bodies[0].name:
+        raise InputError(f"sits on {part.body!r}", place=f"thruster {thruster!r}", hint="expected the base")
+    return thrust_wrench(robot, thruster)
 
 
 def _complete(robot: Robot, made: MotionRecord, used: measure.Record, paths: Mapping[str, Signal]) -> MotionRecord:

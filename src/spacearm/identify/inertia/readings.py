@@ -303,6 +303,19 @@ class MotionRecord:
             self.channel("joint_rate")
         return np.zeros((*self.channel("rate").shape[:-1], n))
 
+    def known_accelerations(self) -> tuple[Array, Array] | None:
+        """Accelerations of the joints (T, n) and their variances; NaN where missing, None if unknown."""
+        shape = self.times.size, len(self.moving)
+        if "joint_acceleration" in self.readings and self.sigma.get("joint_acceleration", 0.0) > 0.0:
+            variance = np.where(self.moving, self.sigma["joint_acceleration"] ** 2, 0.0)
+            # A locked joint does not accelerate, whatever its sensor shows.
+            values = np.where(self.moving, self.readings["joint_acceleration"], 0.0)
+            return values, np.broadcast_to(variance, shape)
+        if self.joint_acceleration is not None or not any(self.moving):
+            known = np.zeros(shape) if self.joint_acceleration is None else self.joint_acceleration
+            return known, np.zeros(shape)
+        return None
+
     def acceleration(self) -> Array:
         """Rate of the generalised velocity (..., T, 6 + n), base part as components in base axes."""
         measured = self.readings.get("joint_acceleration")

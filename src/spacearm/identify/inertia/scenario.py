@@ -13,20 +13,13 @@ from spacearm.errors import InputError, error_context
 from spacearm.identify._fit import solvable
 from spacearm.identify.inertia._findings import InertiaFindings
 from spacearm.identify.inertia.design import ExperimentPlan
-from spacearm.identify.inertia.experiments import (
-    SAME,
-    command_phases,
-    firing_intervals,
-    run_experiment,
-    start_momentum,
-    start_state,
-)
+from spacearm.identify.inertia.experiments import command_phases, run_experiment, start_momentum, start_state
 from spacearm.identify.inertia.identifiability import Identifiability, assess_information, identifiability
 from spacearm.identify.inertia.identify import Identification, identify, thin_records
 from spacearm.identify.inertia.montecarlo import MonteCarlo, monte_carlo, repeat_output_error
 from spacearm.identify.inertia.online import TargetState, track_target
 from spacearm.identify.inertia.output_error_fit import assess_fit
-from spacearm.identify.inertia.prepare_record import prepare_record
+from spacearm.identify.inertia.prepare_record import SAME, firing_intervals, prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.identify.inertia.record_files import read_record

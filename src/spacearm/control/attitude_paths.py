@@ -58,6 +58,7 @@ class AttitudeRotation:
     @staticmethod
     def rotation(plant: Plant) -> SX:
         """Rotation matrix, frame to world."""
+        # A rotation about one fixed axis: its rate is the axis times the angle's rate, with no further term.
         angle, cross = plant.reference("angle").value, ca.skew(plant.constant("axis", 3))
         # Rodrigues' formula.
         rotation = ca.SX.eye(3) + ca.sin(angle) * cross + (1 - ca.cos(angle)) * (cross @ cross)
@@ -161,6 +162,7 @@ def _angular_motion(value: SX, rate: SX, bend: SX) -> tuple[SX, SX]:
 
     The part of q' along q only changes the length, and drops out of the vector part.
     """
+    # Derived from w = 2 vec(q' q*) / |q|^2: the second term is that of the growing length.
     square = ca.dot(value, value)
     angular_rate = 2 * _vector(rate, value) / square
     return angular_rate, 2 * _vector(bend, value) / square - 2 * ca.dot(value, rate) / square * angular_rate
@@ -188,6 +190,8 @@ def rest_spline(times: npt.ArrayLike, values: npt.ArrayLike, rate: float = 0.0) 
         t, v = array(times, "times", ("K",)), array(values, "values", ("K",))
         if t.size < 2 or v.size != t.size or np.any(np.diff(t) <= 0.0):
             raise InputError(f"{t.size} times and {v.size} values", hint="expected two or more, at rising times")
+    # A quintic spline has four conditions to spare: rate and acceleration at each end. Accelerations of zero there let
+    # it join phases at rest without a jump of torque.
     first, last = [(1, float(rate)), (2, 0.0)], [(1, 0.0), (2, 0.0)]
     return _hold_last_value(make_interp_spline(t, v, k=5, bc_type=(first, last)), t, v)
 
@@ -204,6 +208,7 @@ def _hold_last_value(spline: Any, times: Array, values: Array) -> Signal:
     from scipy.interpolate import PPoly
 
     fit = PPoly.from_spline(spline)
+    # Knots at the ends are sixfold: intervals of no length are left out. One more interval holds the last value.
     inside = np.flatnonzero(np.diff(fit.x) > 0.0)
     pieces = np.column_stack([fit.c[::-1, inside], [values[-1], 0, 0, 0, 0, 0]])
     return Signal(np.append(fit.x[inside], [times[-1], 2 * times[-1] - times[0]]), pieces)

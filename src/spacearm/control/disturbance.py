@@ -186,7 +186,7 @@ def least_disturbance(
 
     Args:
         last: configuration at the end.
-        measure: ``end``, the rotation of the base at the end; ``way``, the integral of its squared angular velocity.
+        measure: ``end``, the rotation of the base at the end; ``path``, the integral of its squared angular velocity.
         joints: joints that may leave the straight path; all except reaction wheels by default.
         pieces: free coefficients of each joint.
         smoothness: weight of departures from the straight path, relative to the disturbance.
@@ -240,6 +240,8 @@ def least_disturbance(
 
     keep, size, stiff = _ClearanceTerm(motion, clear), 1.0, 0.0
     full = max(float(np.linalg.norm(evaluate_residuals(begin)[0])), 1e-12)
+    # All three terms in units of the straight path's disturbance, so that weights mean the same for any robot. Where
+    # that path hardly disturbs, a gap still counts: 0.01 rad at the least.
     size, stiff = smoothness * full, max(full, 1e-2) / MISSED
     # A fixed seed makes the result reproducible. The straight path is tried first.
     spread = np.random.default_rng(0).normal(0.0, 0.5, (START_PATHS, begin.size))
@@ -278,6 +280,8 @@ class _ClearanceTerm:
         motion, basis = self.motion, self.motion.values[::2]
         joints, columns = np.array(free, dtype=int).T
         before = np.linspace(motion.duration, 0.0, len(basis))
+        # The base's position is not integrated: the mass centre moves uniformly, and base_gap_kernel puts the base
+        # where the joints and its attitude have it then.
         centre = motion.centre - before[:, None] * motion.drift
         size = np.linalg.norm(found.quaternion, axis=1, keepdims=True)  # 1 but for the error of the steps
         given = {"joints": basis @ coefficients.T, "quaternion": found.quaternion / size, "centre": centre}
@@ -368,6 +372,7 @@ class _Splines:
         """Coefficients (n, C) of the straight path, which is one of the splines."""
         times = np.linspace(0.0, self.duration, 4 * self.count)
         share = np.linalg.lstsq(self._basis_at(times, 0), quintic(0.0, 1.0, self.duration)(times), rcond=None)[0]
+        # Exact ends: what least squares leaves at 1e-16 would be a rate at the end.
         share[:3], share[-3:] = 0.0, 1.0
         return np.asarray(first[:, None] + (last - first)[:, None] * share)
 
@@ -441,6 +446,8 @@ def reach(
             found = _least_squares(ends, begin, (low, high), most=60)
             if best is None or found.cost < best.cost:
                 best = found
+            # The residual is zero where the pose is reached: a minimum above it is a local one, and the next start is
+            # tried.
             if np.abs(best.fun).max() < REACHED:
                 return JointPlan.from_endpoints(robot, start, best.x, duration)
         left, sizes = float(np.linalg.norm(best.fun[:3])), np.linalg.svd(best.jac, compute_uv=False)
@@ -465,6 +472,7 @@ class _GoalError:
         motion, mechanics, n = self.motion, mechanics_of(self.motion.robot), self.motion.robot.n
         found = motion(np.stack([motion.start.joints, joints], 1), self.free)
         p = found.quaternion[-1] / np.linalg.norm(found.quaternion[-1])
+        # From the quaternion's derivative to a rotation vector's.
         rotated = 2.0 * _xi(p).T @ found.d_quaternion[-1]  # of the base, its axes
         own = mechanics.centre_of_mass(joints)
         # The mass centre's motion is given: the base's origin moves opposite to the effect of rotation and joints.
@@ -476,5 +484,5 @@ class _GoalError:
             return origin - self.goal, twist[:3]
         relative = quaternion_from_rotation(rotation @ self.attitude.T)
         relative *= 1.0 if relative[0] >= 0.0 else -1.0  # the shorter rotation
-        by_turn = relative[0] * np.eye(3) + np.cross(np.eye(3), relative[1:]).T
-        return np.append(origin - self.goal, 2.0 * relative[1:]), np.vstack([twist[:3], by_turn @ twist[3:]])
+        by_rotation = relative[0] * np.eye(3) + np.cross(np.eye(3), relative[1:]).T
+        return np.append(origin - self.goal, 2.0 * relative[1:]), np.vstack([twist[:3], by_rotation @ twist[3:]])

@@ -59,6 +59,8 @@ class _Stop(Exception):
 def _rates(robot: Robot, frame: str) -> Kernel:
     """Effect of joint rates on frame, base and angular momentum, and the motion due to the momentum alone."""
     plant = Plant(robot, robot_parameters(robot))
+    # Generalised momentum H (v, q') is known: its base rows give v for any joint rates. Two parts: what the joints move
+    # the base by, and the drift that the momentum alone causes.
     matrix, pose, momentum = lock_base(robot, plant.mass_matrix), plant.pose(frame), ca.SX.sym("momentum", 6)
     # At zero momentum the base moves so that its share cancels that of the joints.
     base = -solve_symmetric(matrix[:6, :6], matrix[:6, 6:])
@@ -219,6 +221,8 @@ def _explain_failure(robot: Robot, start: State, path: HandPath, hold_base_attit
     linear = mechanics.momentum(start.joints, start.velocity, base=start.pose)[:3]
     centre = mechanics.centre_of_mass(start.joints, base=start.pose) + times * linear / robot.mass
     places = np.concatenate([as_signal(each, "position")(times) for each in path.position], axis=1)
+    # The mass centre moves uniformly and no joint can move it: beyond the virtual manipulator's reach nothing can
+    # follow.
     farthest, longest = float(np.linalg.norm(places - centre, axis=1).max()), longest_reach(robot, path.frame)
     if farthest > longest:
         return f"it goes {farthest:.4g} m from the mass centre; the arm reaches at most {longest:.4g} m"

@@ -186,6 +186,8 @@ def computed_torque(
         chosen = _arm(plant, joints)
         wanted, rate, acceleration = _joint_reference(plant, "joints", chosen)
         kp, kd = (plant.constant(each, len(chosen)) for each in ("stiffness", "damping"))
+        # The joints are driven with this acceleration in the law's model, base and other joints free: the reactions are
+        # the forces that the drives must give. With a right model the error obeys e'' + kd e' + kp e = 0 exactly.
         error, slip = wanted - plant.joints[chosen], rate - plant.rates[chosen]
         return _track_accelerations(plant.lock_joints(held), chosen, acceleration + kd * slip + kp * error)
 
@@ -296,6 +298,7 @@ def _explain_singularity(
 ) -> str:
     """Where an arm was closest to a dynamic singularity before it went out of control, as text; empty if none."""
     at = Layout(robot.n)
+    # A law that divides by a small singular value first moves the joints fast and then loses the hand.
     rates = np.abs(states[:, at.rates]).max(axis=1, initial=0.0)
     # Only states before the arm went out of control: what follows is not the cause.
     moved = states[: np.argmax(rates > RUNAWAY) if np.any(rates > RUNAWAY) else len(states)]
@@ -346,6 +349,8 @@ def resolved_acceleration(
 
     def build(hand: _Hand, chosen: list[int]) -> Commands:
         kp, kd = (hand.plant.constant(each, hand.rows) for each in ("stiffness", "damping"))
+        # The hand's acceleration is J* q'' + drift: what is asked of the joints is what the drift does not give
+        # already.
         slip = hand.reference_motion(1) - hand.twist()
         asked = hand.reference_motion(2) + kd * slip + kp * hand.error() - hand.drift(chosen, jacobian)
         accelerations = hand.accelerations(chosen, jacobian, asked, singular, self_motion)
@@ -421,6 +426,8 @@ def impedance(
 
     def build(hand: _Hand, chosen: list[int]) -> Commands:
         plant = hand.plant
+        # Without a measured force mass, damping and stiffness cannot all be chosen: the arm keeps its own inertia, and
+        # only damping and stiffness per mass act.
         m, d, k = (plant.constant(each, hand.rows) for each in ("mass", "damping", "stiffness"))
         pull = d * (hand.reference_motion(1) - hand.twist()) + k * hand.error()
         if not sensed:
@@ -483,6 +490,7 @@ def reaction_null_space(
         ]
         carried = plant.reaction_map()[:, counted] @ plant.rates[counted]
         reaction = plant.reaction_map()[:, counted] @ plant.response(names)[[6 + i for i in counted], :]
+        # Accelerations and not rates are chosen, since forces follow from them: the wished rates are approached.
         wanted = speed + gain * (wished - now)
         still = plant.respond(dict.fromkeys(names, ca.SX(0))).acceleration
         # The constraint K q' = 0 at the level of accelerations, with a term that lets its errors decay (after J.
@@ -528,6 +536,8 @@ def base_arm_coordination(
     def build(hand: _Hand, chosen: list[int]) -> Commands:
         plant, mass = hand.plant, hand.plant.mass
         wanted, speed, rise = plant.reference("centre")
+        # Mass centre and angular momentum answer to outer forces alone: the arm cannot disturb this part of the law,
+        # and the thrusters need not follow the arm's motion.
         lag = speed - plant.momentum[:3] / mass
         push = mass * (rise + centre_damping * lag + centre_stiffness * (wanted - plant.mass_centre))
         # The force acts at the base's origin, not at the mass centre: its moment about the latter is compensated.

@@ -76,6 +76,8 @@ class LinearLoop:
         from scipy.linalg import expm
 
         states, commands = self.drive.shape
+        # One exponential gives both the free motion and the answer to held commands, and needs no inverse of A, which
+        # is singular where anything drifts (C. F. Van Loan, IEEE Trans. Automatic Control 23(3), 1978).
         held = np.zeros((states + commands, states + commands))
         held[:states, :states], held[:states, states:] = self.motion, self.drive
         moved = expm(held * (self.period if period is None else period))
@@ -125,6 +127,7 @@ class LinearLoop:
         if not stable:
             return 0.0
         unstable = float(tried)
+        # Bisection of the logarithm, to 2 %: a period is chosen with a margin, not to digits.
         while unstable / stable > 1.02:
             middle = math.sqrt(stable * unstable)
             stable, unstable = (middle, unstable) if self.is_stable(middle) else (stable, middle)
@@ -186,6 +189,7 @@ def linearise_loop(robot: Robot | World, state: States, phase: Phase) -> LinearL
         )
         # Counters of ticks and pulses switch: a jump grows as its interval shrinks, and has no linear gain.
         law_matrix[:, 2 * count + k] = np.where(np.abs(finer - column) > 0.5 * np.abs(finer), 0.0, column)
+    # Thrusters are on or off: a difference across their threshold would be a gain of any size.
     for part in law.laws_by_system:
         thrust = [kind == "wrench" for kind, _, _ in part.program.actions]
         law_matrix[part.places("action")[thrust]] = 0.0
@@ -271,6 +275,7 @@ def _displace_base(model: WorldMotion, state: Array, dof: int, steps: Array) -> 
         return moved
     w, v = state[at.quaternion][0], state[at.quaternion][1:]
     unit = np.eye(3)[axis - 3]
+    # q (1, d/2): a small rotation about a base axis, from the right because it is in base axes.
     change = 0.5 * np.array([-v @ unit, *(w * unit + skew(v) @ unit)])
     rotated = state[at.quaternion] + steps[:, None] * change
     moved[:, at.quaternion] = rotated / np.linalg.norm(rotated, axis=1)[:, None]

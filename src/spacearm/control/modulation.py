@@ -47,6 +47,7 @@ class PulseWidth:
         count = plant.memory("window", lasting=False)
         memory, on, start = {"window": ca.if_else(count >= ticks - 1, 0, count + 1)}, {}, count == 0
         for name, level in levels.items():
+            # The width in ticks is kept until the next window, in which ``rest`` is what rounding has left over.
             width, rest = (
                 plant.memory(f"width of {name}", lasting=False),
                 plant.memory(f"rest of {name}", lasting=False),
@@ -114,6 +115,7 @@ class PulseWidthFrequency:
                 plant.memory(f"filter of {name}", lasting=False),
                 plant.memory(f"trigger of {name}", lasting=False),
             )
+            # Hysteresis: between the two thresholds the thruster stays as it was.
             now = ca.if_else(held >= self.on, 1.0, ca.if_else(held <= self.off, 0.0, before))
             memory[f"filter of {name}"] = share * held + (1.0 - share) * self.gain * (level - now)
             memory[f"trigger of {name}"] = now

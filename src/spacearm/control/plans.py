@@ -53,6 +53,7 @@ def quintic(first: float, last: float, duration: float, rate: float = 0.0) -> Si
         raise InputError(f"duration is {t:g} s", place="quintic", hint="expected 1e-60 to 1e60 s")
     # 10, -15, 6 are the coefficients from rest to rest; those of the rate meet the velocity at the start.
     cubic, quartic, fifth = 10 * change / t - 6 * rate, -15 * change / t + 8 * rate, 6 * change / t - 3 * rate
+    # No quadratic term: the acceleration starts at zero, and with it the torque.
     powers = [first, rate, 0.0, cubic / t**2, quartic / t**3, fifth / t**4]
     return Signal(np.array([0.0, t, 2 * t]), np.array([powers, [last, 0, 0, 0, 0, 0]]).T)
 
@@ -63,6 +64,7 @@ def trapezoid(first: float, last: float, duration: float, blend: float = BLEND) 
     """
     t = positive(duration, "duration", unit="s", place="trapezoid")
     share = number(blend, "blend", above=0.0, most=0.5, place="trapezoid")
+    # The area under the trapezoid of the rate is rate t (1 - share).
     rate = (last - first) / (t * (1.0 - share))
     rise, ramp = rate / (share * t), share * t
     gone = 0.5 * rate * ramp
@@ -79,6 +81,7 @@ def shortest_duration(
     """Shortest duration (s) in which all displacements fit the largest rates and accelerations (infinite: no limit)."""
     one_of(profile, ("quintic", "trapezoid"), "profile")
     distances = np.abs(np.asarray(displacement, dtype=np.float64))
+    # Peaks of the profile of unit distance and duration. All joints take the time of the slowest.
     top, bend = QUINTIC_RATE, QUINTIC_ACCELERATION
     if profile == "trapezoid":
         top, bend = 1.0 / (1.0 - BLEND), 1.0 / (BLEND * (1.0 - BLEND))
@@ -401,6 +404,7 @@ def hermite(times: Array, values: Array, rates: Array) -> Signal:
 
     path = from_ppoly(CubicHermiteSpline(times, values, rates))
     breaks = np.append(path.breaks, 2 * times[-1] - times[0])
+    # A rate of rounding would let the joint creep on after the path's end.
     last = rates[-1] if abs(rates[-1]) > STILL else 0.0
     return Signal(breaks, np.column_stack([path.coefficients, [values[-1], last, 0.0, 0.0]]))
 
@@ -418,11 +422,13 @@ def limit_time_factor(robot: Robot, start: State, paths: Sequence[Signal], durat
     ``paths`` has one for each joint; limits are those of rate and effort in the robot.
     """
     if np.any(start.velocity != 0.0):
-        raise InputError("the robot moves at the start", place="within_limits", hint="expected a start at rest")
+        raise InputError("the robot moves at the start", place="limit_time_factor", hint="expected a start at rest")
     driven = dict(zip(robot.joint_names, paths, strict=True))
+    # Forces scale with the square of the speed only if every part of them does: reactions of a run from rest without
+    # gravity. See the module's note on springs and dampers.
     run = simulate(robot, start, Phase(duration, driven=driven, limits="ignore"), sample=duration / 1000.0)
     if not run.sound:
-        raise SimulationError(f"the motion could not be run: {run.why}", place="within_limits")
+        raise SimulationError(f"the motion could not be run: {run.why}", place="limit_time_factor")
     rates = np.abs(run.data["joint_velocity"].values).max(axis=0)
     forces = np.abs(run.data["reaction"].values[:, 6:]).max(axis=0)
     top = np.array([joint.limits.velocity for joint in robot.joints])

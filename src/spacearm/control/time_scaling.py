@@ -43,8 +43,8 @@ def minimise_duration(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *
         grid: intervals of the path.
     """
     robot = plan.robot
-    check_still(robot, plan.start, "minimum_time")
-    with error_context("minimum_time"):
+    check_still(robot, plan.start, "minimise_duration")
+    with error_context("minimise_duration"):
         most = np.array(np.broadcast_to(numbers(acceleration, "acceleration"), (robot.n,)))
         rates, forces = (np.array([getattr(j.limits, what) for j in robot.joints]) for what in ("velocity", "effort"))
         step, path = _geometry(plan, integer(grid, "grid", least=10, most=5000))
@@ -62,7 +62,7 @@ def minimise_duration(plan: JointPlan, acceleration: npt.ArrayLike = math.inf, *
         found = found.scale_time(over * (1.0 + 1e-6))
     raise InputError(
         "the path violates limits at any speed",
-        place="minimum_time",
+        place="minimise_duration",
         hint="its springs alone need more than the drives give",
     )
 
@@ -76,6 +76,7 @@ def _geometry(plan: JointPlan, count: int) -> tuple[float, list[Array]]:
     length = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(joints, axis=0), axis=1)))
     if not length[-1] > 0.0:
         raise InputError("no joint moves")
+    # A path that pauses has several times at one length: interpolation needs rising lengths.
     moving = np.append(True, np.diff(length) > 1e-12 * length[-1])
     # Equal lengths, not equal times: a path from rest to rest hardly moves near its ends, where grid points would be
     # wasted.
@@ -100,6 +101,7 @@ class _IntervalLimits:
         # Zero momentum gives the base's velocity for unit s': -Hb^-1 Hbm q'.
         rates = np.concatenate([-_solve_base_motion(base, mixed, slope), slope], axis=1)
         bias = mechanics.bias(joints, rates)
+        # The base's acceleration for s' = 1 and s'' = 0: what keeps the momentum zero as the arm's shape changes.
         moved = -np.linalg.solve(base, (np.einsum("kij,kj->ki", mixed, bend) + bias[:, :6])[..., None])[..., 0]
         linear = np.einsum("kij,kj->ki", arm, slope) - np.einsum(
             "kij,ki->kj", mixed, _solve_base_motion(base, mixed, slope)
@@ -121,6 +123,7 @@ class _IntervalLimits:
         """
         alpha = np.append(self.alpha[k], [2 * step, -2 * step])
         beta, gamma = np.append(self.beta[k], [1.0, -1.0]), np.append(self.gamma, [most, 0.0])
+        # Rows without u bound x alone: dividing by their coefficient would make any u possible or none.
         size = np.abs(alpha) > 1e-13
         value, slope = gamma[size] / alpha[size], beta[size] / alpha[size]
         upper = alpha[size] > 0
@@ -169,6 +172,7 @@ def _profile(rows: _IntervalLimits, top: Array, step: float) -> Array:
 def _apply_timing(plan: JointPlan, path: list[Array], step: float, speed: Array) -> JointPlan:
     """The path with this timing: cubic segments in s composed with s(t), which is quadratic on each."""
     v, w = speed[:-1], speed[1:]
+    # s'^2 is linear in s at constant s'', so that an interval takes its length over the mean of both speeds.
     lasting = 2 * step / (v + w)
     # s(t) = v t + half t^2 on an interval, composed with a cubic in s: exactly a polynomial of degree six.
     half = 0.5 * (w - v) / lasting

@@ -50,6 +50,7 @@ def _nearest_share(a: tuple[SX, SX], b: tuple[SX, SX]) -> SX:
     safe = ca.if_else(crossing, det, 1)
     s, t = (ab * q - bb * p) / safe, (aa * q - ab * p) / safe
     inside = ca.logic_and(ca.logic_and(crossing, ca.logic_and(s >= 0, s <= 1)), ca.logic_and(t >= 0, t <= 1))
+    # Where the lines' nearest points lie beyond a segment, the nearest pair has an end of one of the two.
     shares = [ca.SX(0), ca.SX(1), *(_clip(ca.dot(end - a[0], d1) / aa, 0, 1) for end in b)]
     best, least = ca.SX(0), ca.SX(0)
     for k, share in enumerate(shares):
@@ -95,7 +96,10 @@ def capsule_capsule(
 
     least, _, _ = touch(nearest)
     places = [touch(end + one * (target - end)) for end in (low, high)]
+    # A second place that has become one with the first must not count twice: it is lifted clear of the contact, by more
+    # than any penetration, and so exerts nothing.
     lifted = places[0][0], places[1][0] + one * (_LIFT * thin + 2 * ca.fmax(-least, 0))
+    # The least gap is the capsules' true distance, at which the contact law's depth is measured.
     shift = least - ca.fmin(*lifted)
     gaps = [gap + shift for gap in lifted]
     return [(gap, point + 0.5 * gap * normal, normal) for gap, (_, point, normal) in zip(gaps, places, strict=True)]

@@ -102,6 +102,7 @@ def loop_joints(tree: Tree, loop: Loop) -> tuple[int, tuple[int, ...]]:
     else:
         chosen = [robot.joint_index(end) for end in (loop.first, loop.second)]
         ends, carriers = [i + 1 for i in chosen], [robot.parents[i] for i in chosen]
+    # Paths from the base are equal up to the last body that both ends share, and differ from there on.
     shared = [pair[0] for pair in zip(*map(tree.path, carriers), strict=False) if pair[0] == pair[1]]
     return (shared[-1] + 1 if shared else 0), tuple(sorted({*tree.path(ends[0]), *tree.path(ends[1])} - {*shared}))
 
@@ -111,6 +112,7 @@ def _groups(tree: Tree) -> list[tuple[int, list[int], list[Loop]]]:
     groups: list[tuple[set[int], list[Loop]]] = []
     for loop in tree.robot.loops:
         around, own = {*loop_joints(tree, loop)[1]}, [loop]
+        # Loops that share a joint have forces that depend on each other: one linear system for all of them.
         for other in [group for group in groups if group[0] & around]:
             groups.remove(other)
             around, own = around | other[0], [*other[1], *own]
@@ -169,6 +171,8 @@ def _closure(tree: Tree, q: SX, rates: SX, ancestor: int, joints: list[int], loo
 
 def _kept_rows(tree: Tree, function: ca.Function, loops: list[Loop], rows: list[_Rows]) -> list[int]:
     """Rows that joints can move; the others must be fulfilled as the robot is built."""
+    # Whether a row is zero everywhere is asked at four arbitrary configurations: an expression that vanishes at all of
+    # them by chance has probability zero, and symbols do not tell (x - x sin^2 - x cos^2 is not simplified).
     points = np.random.default_rng(1).uniform(-1.5, 1.5, (4, function.size1_in(0)))
     values = [[np.array(each) for each in function(point)] for point in points]
     moved = np.max([np.abs(jacobian).max(axis=1, initial=0.0) for _, jacobian in values], axis=0) > ZERO_ENTRY
@@ -330,6 +334,8 @@ def absorb_closure(
     """
     shorts: list[dict[int, SX]] = []
     wrenches: list[Spatial] = []
+    # A unit force of each row, passed down the chain through the articulated joints, as the sweep passes all wrenches:
+    # what it leaves to each joint (short), and what reaches the ancestor.
     for k in range(closure.residual.numel()):
         load: dict[int, Spatial] = {}
         short: dict[int, SX] = {}
@@ -363,6 +369,7 @@ def absorb_closure(
 
 def stiffen(inertia: SpatialInertia, absorbed: AbsorbedClosure) -> SpatialInertia:
     """The articulated inertia of the ancestor with its loops closed."""
+    # Closed loops resist: what the rows forbid is added to the articulated inertia, as wrench wrench^T over its pivot.
     for wrench, inverse in zip(absorbed.passed, absorbed.factor.inverse, strict=True):
         inertia = inertia.minus_outer(wrench, -inverse)
     return inertia

@@ -13,6 +13,7 @@ def gravity_wrench(pose: SymbolicPose, inertia: SX, gravity: SX) -> SX:
 
     ``inertia``: the body's ten parameters (m, m c, Ixx, Iyy, Izz, Ixy, Ixz, Iyz).
     """
+    # Uniform gravity acts at the mass centre: its moment about the origin is (R m c) x g.
     return ca.vertcat(inertia[0] * gravity, ca.cross(pose.rotation @ inertia[1:4], gravity))
 
 
@@ -25,6 +26,8 @@ def hill_wrench(pose: SymbolicPose, velocity: SX, angular_velocity: SX, inertia:
     body takes the ten parameters alone: gravity gradient and gyroscopic moments are within it.
     """
     tide, rotating = _orbit(rate)
+    # The field at the body's origin, and its gradient over the body. A point's velocity has a part w x r, so that the
+    # Coriolis term has a gradient as well: the gyroscopic moment of a body that turns in a turning frame.
     at_origin = tide @ pose.origin - 2 * rotating @ velocity
     return _linear_wrench(pose, inertia, at_origin, tide - 2 * rotating @ ca.skew(angular_velocity))
 
@@ -48,6 +51,7 @@ def _linear_wrench(pose: SymbolicPose, inertia: SX, at_origin: SX, gradient: SX)
     first = pose.rotation @ inertia[1:4]
     xx, yy, zz, xy, xz, yz = ca.vertsplit(inertia[4:10])
     tensor = ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    # The integral of r r^T dm is tr(I) / 2 - I, since I is the integral of (r.r) - r r^T.
     second = pose.rotation @ (0.5 * ca.trace(tensor) * ca.SX.eye(3) - tensor) @ pose.rotation.T  # of r r^T dm
     force = inertia[0] * at_origin + gradient @ first
     return ca.vertcat(force, ca.cross(first, at_origin) + _moment(gradient @ second))
@@ -56,6 +60,7 @@ def _linear_wrench(pose: SymbolicPose, inertia: SX, at_origin: SX, gradient: SX)
 def hill_rotor_moment(axis: SX, inertia: SX, angular_velocity: SX, rate: SX) -> SX:
     """Moment (3) on the carrier of a rotor of this axial inertia, which no body has, turning at this velocity."""
     tide, rotating = _orbit(rate)
+    # A rotor adds its axial inertia I only, a tensor I a a^T; of that tr / 2 - tensor, as of a body.
     second = inertia * (0.5 * ca.SX.eye(3) - axis @ axis.T)
     return _moment((tide - 2 * rotating @ ca.skew(angular_velocity)) @ second)
 

@@ -48,6 +48,9 @@ def frame_pose(tree: Tree, placements: list[Placement], base: SymbolicPose, fram
 
 def frame_jacobian(tree: Tree, placements: list[Placement], base: SymbolicPose, frame: Frame) -> SX:
     """Map (6, 6 + n) from the generalised velocity to the frame's twist at its origin, world axes."""
+    # Columns are the frame's twist for a unit rate of one degree of freedom: for a hinge axis x arm and axis, for a
+    # slide its direction and zero. Base columns are turned to world axes, since the base's velocity comes in its own
+    # axes.
     at = frame_pose(tree, placements, base, frame).origin
     poses = body_poses(tree, placements, base)
     jacobian = ca.SX(6, 6 + tree.n)
@@ -71,6 +74,7 @@ def generalized_jacobian(jacobian: SX, mass_matrix: SX) -> SX:
 
     Umetani and Yoshida, IEEE Trans. Robotics and Automation 5(3), 1989.
     """
+    # Zero momentum, H_b v + H_bm q' = 0, gives the base's velocity for joint rates; the frame moves by both.
     base, coupling = mass_matrix[:6, :6], mass_matrix[:6, 6:]
     return ca.densify(jacobian[:, 6:] - jacobian[:, :6] @ solve_symmetric(base, coupling))
 

@@ -28,6 +28,7 @@ class Factorisation(NamedTuple):
         """y with L y = right; its entries may be numbers or vectors."""
         y: list[SX] = []
         for i, value in enumerate(right):
+            # L has ones on its diagonal: no division here.
             y.append(value - sum((self.lower[i][k] * y[k] for k in range(i)), ca.SX(0)))
         return y
 
@@ -36,6 +37,7 @@ class Factorisation(NamedTuple):
         size = len(y)
         x: list[SX] = [None] * size
         for i in reversed(range(size)):
+            # Of a dependent row both the reciprocal and L's column are zero, so that its unknown comes out as zero.
             x[i] = y[i] * self.inverse[i] - sum((self.lower[k][i] * x[k] for k in range(i + 1, size)), ca.SX(0))
         return x
 
@@ -55,6 +57,7 @@ def factorise(matrix: SX, least: Sequence[SX] | None = None) -> Factorisation:
             inverse.append(1 / pivot)
         else:
             # A factor and not if_else, which CasADi would pull out of every product.
+            # own / (pivot + 0) or 0 / (0 + 1): the quotient is finite in both cases, whatever the pivot is.
             own, none = pivot > least[j], pivot <= least[j]
             inverse.append(own / (own * pivot + none))
         for i in range(j + 1, size):
@@ -69,6 +72,7 @@ def factorise(matrix: SX, least: Sequence[SX] | None = None) -> Factorisation:
 def solve_symmetric(matrix: SX, right: SX) -> SX:
     """Solution of ``matrix @ x = right`` for a positive definite matrix and any number of right sides, by L D L^T."""
     size, columns = matrix.shape[0], right.shape[1]
+    # One factorisation serves all right sides.
     factor = factorise(matrix)
     result = ca.SX(size, columns)
     for column in range(columns):

@@ -143,6 +143,8 @@ def motion_terms(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False)
     tree = Tree(robot, short=True, free=free)
     n, dofs = tree.n, 6 + tree.n
     symbol = ca.SX.sym
+    # Everything that may change between samples or phases is an input, whatever its value: a stiffness of zero costs a
+    # product, while another structure would cost a compilation.
     inputs: dict[str, SX] = {
         "state": symbol("state", state_size(n)),
         "force": symbol("force", dofs),
@@ -178,6 +180,7 @@ def motion_terms(robot: Robot, loads: tuple[LoadFrame, ...], free: bool = False)
 
 def with_passive(robot: Robot, q: SX, velocity: SX, x: Mapping[str, SX], force: SX) -> tuple[SX, SX, list[SX]]:
     """``force`` (6 + n) with springs, dampers and couplings; the dampers' part of it; the power of each coupling's."""
+    # The base has no springs: nothing outside holds it.
     spring = ca.vertcat(ca.SX.zeros(6), -x["stiffness"] * (q - x["rest"]))
     damper = -x["damping"] * velocity
     force = force + spring + damper
@@ -185,6 +188,8 @@ def with_passive(robot: Robot, q: SX, velocity: SX, x: Mapping[str, SX], force: 
     for k, coupling in enumerate(robot.couplings):
         stiffness, damping, ratio, rest = ca.vertsplit(x["coupling"][4 * k : 4 * k + 4])
         first, second = robot.joint_index(coupling.first), robot.joint_index(coupling.second)
+        # A coupling pulls its first joint towards ratio times the second, which feels the ratio times the opposite
+        # force: powers of both sides add up to what the damper takes.
         rate = velocity[6 + first] - ratio * velocity[6 + second]
         pull = -stiffness * (q[first] - ratio * q[second] - rest) - damping * rate
         force[6 + first] += pull

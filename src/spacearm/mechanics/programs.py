@@ -70,6 +70,7 @@ def _mass_matrix(tree: Tree, x: _Inputs) -> dict[str, SX]:
 
 
 def _bias(tree: Tree, x: _Inputs) -> dict[str, SX]:
+    # Inverse dynamics at zero acceleration: Coriolis and centrifugal forces.
     rest = ca.SX.zeros(6 + tree.n)
     none: list[Spatial | None] = [None] * tree.bodies
     return {"bias": dynamics.inverse_dynamics(tree, x.joints, x.velocity, rest, x.inertia, x.rotor, none)}

@@ -69,6 +69,8 @@ def reframe_robot(robot: Robot, *, free: bool = False) -> ReframedTree | None:
     With ``free``, the base too is seen in another frame, whose z is the first joint's axis (without skew axes: in the
     first joint's own): that joint then has no constant part, and lets no torque through about that z.
     """
+    # A pose between two such frames has two turns and two shifts, that is four numbers where a general one has six.
+    # Aligned arms have zeros enough as they are.
     plain = all(_plain(joint.placement.rotation, joint.axis) for joint in robot.joints)
     # Aligned robots already have sparse placements: other frames would only add a map.
     if (plain and not free) or not robot.joints:

@@ -46,6 +46,7 @@ def _momentum(twist: Spatial, parameters: SX) -> Spatial:
 def _columns(wrench: Callable[[SX], Spatial]) -> _Columns:
     """The columns of a wrench that is linear in a body's ten parameters."""
     parameters = ca.SX.sym("parameters", 10)
+    # Linear in the parameters, so its Jacobian does not contain them: CasADi leaves no symbol behind.
     value = wrench(parameters)
     return _Columns(ca.jacobian(value.linear, parameters), ca.jacobian(value.angular, parameters))
 

@@ -456,6 +456,7 @@ class ForceTorque(Sensor):
     def quantity(self, plant: Plant) -> SX:
         own, total = plant.pose(self.frame), ca.SX.zeros(6)
         body = plant.robot.frame(self.frame).body
+        # All loads on the sensor's body, brought to its origin: a moment takes the arm times the force.
         for load, wrench in plant.measured_wrenches.items():
             if plant.robot.frame(load.frame).body == body:
                 there = plant.pose(load.frame)

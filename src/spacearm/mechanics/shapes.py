@@ -161,6 +161,7 @@ def _world(pose: SymbolicPose, point: SX) -> SX:
 def _ball_ball(first: SX, second: SX, r1: float, r2: float, fallback: SX) -> Touch:
     """The touch of two balls about these centres; ``fallback`` is its normal where the centres fall together."""
     apart = second - first
+    # The point lies half way in the gap, or half way in the overlap: which shape comes first does not matter.
     normal = _unit(apart, fallback)
     gap = length_of(apart) - r1 - r2
     return Touch(gap, first + normal * (r1 + 0.5 * gap), normal)
@@ -200,10 +201,12 @@ def _sphere_plane(a: Sphere, at: SymbolicPose, b: Plane, to: SymbolicPose) -> li
 
 
 def _capsule_plane(a: Capsule, at: SymbolicPose, b: Plane, to: SymbolicPose) -> list[Touch]:
+    # Both ends, always: the lower one alone would jump from end to end of a capsule that lies on the plane.
     return [_ball_plane(end, a.radius, to) for end in _ends(a, at)]
 
 
 def _box_plane(a: Box, at: SymbolicPose, b: Plane, to: SymbolicPose) -> list[Touch]:
+    # All eight corners: the four below change as the box turns, and a memory of contact belongs to one corner.
     signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
     return [_ball_plane(_world(at, ca.SX(sign * _half(a))), 0.0, to) for sign in signs]
 
@@ -293,6 +296,7 @@ def _sphere_cone(a: Sphere, at: SymbolicPose, b: Cone, to: SymbolicPose) -> list
     outward = _unit(across, ca.SX([1, 0, 0]))
     slope, rise = b.mouth - b.throat, b.length
     steep = float(np.hypot(slope, rise))
+    # Along the wall from throat (0) to mouth (1), of the centre's foot on it.
     share = ((reach - b.throat) * slope + local[2] * rise) / steep**2
     within = ca.logic_and(share >= 0, share <= 1)
     foot = _clip(share, 0, 1)
@@ -323,6 +327,7 @@ def _capsule_hole(a: Capsule, at: SymbolicPose, b: Hole, to: SymbolicPose) -> li
     low, high = _ends(a, at)
     depths = [_local(to, end)[2] for end in (low, high)]
     flipped = depths[0] > depths[1]
+    # Either end of the pin may be the one that is in the bore.
     low, high = ca.if_else(flipped, high, low), ca.if_else(flipped, low, high)
     bottom, top = ca.fmin(*depths), ca.fmax(*depths)
     mouth = _clip(-bottom / ca.fmax(top - bottom, 1e-12), 0, 1)

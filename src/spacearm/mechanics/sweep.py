@@ -54,6 +54,8 @@ class BodyMotion(NamedTuple):
         mass, first = parameters[0], parameters[1:4]
         # Entries of K are reused where they occur (k[1, 0] = dw_z + x y and so on): Euler's equations with fewer
         # operations than I dw + w x I w.
+        # The parameters xy, xz and yz are entries of the tensor, that is minus the integrals of products: hence the
+        # signs.
         xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
         (x, y, z), rate, k = ca.vertsplit(self.angular_velocity), self.angular_acceleration, self.matrix
         moment = ca.vertcat(
@@ -79,12 +81,15 @@ def acceleration_matrix(angular_velocity: SX, angular_acceleration: SX) -> SX:
 def motions(tree: Tree, placements: list[Placement], velocity: SX, acceleration: SX) -> list[BodyMotion]:
     """The motion of every body at this state with this generalised acceleration."""
     w, dw = velocity[3:6], acceleration[3:6]
+    # The rate of components in turning axes plus w x v is the acceleration in space. No linear velocity is needed
+    # below.
     result = [BodyMotion(w, dw, acceleration[:3] + ca.cross(w, velocity[:3]), acceleration_matrix(w, dw))]
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):
         parent, axis = result[joint.parent], joint.subspace
         rate, rate_rate = velocity[6 + i], acceleration[6 + i]
         inherited, own = place.to_child(parent.angular_velocity), axis.angular * rate
         w = inherited + own
+        # The joint's own angular velocity is carried round by the parent: hence the product of both.
         dw = place.to_child(parent.angular_acceleration) + ca.cross(inherited, own) + axis.angular * rate_rate
         # A slide that turns: once because its arm grows, once because its direction turns.
         sliding = axis.linear * rate_rate + 2 * ca.cross(w, axis.linear * rate)

@@ -198,6 +198,8 @@ def system_loop_program(
         free[number], answers[number] = _respond(motions[number], [own.jacobians.get(number) for own in rows])
     where = [(k, row) for k, own in enumerate(rows) for row in range(len(own.kinds))]
     lacking = _missing_acceleration(seen, motions, rows, free)
+    # Mobility C H^-1 C^T: the acceleration along row i for a unit force along row j. It has the size of the loops' rows
+    # (six for a weld), not that of the systems.
     size = len(where)
     mobility = ca.SX.zeros(size, size)
     for i, (k, row) in enumerate(where):
@@ -261,6 +263,8 @@ def _missing_acceleration(
             rate += jacobian @ velocity
             demand += jacobian @ free[number]
             for i, joint in enumerate(tree.joints):
+                # Joints that turn fast let a gap turn into another direction fast: the rate of decay keeps up with
+                # them.
                 if joint.joint.kind == "revolute":
                     rotations += velocity[6 + i] ** 2
         pose = ca.vertcat(*(seen[number].pose for number in own.jacobians))

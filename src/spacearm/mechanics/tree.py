@@ -230,6 +230,8 @@ class Tree:
         for i in reversed(range(self.n)):
             axis = self._rod_axis(i)
             if axis is not None:
+                # The rod: all of the mass, the first moment along the axis, and one moment of inertia, the same about
+                # both axes across it. It has none about the joint's axis, so that a turn of the joint does not move it.
                 rod, across = ca.SX.zeros(10), 4 + (axis + 1) % 3
                 rod[[0, 1 + axis]] = bodies[i + 1][[0, 1 + axis]]
                 rod[[across, 4 + (axis + 2) % 3]] = bodies[i + 1][across]

@@ -25,11 +25,11 @@ def approach_figures(data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure
         return
     free = next((each.end for each in flight.outcomes if each.stage == "touch"), flight.outcomes[-1].end)
     early = data.isel(time=np.flatnonzero(data["time"].values <= free))
-    times, turn = early["time"].values, rotation_matrices(early["target_quaternion"].values)
+    times, rotation = early["time"].values, rotation_matrices(early["target_quaternion"].values)
     place, grasp = early["target_position"].values, flight.table.grasp.pose()
     hand = _hand_places(early, flight)
-    bus = np.einsum("tji,tj->ti", turn, early["base_position"].values - place)
-    apart = np.einsum("tji,tj->ti", turn @ grasp.rotation, hand - place - turn @ grasp.translation)
+    bus = np.einsum("tji,tj->ti", rotation, early["base_position"].values - place)
+    apart = np.einsum("tji,tj->ti", rotation @ grasp.rotation, hand - place - rotation @ grasp.translation)
     plot = panels(["bus in the target's axes [m]", "hand from the grasp [m]"], height=400, spacing=0.12)
     for k, axis in enumerate("xyz"):
         add_curve(plot, times, bus[:, k], axis, colour=k, row=1, col=1)

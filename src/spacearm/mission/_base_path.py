@@ -68,9 +68,9 @@ class TargetMotion:
         """Place (3,) and velocity (3,) of the mass centre at a time, s."""
         from scipy.interpolate import CubicSpline
 
-        way = CubicSpline(self.times, self.centre)
+        path = CubicSpline(self.times, self.centre)
         at = min(time, float(self.times[-1]))
-        return np.asarray(way(at)), np.asarray(way(at, 1))
+        return np.asarray(path(at)), np.asarray(path(at, 1))
 
     def axes(self, frame: str) -> Array:
         """Rotations (T, 3, 3) of the axes of hold points of a frame, about the mass centre."""
@@ -82,25 +82,29 @@ def plan_base_path(target: TargetMotion, holds: Sequence[HoldPoint], start: Stat
     from scipy.spatial.transform import Rotation
 
     times, begin, frame = target.times, 0.0, "orbit"
-    turn = rotation_matrices(start.quaternion)
-    velocity, turning = turn @ start.velocity[:3], turn @ start.velocity[3:6]
+    initial = rotation_matrices(start.quaternion)
+    velocity, angular_rate = initial @ start.velocity[:3], initial @ start.velocity[3:6]
     # Of the servicer as it starts, then of each hold point: from the mass centre, in axes of its frame.
+    # Until it is led away the base drifts: a path that starts from its motion does not begin with a jump of the
+    # velocity.
     place = start.position + np.outer(times, velocity) - target.centre
-    rotation = (Rotation.from_rotvec(np.outer(times, turning)) * Rotation.from_matrix(turn)).as_matrix()
+    rotation = (Rotation.from_rotvec(np.outer(times, angular_rate)) * Rotation.from_matrix(initial)).as_matrix()
     found_place, found_rotation = target.centre + place, rotation
     for number, hold in enumerate(holds):
         end = begin + hold.transfer
         share, moving = smooth_step((times - begin) / hold.transfer), (times > begin - 1e-9) & (times < end + 1e-9)
         first, second = target.axes(frame), target.axes(hold.frame)
+        # Smooth in every part: axes, place and attitude share one quintic, so that rates and accelerations begin and
+        # end at zero relative to what carries the hold points.
         axes = _blend_rotations(first, second, share, moving)
         blend = _blend_arc if hold.is_arc else _blend_line
         there = np.broadcast_to(hold.pose.translation, place.shape)
         with error_context(f"rendezvous.hold[{number}]"):
-            way = blend(place, there, share, moving)
+            path = blend(place, there, share, moving)
         aim = np.broadcast_to(hold.pose.rotation, rotation.shape)
         attitude = _blend_rotations(rotation, aim, share, moving)
         later = times > begin + 1e-9
-        found_place = np.where(later[:, None], target.centre + np.einsum("tij,tj->ti", axes, way), found_place)
+        found_place = np.where(later[:, None], target.centre + np.einsum("tij,tj->ti", axes, path), found_place)
         found_rotation = np.where(later[:, None, None], axes @ attitude, found_rotation)
         place, rotation, frame, begin = there, aim, hold.frame, end + hold.stay
     quaternion = Rotation.from_matrix(found_rotation).as_quat(scalar_first=True)
@@ -140,6 +144,8 @@ def _blend_rotations(first: Array, second: Array, share: Array, moving: npt.NDAr
     """
     from scipy.spatial.transform import Rotation
 
+    # A target that tumbles passes half a revolution from the other axes at some time: there the shortest rotation flips
+    # its axis. The rotation vector is continued from the middle of the transfer instead.
     between = Rotation.from_matrix(np.swapaxes(first, 1, 2) @ second).as_rotvec()
     rows = np.flatnonzero(moving)
     middle = rows.size // 2

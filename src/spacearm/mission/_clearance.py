@@ -40,6 +40,7 @@ def compute_gaps(
     place, shapes = (target[:, :3], given) if given else (centre, (shape_around(table),))
     world, pairs = _pairs(Keyed((actuators.robot.structure, _solids(actuators), shapes), (actuators, shapes)))
     if not pairs:
+        # Without shapes two balls stand for both: too near rather than too far.
         between = np.linalg.norm(centre - states[:, :3], axis=1)
         return np.asarray(between - table.ball - bus_radius)[:, None], [actuators.robot.bodies[0].name]
     # Flat states of both systems; the target's velocity does not matter for distances.

@@ -33,11 +33,11 @@ def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutc
     # The servicer changes its structure at the catch (a new track), but keeps its own joints and their order.
     times, states = (np.concatenate([getattr(track, what) for track in tracks]) for what in ("times", "states"))
     drives = np.concatenate([_drives(track) for track in tracks])
-    at, turn = Layout(actuators.robot.n), rotation_matrices(states[:, QUATERNION])
+    at, rotation = Layout(actuators.robot.n), rotation_matrices(states[:, QUATERNION])
     velocity, angular_rate = (
-        np.einsum("tij,tj->ti", turn, states[:, p]) for p in (at.linear_velocity, at.angular_velocity)
+        np.einsum("tij,tj->ti", rotation, states[:, p]) for p in (at.linear_velocity, at.angular_velocity)
     )
-    stored = np.einsum("tij,tj->ti", turn, actuators.wheel_momentum(states[:, at.rates]))
+    stored = np.einsum("tij,tj->ti", rotation, actuators.wheel_momentum(states[:, at.rates]))
     target = _target_motion(run, flight, tracks)
     gaps, parts = compute_gaps(actuators, flight.table, flight.file.bus_radius, states, target[:, :BASE_POSE])
     pulses, world = [*_pulses(run, flight)], "world axes"
@@ -103,6 +103,7 @@ def _target_motion(run: Run, flight: MissionFlight, tracks: Sequence[Track]) -> 
         elif flight.held is not None:
             robot = flight.actuators.robot
             rows[:, :BASE_POSE] = target_poses(flight.actuators, flight.held, track.states)
+            # Held rigidly, the target rotates with the gripper.
             bodies = evaluate_bodies(robot, track.states)
             rows[:, BASE_POSE:] = bodies.angular_velocity[:, robot.body_index(flight.actuators.gripper)]
         found.append(rows)

@@ -185,8 +185,8 @@ class TouchState:
 def find_touch_state(table: MissionTargetTable, actuators: Actuators, there: State, reach: float) -> TouchState:
     """The target ahead of the hand of a servicer that has drifted (``there``), or at its contact point."""
     origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, there.joints, base=there.pose)
-    grasp, turn = table.grasp.pose(), table.si_value("rpy")
-    attitude = hand @ FACING @ grasp.rotation.T if turn is None else rotation_from_rpy(turn)
+    grasp, rpy = table.grasp.pose(), table.si_value("rpy")
+    attitude = hand @ FACING @ grasp.rotation.T if rpy is None else rotation_from_rpy(rpy)
     # The grasp lies at the given place, so the target's origin lies back by the grasp's arm.
     place = (
         origin + reach * hand[:, 2] if table.contact_point is None else np.array(table.contact_point)
@@ -198,8 +198,8 @@ def find_touch_state(table: MissionTargetTable, actuators: Actuators, there: Sta
 
 def find_free_state(table: MissionTargetTable) -> TouchState:
     """The target that the servicer goes to: its mass centre at the world's origin, or by its contact point."""
-    turn, grasp = table.si_value("rpy"), table.grasp.pose()
-    attitude = np.eye(3) if turn is None else rotation_from_rpy(turn)
+    rpy, grasp = table.si_value("rpy"), table.grasp.pose()
+    attitude = np.eye(3) if rpy is None else rotation_from_rpy(rpy)
     if table.closing_speed:
         raise InputError("does not apply in a rendezvous", place="closing_speed", hint="expected 'drift'")
     place = -attitude @ table.reference_robot.bodies[0].inertia.com
@@ -251,13 +251,13 @@ def simulate_encounter(
     at = Layout.from_size(before.shape[1])
     before[:, at.velocity] *= -1.0  # position and attitude as they are, velocities reversed
     states = np.concatenate([before, after[1:]])
-    turns = rotation_matrices(states[:, at.quaternion])
+    rotations = rotation_matrices(states[:, at.quaternion])
     return Encounter(
         State.from_vector(states[0]),
         np.concatenate([meeting - back[::-1], meeting + on[1:]]),
-        states[:, at.position] + turns @ grasp.translation,
-        turns @ grasp.rotation @ FACING,
-        np.einsum("tij,tj->ti", turns, states[:, at.angular_velocity]),
+        states[:, at.position] + rotations @ grasp.translation,
+        rotations @ grasp.rotation @ FACING,
+        np.einsum("tij,tj->ti", rotations, states[:, at.angular_velocity]),
         meeting,
     )
 
@@ -332,6 +332,8 @@ def plan_hand_path(
     # The grid contains the planned touch.
     at = int(np.argmin(np.abs(met.times - met.meeting)))
     ready, match = met.meeting - plan.lead, plan.match
+    # Two blends: the first goes to where the grasp will be at the touch, the second takes up its motion. So the hand
+    # does not chase a tumbling grasp all the way.
     going = smooth_step((met.times - begin) / (ready - begin))
     along = smooth_step((met.times - ready + match) / match) if match else np.zeros_like(going)
     # The goal runs ahead of the grasp along its axis and shrinks to it, so that the hand arrives at the closing speed.
@@ -343,9 +345,9 @@ def plan_hand_path(
     # Rotation vectors from the start to the touch, and from the touch on: each scaled by its own blend.
     first = Rotation.from_matrix(hand.T @ met.rotation[at]).as_rotvec()
     further = Rotation.from_matrix(np.einsum("ji,tjk->tik", met.rotation[at], met.rotation)).as_rotvec()
-    turns = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * first)
-    turns = turns * Rotation.from_rotvec(along[:, None] * further)
-    return fit_pose_signals(met.times, position, turns.as_quat(scalar_first=True))
+    rotations = Rotation.from_matrix(hand) * Rotation.from_rotvec(going[:, None] * first)
+    rotations = rotations * Rotation.from_rotvec(along[:, None] * further)
+    return fit_pose_signals(met.times, position, rotations.as_quat(scalar_first=True))
 
 
 def plan_hand_with_base(
@@ -360,6 +362,7 @@ def plan_hand_with_base(
     origin, hand = mechanics_of(actuators.robot).frame_pose(actuators.hand, servicer.joints, base=servicer.pose)
     # The grid contains the beginning but for rounding.
     at = int(np.argmin(np.abs(met.times - begin)))
+    # In the target's axes the base stands still and the grasp too: a straight line from hand to grasp.
     share = smooth_step((met.times - begin) / (met.meeting - plan.lead - begin))[:, None]
     first = met.rotation[at].T @ (origin - met.position[at])
     ahead = -plan.offset(met.times, met.meeting)[:, None] * np.array([0.0, 0.0, 1.0])
@@ -413,13 +416,13 @@ def plan_carried_path(
     # The run ends where the tumble ends; from there the attitude stays.
     still = np.broadcast_to(end.quaternion, (times.size - run.times.size, 4))
     quaternion = np.concatenate([run.states[:, QUATERNION], still])
-    turns, com = rotation_matrices(quaternion), guest.bodies[0].inertia.com
+    rotations, com = rotation_matrices(quaternion), guest.bodies[0].inertia.com
     begin = rotation_matrices(state.quaternion)
     velocity = begin @ (state.velocity[:3] + np.cross(state.velocity[3:6], com))
     braking = np.minimum(times, stop)
     centre = state.position + begin @ com + np.outer(times, drift)
     # Constant deceleration from velocity to drift: displacement t - t^2 / (2 stop), constant after stop.
     centre = centre + np.outer(braking - 0.5 * braking**2 / stop, velocity - drift)
-    hand = turns @ caught.rotation.T
-    place = centre - turns @ com - hand @ caught.translation
+    hand = rotations @ caught.rotation.T
+    place = centre - rotations @ com - hand @ caught.translation
     return fit_pose_signals(times, place, Rotation.from_matrix(hand).as_quat(scalar_first=True))

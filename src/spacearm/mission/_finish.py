@@ -66,6 +66,7 @@ class DecideTable(StageTable):
         # A policy of zero is that the limit holds, which the stages have judged.
         asked = [need for need in needs if need.policy > 0.0]
         if asked:
+            # By the share of the policy that is left: margins of limits with different policies are compared alike.
             need = min(asked, key=lambda each: (each.limit.margin - each.policy) / each.policy)
             whose = f"{need.stage}: {need.limit.name}"
             limits.append(Limit("margin too small", need.limit.margin, need.policy, "", whose, least=True))
@@ -240,22 +241,22 @@ def plan_escape(state: State, velocity: Array, duration: float, whole: float) ->
     from scipy.spatial.transform import Rotation
 
     times = np.arange(0.0, whole + 0.5 * STEP, STEP) if whole > 4.0 * STEP else np.linspace(0.0, whole, 5)
-    turn = rotation_matrices(state.quaternion)
-    first, turning = turn @ state.velocity[:3], turn @ state.velocity[3:6]
+    initial = rotation_matrices(state.quaternion)
+    first, angular_rate = initial @ state.velocity[:3], initial @ state.velocity[3:6]
     x = np.minimum(times / duration, 1.0)
     # The integral of the smooth step from 0 to x; after it the velocity stays.
     risen = duration * (x**6 - 3.0 * x**5 + 2.5 * x**4) + np.maximum(times - duration, 0.0)
     position = state.position + np.outer(times - risen, first) + np.outer(risen, velocity)
     # About a fixed axis in the world: the angular velocity falls to zero.
-    rotation = Rotation.from_rotvec(np.outer(times - risen, turning)) * Rotation.from_matrix(turn)
+    rotation = Rotation.from_rotvec(np.outer(times - risen, angular_rate)) * Rotation.from_matrix(initial)
     return fit_pose_signals(times, position, rotation.as_quat(scalar_first=True))
 
 
 def _plan_return(joint: float, rate: float, goal: float, duration: float) -> Signal:
     """Quintic from a moving joint to rest; accelerations are zero at both ends."""
-    way, moved = goal - joint, rate * duration
+    change, moved = goal - joint, rate * duration
     # Conditions at the end: x + v + a + b + c = goal, first and second derivatives zero; in shares of the duration.
-    shape = [0.0, 10.0 * way - 6.0 * moved, -15.0 * way + 8.0 * moved, 6.0 * way - 3.0 * moved]
+    shape = [0.0, 10.0 * change - 6.0 * moved, -15.0 * change + 8.0 * moved, 6.0 * change - 3.0 * moved]
     start = [joint, rate]
     powers = np.array([*start, *(value / duration ** (k + 2) for k, value in enumerate(shape))])
     # It stays there.
@@ -338,10 +339,10 @@ class Unlatch(Change):
         order = [joined.joint_index(name) for name in self.robot.joint_names]
         velocity = np.concatenate([state.velocity[:6], state.rates[order]])
         rest = State(state.position, state.quaternion, state.joints[order], velocity)
-        origin, turn = terms.frame_pose(joined, state, BODY)
+        origin, rotation = terms.frame_pose(joined, state, BODY)
         # Rows of both vectors times the rotation matrix: from world axes into the target's own.
-        twist = (terms.jacobian(joined, state, BODY) @ state.velocity).reshape(2, 3) @ turn
-        away = State(origin, quaternion_from_rotation(turn), np.zeros(0), twist.ravel())
+        twist = (terms.jacobian(joined, state, BODY) @ state.velocity).reshape(2, 3) @ rotation
+        away = State(origin, quaternion_from_rotation(rotation), np.zeros(0), twist.ravel())
         place, axes = terms.frame_pose(joined, state, self.hand)
         grasp, facing = terms.frame_pose(self.target, away, GRASP)
         # Rest of the spring: the present pose of the grasp in the hand, moved out by the stroke along z. Force and

@@ -405,11 +405,14 @@ class MissionFlight:
         """The target in the hand, as a body of its own."""
         assert self.caught is not None
         # By sums over the bodies: programs of the joined robot would be compiled for each pose of the catch.
-        origin, turn, velocity, angular_rate = compute_frame_motion(
+        origin, rotation, velocity, angular_rate = compute_frame_motion(
             self.context.world.own_robot(self.name), self.state, BODY
         )
         return State(
-            origin, quaternion_from_rotation(turn), np.zeros(0), np.concatenate([velocity @ turn, angular_rate @ turn])
+            origin,
+            quaternion_from_rotation(rotation),
+            np.zeros(0),
+            np.concatenate([velocity @ rotation, angular_rate @ rotation]),
         )
 
     def hand(self) -> tuple[Array, Array, Array]:
@@ -497,5 +500,5 @@ class MissionFlight:
         rotation, origin = frame_pose(
             robot, evaluate_bodies(robot, states[self.name].vector[None]), self.actuators.hand
         )
-        turn = rotation[0].T
-        return Pose(turn @ rotation_matrices(target.quaternion), turn @ (target.position - origin[0]))
+        inward = rotation[0].T
+        return Pose(inward @ rotation_matrices(target.quaternion), inward @ (target.position - origin[0]))

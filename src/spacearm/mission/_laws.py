@@ -140,14 +140,14 @@ def _wheel_torques(plant: Plant, actuators: Actuators) -> dict[str, SX]:
     """Torques on the wheels, as :class:`WheelReference` asks for, whatever their motors can give."""
     if not actuators.wheels:
         return {}
-    gains, turn = plant.reference("wheels").value, plant.base.rotation
+    gains, rotation = plant.reference("wheels").value, plant.base.rotation
     target = rotation_matrix(gains[3:7])
     # 0.5 sum r_k x t_k is sin(angle) times the axis from the attitude to its aim: no quaternion sign to choose.
-    apart = turn.T @ sum((ca.cross(turn[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
+    apart = rotation.T @ sum((ca.cross(rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
     on_base = 0.5 * gains[0] * apart - gains[1] * plant.angular_velocity
     axes, rates = ca.SX(ca.DM(actuators.axes)), plant.rates[actuators.index(actuators.wheels)]
     carried = axes @ (ca.SX(ca.DM(actuators.rotors)) * rates)
-    short = turn.T @ plant.reference("momentum").value - carried
+    short = rotation.T @ plant.reference("momentum").value - carried
     # What acts on the base acts on the wheels with the opposite sign; least-norm distribution for more than three
     # wheels.
     torque = ca.SX(ca.DM(np.linalg.pinv(actuators.axes))) @ (gains[2] * short - on_base)
@@ -199,6 +199,7 @@ def _command_base(plant: Plant, actuators: Actuators, control: BaseControl | Non
 
 def _commands(plant: Plant, actuators: Actuators, accelerations: SX, base: _BaseCommands) -> Commands:
     """Torques that accelerate the arm so while the base's actuators act and other joints are free."""
+    # The arm driven, the rest free, the base's actuators acting: the reactions of this motion are the arm's torques.
     wanted = plant.values_by_name(accelerations, actuators.arm)
     found = plant.respond(wanted, base.forces)
     free = [actuators.robot.dof_index(name) for name in actuators.soft if name not in plant.known_accelerations]
@@ -240,6 +241,7 @@ def _build_tracking(actuators: Actuators, control: BaseControl | None) -> Callab
             + ca.cross(angular_rate.value, ca.cross(angular_rate.value, lever))
         )
         apart = sum((ca.cross(pose.rotation[:, k], target[:, k]) for k in range(3)), ca.SX.zeros(3))
+        # Axis times sine of the angle, as everywhere: no angle is taken out of a rotation.
         error = ca.vertcat(place.value + lever - pose.origin, 0.5 * apart)
         slip = ca.vertcat(velocity, angular_rate.value) - plant.twist(body)
         # Computed before the arm's demand, in which they are a known disturbance.

@@ -338,6 +338,7 @@ def limit_events(
             # A drive that is cut off at its limit stays there: its law reports that; only what is beyond counts.
             shares[f"rate limit of {name}"] = ca.fabs(rate) / (bounds.velocity * (1.0 + 1e-6))
         if np.isfinite(bounds.upper - bounds.lower) and bounds.upper > bounds.lower:
+            # One event for both ends of a range: the distance from its middle, as a share of half the range.
             middle, half = 0.5 * (bounds.upper + bounds.lower), 0.5 * (bounds.upper - bounds.lower)
             shares[f"range limit of {name}"] = ca.fabs(q - middle) / (half * (1.0 + LIMIT_SLACK))
         elif np.isfinite(bounds.upper) or np.isfinite(bounds.lower):

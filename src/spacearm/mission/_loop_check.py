@@ -145,6 +145,7 @@ def choose_period(loop: LinearLoop, sensors: Sequence[Sensor] = ()) -> float:
 
 def damping_ratio(rates: Array) -> float:
     """The least of these complex rates, 1/s, but for those of conserved motion."""
+    # Damping ratio of a pole s: -Re s / |s|. Poles at zero have none.
     moving = rates[np.abs(rates) > STILL]
     return float(np.min(-moving.real / np.abs(moving), initial=1.0))
 
@@ -152,6 +153,7 @@ def damping_ratio(rates: Array) -> float:
 def sampled_damping(loop: LinearLoop, period: float) -> float:
     """The least damping ratio of the sampled loop, from the logarithms of its poles."""
     poles = loop.poles(period).astype(np.complex128)
+    # z = exp(s T): logarithms of the sampled poles are rates again, comparable with the continuous ones.
     return damping_ratio(np.log(poles[np.abs(poles) > 1e-12]) / period)
 
 
@@ -191,6 +193,7 @@ class LeadingLoop(LinearLoop):
 
     def transition(self, period: float | None = None) -> Array:
         every = self.period if period is None else period
+        # Torques held over a period lag by half of it on average: the law looks ahead by as much.
         ahead = replace(self, gain=self.gain + 0.5 * every * self.rise)
         return super(LeadingLoop, ahead).transition(every)
 

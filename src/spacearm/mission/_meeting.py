@@ -61,12 +61,12 @@ class MissionApproachTable(GainKeys):
 
     def law(self, flight: MissionFlight, period: float | None = None) -> Law:
         """The law with which the hand follows its path; with the strategy `passive` it waits for the grasp."""
-        way = flight.plan_path(self.plan(flight)).shift_start(flight.context.time)
+        path = flight.plan_path(self.plan(flight)).shift_start(flight.context.time)
         return _laws.track_hand_pose(
             flight.actuators,
-            way.position,
-            way.quaternion,
-            way.angular_velocity,
+            path.position,
+            path.quaternion,
+            path.angular_velocity,
             load=flight.load,
             gains=self.gains,
             wheels=flight.wheels(before_touch=True),

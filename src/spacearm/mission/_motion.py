@@ -36,8 +36,8 @@ def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: 
     a, b = seen
     # Koenig: own angular momenta, plus that of the relative motion with the reduced mass.
     reduced = a.mass * b.mass / (a.mass + b.mass)
-    way = moving.position + b.centre[0] - state.position - a.centre[0]
-    apart = np.cross(way, b.velocity[0] - a.velocity[0])
+    between = moving.position + b.centre[0] - state.position - a.centre[0]
+    apart = np.cross(between, b.velocity[0] - a.velocity[0])
     return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
 
 
@@ -54,8 +54,8 @@ def wheel_momentum_at_rate(world: World, actuators: Actuators, rows: Mapping[str
     robot, states = world.own_robot(name), rows[name]
     at, numbers = Layout(robot.n), robot_parameters(robot)
     wanted = states.copy()
-    turn = rotation_matrices(states[:, at.quaternion])
-    wanted[:, at.angular_velocity] = np.einsum("tji,tj->ti", turn, turning)
+    rotation = rotation_matrices(states[:, at.quaternion])
+    wanted[:, at.angular_velocity] = np.einsum("tji,tj->ti", rotation, turning)
     wanted[:, at.rates][:, [robot.joint_index(wheel) for wheel in actuators.wheels]] = 0.0
     now, then = (
         centre_motion(robot, each, numbers["inertia"], numbers["rotor"]).sums.angular for each in (states, wanted)
@@ -63,7 +63,7 @@ def wheel_momentum_at_rate(world: World, actuators: Actuators, rows: Mapping[str
     return np.asarray(now - then)
 
 
-def worlds(actuators: Actuators, target: Robot) -> World:
+def make_world(actuators: Actuators, target: Robot) -> World:
     """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked.
 
     Modes of appendages and slosh move freely.

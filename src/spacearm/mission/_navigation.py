@@ -32,7 +32,7 @@ from spacearm.typing import Array
 
 POSITION, VELOCITY, RATE = slice(0, 3), slice(7, 10), slice(10, 13)
 #: s, and rad that the body may rotate: the longest step in which the motion is followed.
-LONGEST_STEP, LONGEST_TURN = 0.25, 0.05
+LONGEST_STEP, LONGEST_ROTATION = 0.25, 0.05
 #: Readings of a camera, at most.
 MOST_READINGS = 100_000
 DEGREE = np.pi / 180.0
@@ -119,16 +119,16 @@ def _skew(v: Array) -> Array:
     return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
 
 
-def _rotate(quaternion: Array, turn: Array) -> Array:
+def _rotate(quaternion: Array, rotation: Array) -> Array:
     """The quaternion after a rotation vector in body axes."""
-    angle = float(np.linalg.norm(turn))
-    half = np.concatenate([[np.cos(0.5 * angle)], 0.5 * np.sinc(0.5 * angle / np.pi) * turn])
+    angle = float(np.linalg.norm(rotation))
+    half = np.concatenate([[np.cos(0.5 * angle)], 0.5 * np.sinc(0.5 * angle / np.pi) * rotation])
     w, v = quaternion[0], quaternion[1:]
     found = np.concatenate([[w * half[0] - v @ half[1:]], w * half[1:] + half[0] * v + np.cross(v, half[1:])])
     return np.asarray(found / np.linalg.norm(found))
 
 
-def _turn_between(rotation: Array, other: Array) -> Array:
+def _rotation_between(rotation: Array, other: Array) -> Array:
     """Rotation vector from one attitude to another, in axes of the first."""
     from scipy.spatial.transform import Rotation
 
@@ -152,15 +152,19 @@ class FreeBody:
     def rate(self, state: Array) -> Array:
         """Time derivative of a state (13,)."""
         n, angular_rate, velocity = self.mean_motion, state[RATE], state[VELOCITY]
+        # Euler's equations hold for the angular velocity against inertial space.
         inertial, pull, moment = angular_rate, np.zeros(3), np.zeros(3)
         if n:
-            turn = rotation_matrices(state[QUATERNION])
+            rotation = rotation_matrices(state[QUATERNION])
             # Hill's axes rotate about their z axis; x points away from the Earth.
-            inertial, up = angular_rate + n * turn[2], turn[0]
+            inertial, up = angular_rate + n * rotation[2], rotation[0]
             pull = n * np.array([3.0 * n * state[0] + 2.0 * velocity[1], -2.0 * velocity[0], -n * state[2]])
+            # Gravity gradient on a circular orbit.
             moment = 3.0 * n * n * np.cross(up, self.inertia @ up)
         change = np.linalg.solve(self.inertia, moment - np.cross(inertial, self.inertia @ inertial))
         if n:
+            # From the inertial rate's derivative to that of the rate in Hill's axes: the orbit's own rate is constant
+            # in the world, and turns in body axes.
             change = change + np.cross(angular_rate, inertial - angular_rate)
         w, v = state[3], state[4:7]
         turned = 0.5 * np.concatenate([[-v @ angular_rate], w * angular_rate + np.cross(v, angular_rate)])
@@ -168,7 +172,7 @@ class FreeBody:
 
     def move(self, state: Array, time: float) -> Array:
         """The state after a time, which may be negative, s; Runge-Kutta steps of order four."""
-        largest = min(LONGEST_STEP, LONGEST_TURN / max(float(np.linalg.norm(state[RATE])), 1e-9))
+        largest = min(LONGEST_STEP, LONGEST_ROTATION / max(float(np.linalg.norm(state[RATE])), 1e-9))
         count = max(int(np.ceil(abs(time) / largest)), 1)
         step = time / count
         for _ in range(count if time else 0):
@@ -184,6 +188,7 @@ class FreeBody:
         """(12, 12) How errors of a state grow; the orbit's share in those of the rotation is left out."""
         n, angular_rate, found = self.mean_motion, state[RATE], np.zeros((12, 12))
         found[0:3, 6:9] = found[3:6, 9:12] = np.eye(3)
+        # A small rotation in body axes turns with the body.
         found[3:6, 3:6] = -_skew(angular_rate)
         found[6:9, 0:3] = np.diag([3.0 * n * n, 0.0, -n * n])
         found[6, 7], found[7, 6] = 2.0 * n, -2.0 * n
@@ -218,6 +223,7 @@ class MotionFilter:
         from scipy.linalg import expm
 
         step = time - self.time
+        # Linear about the state at the start of the step: readings are close together beside the tumble's period.
         grown = expm(self.body.error_rates(self.state) * step)
         # What is added on the way has on average half of the way to act.
         half = expm(self.body.error_rates(self.state) * 0.5 * step)
@@ -227,14 +233,19 @@ class MotionFilter:
     def take(self, time: float, position: Array, rotation: Array) -> None:
         """A reading of this time, s: the point's position (3,), m, and the body's attitude (3, 3), world."""
         self.move(time)
-        turn = rotation_matrices(self.state[QUATERNION])
+        attitude = rotation_matrices(self.state[QUATERNION])
         seen = np.zeros((6, 12))
-        seen[:3, :3], seen[:3, 3:6], seen[3:, 3:6] = np.eye(3), -turn @ _skew(self.arm), np.eye(3)
-        off = np.concatenate([position - self.state[POSITION] - turn @ self.arm, _turn_between(turn, rotation)])
+        # A small rotation in body axes moves the point by R (error x arm).
+        seen[:3, :3], seen[:3, 3:6], seen[3:, 3:6] = np.eye(3), -attitude @ _skew(self.arm), np.eye(3)
+        off = np.concatenate(
+            [position - self.state[POSITION] - attitude @ self.arm, _rotation_between(attitude, rotation)]
+        )
         gain = np.linalg.solve(seen @ self.covariance @ seen.T + self._noise, seen @ self.covariance).T
         change, rest = gain @ off, np.eye(12) - gain @ seen
         # Joseph's form stays symmetric and positive under rounding.
         self.covariance = rest @ self.covariance @ rest.T + gain @ self._noise @ gain.T
+        # Multiplicative: the correction of the attitude is a rotation, so that the quaternion stays of unit length and
+        # the covariance of three numbers is not singular.
         self.state = shift_state(self.state, change)
 
 
@@ -274,9 +285,9 @@ class TargetNavigation:
 
     @staticmethod
     def _first_state(start: State, com: Array) -> Array:
-        turn, (linear, angular) = rotation_matrices(start.quaternion), np.split(start.velocity[:6], 2)
-        velocity = turn @ (linear + np.cross(angular, com))
-        return np.concatenate([start.position + turn @ com, start.quaternion, velocity, angular])
+        rotation, (linear, angular) = rotation_matrices(start.quaternion), np.split(start.velocity[:6], 2)
+        velocity = rotation @ (linear + np.cross(angular, com))
+        return np.concatenate([start.position + rotation @ com, start.quaternion, velocity, angular])
 
     def _readings(self) -> tuple[Array, Array, Array]:
         """Times, positions of the grasp and attitudes of the body that the camera reads."""
@@ -314,18 +325,18 @@ class TargetNavigation:
             self._taken += 1
         met, body = self.met, self.filter.body
         states = self._follow(met.times)
-        turns = rotation_matrices(states[:, QUATERNION])
-        first, turn = states[0], turns[0]
-        linear = turn.T @ first[VELOCITY] - np.cross(first[RATE], body.com)
+        rotations = rotation_matrices(states[:, QUATERNION])
+        first, rotation = states[0], rotations[0]
+        linear = rotation.T @ first[VELOCITY] - np.cross(first[RATE], body.com)
         start = State(
-            first[:3] - turn @ body.com, first[QUATERNION], np.zeros(0), np.concatenate([linear, first[RATE]])
+            first[:3] - rotation @ body.com, first[QUATERNION], np.zeros(0), np.concatenate([linear, first[RATE]])
         )
         return Encounter(
             start,
             met.times,
-            states[:, :3] + turns @ self.filter.arm,
-            turns @ self._grasp.rotation @ FACING,
-            np.einsum("tij,tj->ti", turns, states[:, RATE]),
+            states[:, :3] + rotations @ self.filter.arm,
+            rotations @ self._grasp.rotation @ FACING,
+            np.einsum("tij,tj->ti", rotations, states[:, RATE]),
             met.meeting,
         )
 
@@ -342,10 +353,10 @@ class TargetNavigation:
 
     def rows(self, now: float) -> dict[str, NotedValue]:
         """The present estimate against the truth."""
-        place, turn = self.errors(now)
+        place, angle = self.errors(now)
         return {
             "position": NotedValue(place, "error of the estimated place of the grasp", "m"),
-            "angle": NotedValue(turn, "error of its attitude", "rad"),
+            "angle": NotedValue(angle, "error of its attitude", "rad"),
             "readings": NotedValue(self.readings, "of its pose that were used"),
         }
 

@@ -57,7 +57,9 @@ def find_least(
         inside = middles()
         steps = np.where(inside, np.abs(np.diff(found)), 0.0)
         steepest = np.maximum(steps, np.maximum(np.append(steps[1:], 0.0), np.append(0.0, steps[:-1])))
+        # Values above that are of no interest: they break no limit and are not the least.
         lowest = max(float(found.min()), limit) - EQUAL * max(abs(limit), 1e-3)
+        # A dip between two samples is taken to be no deeper than the fall around them.
         at = np.flatnonzero(inside & (np.minimum(found[:-1], found[1:]) - steepest < lowest))
         for _ in range(1 + ROUNDS):
             if not at.size:
@@ -115,18 +117,19 @@ def interpolate_states(times: Array, states: Array, wanted: Array, rows: npt.NDA
     Velocities are between those of both samples in proportion to time.
     """
     at = Layout.from_size(states.shape[1])
-    turn = rotation_matrices(states[:, QUATERNION])
+    rotation = rotation_matrices(states[:, QUATERNION])
     first, last = states[rows], states[rows + 1]
     length = (times[rows + 1] - times[rows])[:, None]
     x = (wanted - times[rows])[:, None] / length
     found = (1.0 - x) * first + x * last
     # Base velocities are in base axes.
-    velocity = np.einsum("tij,tj->ti", turn, states[:, at.linear_velocity])
+    velocity = np.einsum("tij,tj->ti", rotation, states[:, at.linear_velocity])
     for place, rate in (
         (at.position, velocity),
         (QUATERNION, _quaternion_rates(states[:, QUATERNION], states[:, at.angular_velocity])),
         (at.joints, states[:, at.rates]),
     ):
+        # Hermite's cubic in x, 0 to 1: values p and q, slopes v and w.
         p, q, v, w = first[:, place], last[:, place], length * rate[rows], length * rate[rows + 1]
         found[:, place] = p + x * (v + x * (3.0 * (q - p) - 2.0 * v - w + x * (2.0 * (p - q) + v + w)))
     found[:, QUATERNION] /= np.linalg.norm(found[:, QUATERNION], axis=1, keepdims=True)

@@ -82,10 +82,11 @@ class HoldPointTable(ScenarioTable):
     def place(self, flight: MissionFlight) -> HoldPoint:
         """The pose of the base there."""
         robot, start, grasp = flight.actuators.robot, flight.start, flight.table.grasp.pose()
-        origin, turn = mechanics_of(robot).frame_pose(flight.actuators.hand, start.joints)
+        origin, hand = mechanics_of(robot).frame_pose(flight.actuators.hand, start.joints)
+        # Where the hand has to be in the target's frame; with the arm braked, the base follows rigidly.
         facing = grasp.rotation @ FACING
         given, away = self.si_value("rpy"), self.distance or 0.0
-        base = Pose(facing, grasp.translation - away * facing[:, 2]) @ Pose(turn, origin).inverse()
+        base = Pose(facing, grasp.translation - away * facing[:, 2]) @ Pose(hand, origin).inverse()
         if self.position is not None:
             rotation = base.rotation if self.frame == "target" else rotation_matrices(start.quaternion)
             base = Pose(rotation if given is None else rotation_from_rpy(given), np.array(self.position))
@@ -182,6 +183,8 @@ class RendezvousTable(StageTable):
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         yield from flight.brake()
         errors, period, thrust = np.zeros(3), self.period, 0.0
+        # The arm keeps still, so that base and arm are one body with one mass centre: the table of thrusters then
+        # holds.
         for hold in self.hold:
             flight.zone = "corridor" if hold.corridor else "keep-out"
             for stays, duration in ((False, hold.transfer), (True, hold.stay)):
@@ -239,10 +242,12 @@ class RendezvousTable(StageTable):
         parts = (path.position, rates, [signal.derivative() for signal in rates])
         place, speed, asked = (np.stack([signal(times) for signal in signals], axis=1) for signals in parts)
         n = reference.orbit
+        # Hill's equations: what the orbit gives without thrust.
         field = n * np.stack([3.0 * n * place[:, 0] + 2.0 * speed[:, 1], -2.0 * speed[:, 0], -n * place[:, 2]], axis=1)
-        turn = rotation_matrices(np.stack([signal(times) for signal in path.quaternion], axis=1))
+        rotation = rotation_matrices(np.stack([signal(times) for signal in path.quaternion], axis=1))
         robot = flight.actuators.robot
-        force = robot.mass * np.einsum("tji,tj->ti", turn, asked - field)
+        # The path alone, without feedback: where this is above 1 no gain can keep the base on it.
+        force = robot.mass * np.einsum("tji,tj->ti", rotation, asked - field)
         _, table = tabulate_levels(robot, control.centre, not control.by_wheels)
         return float((np.maximum(force, 0.0) @ table[:3] + np.maximum(-force, 0.0) @ table[6:9]).max())
 

@@ -108,10 +108,10 @@ class CatchTable(GainKeys):
         if detumble is not None and detumble.actuator == "arm":
             return self.carry_law(flight, None, self.duration)
         if flight.strategy == "impedance":
-            place, turn, drift = flight.hand()
+            place, rotation, drift = flight.hand()
             # With the common mass centre: holding a fixed point would push the whole system.
             position = [Signal(np.array([0.0, 1.0]), np.array([[p], [v]])) for p, v in zip(place, drift, strict=True)]
-            still = [*map(constant, turn)], [constant(0.0)] * 3
+            still = [*map(constant, rotation)], [constant(0.0)] * 3
             return _laws.track_hand_pose(flight.actuators, position, *still, load=flight.load, gains=self.gains,
                               wheels=flight.wheels(), period=self.period)  # fmt: skip
         return self.stop_law(flight)
@@ -120,7 +120,7 @@ class CatchTable(GainKeys):
         """The hand carries the target: it tumbles on, or a moment of this size (N m) stops it."""
         assert flight.caught is not None
         _, _, drift = flight.hand()
-        way = plan_carried_path(
+        path = plan_carried_path(
             flight.table.assumed_robot,
             flight.target_state(),
             flight.caught,
@@ -131,9 +131,9 @@ class CatchTable(GainKeys):
         )
         return _laws.track_hand_pose(
             flight.actuators,
-            way.position,
-            way.quaternion,
-            way.angular_velocity,
+            path.position,
+            path.quaternion,
+            path.angular_velocity,
             load=flight.load,
             gains=self.gains,
             wheels=flight.wheels(),
@@ -327,8 +327,8 @@ class DetumbleTable(StageTable):
 
     def pulse_rate(self, flight: MissionFlight) -> float:
         """How fast thrusters that fire about one axis change the base's rate, rad/s2: the largest of all axes."""
-        turn = rotation_matrices(flight.state.quaternion)
-        moment = turn.T @ flight.central_inertia() @ turn
+        rotation = rotation_matrices(flight.state.quaternion)
+        moment = rotation.T @ flight.central_inertia() @ rotation
         return float(np.abs(np.linalg.solve(moment, axis_torques(flight.actuators.robot))).max())
 
     def pulse_limits(self, flight: MissionFlight, slow: float) -> list[Limit]:

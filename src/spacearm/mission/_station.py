@@ -91,6 +91,8 @@ def tabulate_levels(robot: Robot, centre: tuple[float, float, float], torques: b
         raise InputError("the servicer has no thrusters on its base", hint="expected thrusters that push to all sides")
     push = np.array([part.force * part.direction for part in parts]).T
     twist = np.cross(np.array([part.position for part in parts]) - np.array(centre), push.T).T
+    # Force and torque together, so that a push along an axis does not turn the base. Levels are not bounded here: rows
+    # are per newton and per newton metre, and limit_levels scales what they add up to.
     both, table = np.concatenate([push, twist]), np.zeros((12, len(parts)))
     # Propellant flow by level.
     cost = np.array([part.force / part.specific_impulse for part in parts])
@@ -110,26 +112,28 @@ def command_base(plant: Plant, actuators: Actuators, control: BaseControl) -> tu
 
     The law counts on an arm that does not accelerate.
     """
-    place, quaternion, spin, gains = (
+    place, quaternion, rates, gains = (
         plant.reference(f"base_{name}") for name in ("position", "quaternion", "rate", "gains")
     )
     kp, kd, kr, ks, orbit = ca.vertsplit(gains.value)
-    turn, aim = plant.base.rotation, rotation_matrix(quaternion.value)
-    velocity, turning = turn @ plant.velocity[:3], turn @ plant.velocity[3:6]
-    apart = 0.5 * sum((ca.cross(turn[:, k], aim[:, k]) for k in range(3)), ca.SX.zeros(3))
+    rotation, aim = plant.base.rotation, rotation_matrix(quaternion.value)
+    velocity, angular_rate = rotation @ plant.velocity[:3], rotation @ plant.velocity[3:6]
+    apart = 0.5 * sum((ca.cross(rotation[:, k], aim[:, k]) for k in range(3)), ca.SX.zeros(3))
     # What an orbit's axes add to the acceleration of a body that nothing pushes (Clohessy and Wiltshire).
     x, _, z = ca.vertsplit(plant.base.origin)
     field = orbit * ca.vertcat(3.0 * orbit * x + 2.0 * velocity[1], -2.0 * velocity[0], -orbit * z)
     linear = place.acceleration + kd * (place.rate - velocity) + kp * (place.value - plant.base.origin) - field
-    angular = spin.rate + ks * (spin.value - turning) + kr * apart
+    angular = rates.rate + ks * (rates.value - angular_rate) + kr * apart
     # Rates of the velocity's components in base axes.
-    asked = ca.vertcat(turn.T @ linear - ca.cross(plant.velocity[3:6], plant.velocity[:3]), turn.T @ angular)
+    asked = ca.vertcat(rotation.T @ linear - ca.cross(plant.velocity[3:6], plant.velocity[:3]), rotation.T @ angular)
     still = dict.fromkeys(actuators.arm, ca.SX(0)) | plant.values_by_name(asked, BASE_DOFS)
+    # Inverse dynamics of the base with the arm at rest against it: the wrench that the base's motion needs.
     needed = plant.respond(still).reaction[:6]
     centre = ca.SX(ca.DM(control.centre))
     torque = needed[3:] - ca.cross(centre, needed[:3])
     names, table = tabulate_levels(actuators.robot, control.centre, not control.by_wheels)
     wanted = ca.vertcat(needed[:3], torque if not control.by_wheels else ca.SX.zeros(3))
+    # Thrusters cannot pull: each direction and its opposite have rows of their own, of which one is zero.
     levels = ca.SX(ca.DM(table.T)) @ ca.vertcat(ca.fmax(wanted, 0.0), ca.fmax(-wanted, 0.0))
     fired = _modulate(plant, limit_levels(actuators.robot, names, levels))
     wheels: dict[str, SX] = {}

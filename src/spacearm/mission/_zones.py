@@ -97,13 +97,16 @@ def _judge_volume(flight: MissionFlight, volume: KeepOutZoneTable, name: str) ->
 def _volume_distances(flight: MissionFlight, volume: KeepOutZoneTable, states: States) -> Array:
     """Scaled distances (T, shapes) of the servicer's shapes from the centre of a volume."""
     bodies, target = evaluate_bodies(flight.actuators.robot, states[flight.name]), flight.target_track(states)
-    com, turn = flight.table.reference_robot.bodies[0].inertia.com, rotation_matrices(target[:, QUATERNION])
-    mass_centre = target[:, :3] + turn @ com
+    com, rotation = flight.table.reference_robot.bodies[0].inertia.com, rotation_matrices(target[:, QUATERNION])
+    mass_centre = target[:, :3] + rotation @ com
     if volume.frame == "orbit":
-        axes = np.broadcast_to(np.eye(3), turn.shape)
+        axes = np.broadcast_to(np.eye(3), rotation.shape)
         centre = mass_centre if volume.centre is None else mass_centre + np.array(volume.centre)
     else:
-        axes, centre = turn, mass_centre if volume.centre is None else target[:, :3] + turn @ np.array(volume.centre)
+        axes, centre = (
+            rotation,
+            mass_centre if volume.centre is None else target[:, :3] + rotation @ np.array(volume.centre),
+        )
     found = [
         ellipsoid_distance(
             np.array(volume.semi_axes), axes, centre, bodies.rotation[:, body], bodies.origin[:, body], box
@@ -148,6 +151,8 @@ def ellipsoid_distance(
         box: its pose in the body, and half edges (3,).
     """
     place, half = box
+    # In axes scaled by the semi-axes the ellipsoid is a unit ball, and the box a parallelepiped: a linear image of
+    # coordinates that are each within bounds of their own.
     scaled = np.swapaxes(axes, 1, 2) / semi_axes[:, None]
     matrix = scaled @ rotation @ place.rotation
     shift = np.einsum("tij,tj->ti", scaled, origin + rotation @ place.translation - centre)
@@ -177,10 +182,10 @@ def _judge_corridor(flight: MissionFlight, most: float) -> Limit:
 def _corridor_angles(flight: MissionFlight, most: float, states: States) -> Array:
     """Angles (T,) of the hand from the grasp's axis, rad, seen from the tip of the corridor's cone."""
     bodies, target = evaluate_bodies(flight.actuators.robot, states[flight.name]), flight.target_track(states)
-    grasp, turn = flight.table.grasp.pose(), rotation_matrices(target[:, QUATERNION])
+    grasp, rotation = flight.table.grasp.pose(), rotation_matrices(target[:, QUATERNION])
     _, hand = frame_pose(flight.actuators.robot, bodies, flight.actuators.hand)
     # In axes of the grasp: z points out of the target.
-    apart = np.einsum("tji,tj->ti", turn @ grasp.rotation, hand - target[:, :3] - turn @ grasp.translation)
+    apart = np.einsum("tji,tj->ti", rotation @ grasp.rotation, hand - target[:, :3] - rotation @ grasp.translation)
     # The cone's tip lies behind the grasp, so that its mouth there is as wide as the latch reaches.
     along = apart[:, 2] + flight.file.touch.distance / np.tan(most)
     return np.asarray(np.arctan2(np.linalg.norm(apart[:, :2], axis=1), along))
@@ -281,12 +286,15 @@ def plume_angle(nozzle: Array, axis: Array, reach: float, target: Array, shapes:
         target: (T, 7) position and quaternion of the target's frame.
         shapes: of the target.
     """
+    # Even in the logarithm: what counts is d(s) / s, whose scale is s itself.
     along = np.geomspace(NEAREST * reach, reach, AXIS_POINTS)
     points = nozzle[:, None] + along[:, None] * axis[:, None]
     local = np.einsum("tji,tsj->tsi", rotation_matrices(target[:, QUATERNION]), points - target[:, None, :3])
     least = np.ones(len(nozzle))
     for shape in shapes:
         away = point_distance(shape, (local - shape.placement.translation) @ shape.placement.rotation)
+        # A ball of radius d about the point at s is seen from the nozzle under asin(d / s): the largest cone that
+        # touches nothing is the least of these.
         least = np.minimum(least, np.min(away / along, axis=1))
     return np.arcsin(least)
 

@@ -35,7 +35,7 @@ from spacearm.mission._identify_target import IdentifyLoadTable
 from spacearm.mission._laws import Actuators
 from spacearm.mission._limits import Break, MissionLimitsTable, Positive, order_limits
 from spacearm.mission._meeting import MissionApproachTable, TouchTable
-from spacearm.mission._motion import worlds
+from spacearm.mission._motion import make_world
 from spacearm.mission._navigation import NavigationTable
 from spacearm.mission._outcomes import StageOutcome
 from spacearm.mission._rendezvous import RendezvousTable
@@ -209,7 +209,7 @@ class MissionFile(StudyFile):
             # Before anything is flown: a missing mesh is an error of the file.
             target = self.target.fuse_robot(session).locate_meshes(session.folder)
             met = self._simulate_target(target, servicer_actuators, servicer)
-        world = worlds(servicer_actuators, target.reference_robot)
+        world = make_world(servicer_actuators, target.reference_robot)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
         for k, contact in enumerate(self.touch.contact):
             with error_context(f"touch.contact[{k}]"):

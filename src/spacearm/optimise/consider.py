@@ -51,6 +51,9 @@ class ConsiderParameters:
     @cached_property
     def _directions(self) -> tuple[Array, Array]:
         """Orthonormal directions (m, k) of the columns, and by which share residuals shrink along each."""
+        # I + C C^T has eigenvalues 1 + s^2 along the columns' directions and one elsewhere, so that its inverse root is
+        # a shrinking by 1 - (1 + s^2)^(-1/2) along few directions: no matrix of all residuals is made. expm1 and log1p
+        # keep it for small s.
         q, r = np.linalg.qr(self.columns)
         left, values, _ = np.linalg.svd(r)
         return q @ left[:, : values.size], -np.expm1(-0.5 * np.log1p(values**2))
@@ -68,6 +71,7 @@ class ConsiderParameters:
             covariance: of the estimate (p, p).
             jacobian: derivatives (m, p) of the residuals, whitened.
         """
+        # Minus: an estimate moves so as to undo what the number does to the residuals.
         return np.asarray(-covariance @ (jacobian.T @ self.whiten(self.columns)))
 
 
@@ -80,6 +84,8 @@ def add_consider_covariance(information: Array, effects: Array) -> Array:
     """
     if not effects.shape[-1]:
         return information
+    # Woodbury: (P + S S^T)^-1 from P^-1. Information and not covariance, since undetermined directions have no
+    # covariance.
     side = information @ effects
     inner = np.eye(effects.shape[-1]) + np.swapaxes(effects, -1, -2) @ side
     return np.asarray(information - side @ np.linalg.solve(inner, np.swapaxes(side, -1, -2)))

@@ -87,6 +87,7 @@ def whiteness(series: Array, lags: int | None = None) -> Whiteness:
     statistic = float(n * (n + 2) * np.sum(rho**2 / (n - np.arange(1, lags + 1))))
     # Of the series as it is, its mean included: a constant offset lowers the number below 2.
     durbin = float(np.sum(np.diff(series) ** 2) / power) if power > 0 else 2.0
+    # Moments of the Pearson curve: mean ``lags``, variance and skewness with the corrections for short series.
     spread, skew = np.sqrt(2.0 * lags * (1.0 + 2.0 * lags / n)), np.sqrt(8.0 / lags) * (1.0 + TAIL * lags / n)
     return Whiteness(statistic, float(pearson3.sf(statistic, skew, loc=lags, scale=spread)), durbin, lags)
 

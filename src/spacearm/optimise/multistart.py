@@ -38,6 +38,7 @@ class MultiStart:
         begin = time.perf_counter()
         estimator = self.estimator or LeastSquares()
         rng = np.random.default_rng(self.seed)
+        # The guess itself is always among the starts: more starts can only find something better.
         found = [estimator.solve(problem)]
         for _ in range(1, self.starts):
             start = [_draw(p.lower, p.upper, p.guess, self.spread * p.size, rng) for p in problem.parameters]

@@ -112,6 +112,7 @@ def neighbour_distance(values: Array) -> Array:
     distance = np.zeros(len(values))
     for column in values.T:
         order = np.argsort(column, kind="stable")
+        # Relative to the front's own range: objectives have different units.
         span = column[order[-1]] - column[order[0]]
         distance[order[[0, -1]]] = np.inf
         if span > 0.0:

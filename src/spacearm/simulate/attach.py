@@ -151,6 +151,7 @@ class Attach(Change):
             if names[place] != self.pin_name:
                 own, row = (first, 6 + place) if place < ours.n else (second, 6 + place - ours.n)
                 own[row, 6 + k] = 1.0
+        # Twist of the host's frame for velocities of the joined system, world axes.
         twist = terms.jacobian(ours, a, frame) @ first
         if pinned:
             # The pin passes through the frame's origin: it adds rotation, no velocity there.

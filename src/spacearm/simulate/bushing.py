@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 def rotation_vector(rotation: SX) -> SX:
     """Axis times angle (rad, below pi) of a rotation matrix."""
+    # The skew part of a rotation is axis times sine, its trace gives the cosine: atan2 of both keeps its digits at
+    # small angles, where an arc cosine of the trace loses half of them.
     twice = ca.vertcat(
         rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]
     )

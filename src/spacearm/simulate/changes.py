@@ -157,6 +157,7 @@ def exhaust_impulse(exhaust: Array, point: Array, velocity: Array) -> Array:
     With a and b the places of tank and nozzle and u their velocities, a mass m takes m u_b along. While it flows from a
     to b its momentum m (b - a) / time rotates with the pipe: m (u_b - u_a), with the moment m (a x u_b - b x u_a).
     """
+    # Places and velocities relative to the point: momentum and moment are then those that remain when both move along.
     mass, parts = exhaust[:, :1], exhaust[:, 1:].reshape(-1, 4, 3)
     b, a = parts[:, 0] - point, parts[:, 2] - point
     ub, ua = parts[:, 1] - velocity, parts[:, 3] - velocity

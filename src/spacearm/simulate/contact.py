@@ -360,6 +360,8 @@ class Contact(ContactElement):
         wrenches = [ca.SX.zeros(6), ca.SX.zeros(6)]
         found = touches(self.first.shape, a.pose, self.second.shape, b.pose)
         for k, (name, touch) in enumerate(zip(self.places(world), found, strict=True)):
+            # Velocities of the material points that touch, not of the shapes' origins: rotation alone can close or
+            # slide.
             speeds = [m.velocity + ca.cross(m.angular_velocity, touch.point - m.pose.origin) for m in (a, b)]
             # Of the second shape relative to the first, at the point of contact.
             velocity = speeds[1] - speeds[0]

@@ -213,6 +213,7 @@ def _shortfall_kernel(robot: Robot, pairs: tuple[Pair, ...]) -> Kernel:
     at_rest[layout.joints] = joints
     # Squares of the shortfall: zero with zero slope if all gaps suffice, so a search sees no kink.
     below = ca.vertcat(*(ca.fmax(margin - _gap(view, world, pair), 0) for pair in pairs))
+    # Joints alone are inputs: shapes of one robot do not come nearer by a motion of its base.
     given = ca.SX.sym("joints", robot.n)
     value = ca.substitute(ca.sumsqr(below), view.state, ca.substitute(at_rest, joints, given))
     outputs = {"shortfall": value, "gradient": ca.densify(ca.gradient(value, given))}
@@ -281,6 +282,7 @@ def _frame_event_kernel(
     """An event function of two frames: ``expression``, which holds these numbers."""
     # The frame with its placement belongs to the key: a moved frame needs other code.
     places = [(system, world.robot(system).frame(own)) for system, own in map(world.frame, frames)]
+    # Structures and not robots: a gate of a robot with other masses finds the same code.
     systems = tuple((each, robot.structure) for each, robot in world.systems.items())
     return _build_frame_event(Keyed((name, systems, tuple(places), numbers), (name, world, expression, places)))
 

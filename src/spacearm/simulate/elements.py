@@ -111,8 +111,8 @@ class ElementAction:
         wrenches: (system, frame) to force and moment at the frame's origin, world axes, N and N m.
         forces: (system, degree of freedom) to generalised force.
         rate: of the memory.
-        watched: event functions.
-        observed: further numbers to report at steps, by name.
+        events: event functions.
+        observations: further numbers to report at steps, by name.
     """
 
     wrenches: Mapping[tuple[str, str], SX] = field(default_factory=dict)
@@ -275,6 +275,7 @@ def _elements(made: Keyed[World]) -> Elements:
     observed: dict[str, SX] = {}
     places: dict[str, slice] = {}
     at = first = 0
+    # Each element sees its own part of memory and numbers: it can be written without knowing of the others.
     for element, own, size in zip(elements, memories, sizes, strict=True):
         action = element.write(view.part(slice(at, at + own.size), slice(first, first + size)), world)
         frames = list(element.frames(world))

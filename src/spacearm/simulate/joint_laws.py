@@ -170,6 +170,8 @@ class LuGre(JointElement):
         if self.load > 0.0:
             found = self._coupling(world)
             assert found is not None
+            # The torque that the teeth carry follows from the coupling's deflection, a state: the load of this very
+            # instant.
             spring, _, ratio, rest = ca.vertsplit(view.numbers[7:11])
             first, second = (view.state[view.layouts[system].joint(i)] for i in found[1:])
             # What the coupling's spring transmits; its damper's small part is left out.
@@ -238,6 +240,8 @@ class BoucWen(JointElement):
         # |z|^n with the sign of z, finite with its derivative at zero.
         size = ca.fmax(ca.fabs(z), 1e-300) ** sharpness
         # The first term loads, the second makes loading and unloading differ, the third bounds |z| by one.
+        # For |z| near one and a rate that goes on, the bracket is rate (1 - |z|^n): z stops at one. Reversed, the two
+        # terms have opposite signs, and z falls back along another branch: that is the loop.
         slope = (rate - shape * ca.fabs(rate) * size * ca.sign(z) - (1 - shape) * rate * size) / displacement
         force = elastic * stiffness * (position - rest) + (1 - elastic) * stiffness * displacement * z
         return ElementAction(forces={(system, own): -force}, rate=ca.vertcat(slope))

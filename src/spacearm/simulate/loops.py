@@ -90,6 +90,7 @@ def close_loops(robot: Robot, joints: npt.ArrayLike | Mapping[str, float], *, he
         if np.abs(terms.residual).max() < EXACT:
             break
         step = np.zeros(robot.n)
+        # Least squares of least norm: redundant rows and idle joints need no choice, and the joints stay near.
         step[free] = -np.linalg.lstsq(terms.jacobian[:, free], terms.residual, rcond=RANK)[0]
         # A turn of more than half a radian at once leaves the neighbourhood in which the step means anything.
         step *= min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-300))
@@ -150,6 +151,8 @@ def freeze_joints(robot: Robot, joints: Mapping[str, float]) -> Robot:
     """
     q = close_loops(robot, {robot.joint(name).name: value for name, value in joints.items()}, held=[*joints])
     rigid, free = dict(joints), _movable(robot, [*joints])
+    # Motions that the loops permit span the null space of their Jacobian: a joint without a share in any of them is
+    # held.
     if robot.loops and free:
         _, values, directions = np.linalg.svd(loop_terms(robot, q).jacobian[:, free])
         moves = np.abs(directions[np.count_nonzero(values > RANK * values.max(initial=0.0)) :])
@@ -181,6 +184,7 @@ def loop_forces(model: RobotMotion, inputs: Array, parameters: Mapping[str, Arra
     if not robot.loops:
         return {}
     key = structure(robot, [load.frame for load in model.loads]), model.loads
+    # Forces are not integrated: they are computed again from the inputs of the motion program at each sample.
     kernel = _loop_kernel(Keyed(key, (robot, model.loads)))
     given = {
         name: inputs[:, place]

@@ -36,6 +36,7 @@ def robot_parameters(robot: Robot, overrides: Mapping[str, npt.ArrayLike] | None
 @lru_cache(maxsize=64)
 def _own_parameters(robot: Robot) -> dict[str, Array]:
     """Computed once, because short roll-outs would spend noticeable time on it."""
+    # Zeros where a joint has no such part: the program is the same for all, and an override may give it one.
     springs = [joint.spring for joint in robot.joints]
     frictions = [joint.friction for joint in robot.joints]
     values: dict[str, Array] = {

@@ -104,6 +104,7 @@ class Signal:
     def window(self, duration: float) -> Signal:
         """The same during [0, duration), zero outside."""
         inner = self.breaks[(self.breaks > 0.0) & (self.breaks < duration)]
+        # The middle of an interval tells its piece: its ends lie on breaks, where rounding would decide.
         edges = np.array([0.0, *inner, duration])
         pieces = np.clip(np.searchsorted(self.breaks, 0.5 * (edges[1:] + edges[:-1])) - 1, 0, self.breaks.size - 2)
         polynomial = np.polynomial.Polynomial
@@ -332,6 +333,8 @@ def approximate(
         middle = low + half
         fit = np.polynomial.chebyshev.chebfit(nodes, values(middle + half * nodes), PIECE_DEGREE)
         error = np.abs(np.polynomial.chebyshev.chebval(probes, fit) - values(middle + half * probes)).max()
+        # Halved rather than raised in degree: a kink is then enclosed by ever shorter intervals, and the rest keeps
+        # long ones.
         if error > tolerance:
             if len(queue) + len(done) > MOST_PIECES or half < 1e-9 * (end - start):
                 raise InputError(

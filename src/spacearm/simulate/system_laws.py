@@ -51,6 +51,7 @@ def combine_system_laws(laws: Sequence[tuple[str, PreparedLaw]], place: str) -> 
         raise InputError(
             f"{named}: a Python function acts alone in its phase", place=place, hint="write all of them as expressions"
         )
+    # The solver has one stream of random numbers: with two seeds each law would get other noise than alone.
     if len({(law.seed, law.draw) for law in own}) > 1:
         raise InputError(f"{named} have several seeds", place=place, hint="expected the same seed and draw for all")
     period, every = common_period([law.period for law in own], f"{place}, {named}")

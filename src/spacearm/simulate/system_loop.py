@@ -145,6 +145,7 @@ class SystemLoop(ForceElement):
             rotations.append(frame_pose(robot, evaluate_bodies(robot, states[:, part.layout.whole]), own)[0])
         at = model.wrench(other, end, "world", self.name)
         force, moment = inputs[:, at : at + 3], inputs[:, at + 3 : at + 6]
+        # The recorded moment is about the frame's origin, that of the loop about its end.
         moment = moment - np.cross(rotations[1] @ self.placement.translation, force)
         return np.concatenate([np.einsum("tij,ti->tj", rotations[0], each) for each in (force, moment)], axis=1)
 

@@ -32,6 +32,7 @@ def predict_rates(tensor: Array, axis: Array, drag: Array, start: Array, wheel: 
     inverse = np.ascontiguousarray(np.moveaxis(np.linalg.inv(tensor), 0, -1))
     about, air = np.ascontiguousarray(axis.T), np.ascontiguousarray(drag.T)
     speeds = np.ascontiguousarray(wheel.T)
+    # Angular momentum and not the rate is integrated: its equation has no derivative of the wheel's speed in it.
     momentum = np.einsum("bij,bj->ib", tensor, start) + speeds[0] * about
 
     def angular_velocity(at: Array, h: Array) -> Array:
@@ -66,14 +67,18 @@ def regress_tensor(rate: Array, wheel: Array, axis: Array, step: float) -> Array
 
     Samples (T, 3) of the rate and (T,) of the wheel's momentum; derivatives are differences.
     """
+    # I w' + w x I w = -(h' e + w x h e), linear in I. Noise in the derivatives biases it towards zero: good for a start
+    # only.
     slope, torque = np.gradient(rate, step, axis=0), np.gradient(wheel, step)
     across = np.cross(rate, wheel[:, None] * axis) + torque[:, None] * axis
-    rows = spin_matrix(slope) + np.cross(rate[:, None, :], np.swapaxes(spin_matrix(rate), 1, 2)).swapaxes(1, 2)
+    rows = tensor_regressor(slope) + np.cross(rate[:, None, :], np.swapaxes(tensor_regressor(rate), 1, 2)).swapaxes(
+        1, 2
+    )
     return np.asarray(np.linalg.lstsq(rows.reshape(-1, 6), -across.ravel(), rcond=None)[0])
 
 
-def spin_matrix(rate: Array) -> Array:
-    """Matrices (..., 3, 6) that multiply a tensor's six numbers to I w."""
+def tensor_regressor(rate: Array) -> Array:
+    """Matrices (..., 3, 6) that multiply the six numbers of a tensor I to I w."""
     x, y, z = np.moveaxis(rate, -1, 0)
     zero = np.zeros_like(x)
     rows = [[x, zero, zero, y, z, zero], [zero, y, zero, x, zero, z], [zero, zero, z, zero, x, y]]

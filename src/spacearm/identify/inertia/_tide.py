@@ -52,12 +52,14 @@ def differentiate_tide(
         radial: (T, 3) mean motion times the direction away from the Earth.
         directions: (10 (n + 1), d) changes of the inertias.
     """
+    # Linear in the place: the moment of the field takes the second moments of mass, which the inertia tensor has.
     field = 3.0 * radial[:, :, None] * radial[:, None, :] - np.sum(radial**2, axis=1)[:, None, None] * np.eye(3)
     mass, first, second = _moments(matrix)
     place, back = states[:, :3], np.swapaxes(rotation, 1, 2)
     by_pose = np.zeros((*matrix.shape[:1], 6, 6))
     moment_arm = np.einsum("tij,tj->ti", rotation, first)
     for k in range(3):
+        # Unit shifts and unit rotations (base axes), one at a time: six columns at all nodes at once.
         step = np.broadcast_to(np.eye(3)[k], place.shape)
         shifted = step[:, :, None] * (mass[:, None] * place + moment_arm)[:, None, :]
         by_pose[:, :, k] = _wrench(field, mass[:, None] * step, shifted + np.swapaxes(shifted, 1, 2))

@@ -110,6 +110,8 @@ def score(information: Information, criterion: Criterion) -> float:
         return float("inf")
     # Directions that are not shown count as very bad, not as infinitely so: candidates must stay comparable.
     rises = np.maximum(information.rises, 1e-16 * information.rises[-1])
+    # D: the volume of the confidence ellipsoid (by direction, in decades). A: the mean variance, that is the worst
+    # directions.
     if criterion == "D":
         return float(-0.5 * np.mean(np.log10(rises)))
     return float(np.sqrt(np.mean(1.0 / rises)))
@@ -282,9 +284,12 @@ def design(
     best_cost, best, best_genes = np.inf, None, search.draw()
     history, total = [], candidates + refinements
     for step in range(total):
+        # Random candidates first, then ever smaller changes of the best: the score has many local minima.
         share = (step - candidates) / max(refinements, 1)
         genes = search.draw() if step < candidates else search.vary(best_genes, 0.5 - 0.4 * share)
         plan = _evaluate_once(robot, search.experiments(genes), sensors, criterion, prior)
+        # Limits as a penalty: a search may pass through candidates that break one. With criterion D a tenth of a limit
+        # weighs as much as a decade of the mean deviation.
         cost = plan.score + 10.0 * sum(limit_excess(plan.usage, limits).values())
         if cost < best_cost:
             best_cost, best, best_genes = cost, plan, genes

@@ -132,6 +132,7 @@ def scale_free(problem: InertiaProblem) -> bool:
     """
     if np.any(problem.known_inertia):
         return False
+    # A known force, momentum or torque has a unit of its own, and with it all inertias have a scale.
     torques = "dynamics" in problem.kinds
     return not any(
         np.any(record.wrench)
@@ -199,6 +200,7 @@ def _record_information(problem: InertiaProblem, record: MotionRecord, free_mome
     rank = sizes.size
     rows = (white @ (linear.matrix @ lift * sizes)).reshape(-1, rank)
     if free_momentum:
+        # A momentum that is free takes six combinations of the equations: what is along them says nothing of inertias.
         q, _ = np.linalg.qr((white @ linear.free_momentum()).reshape(-1, 6))
         rows = rows - q @ (q.T @ rows)
     # slopes are linear in the inertias but for rotors, whose inertia is known: of each unit parameter, all at once

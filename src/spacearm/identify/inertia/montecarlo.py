@@ -44,6 +44,7 @@ class MonteCarlo:
     @property
     def coverage(self) -> float:
         """Share of all errors within the 95 % intervals."""
+        # Errors of one repetition are correlated: the share is right on average, its own scatter larger than binomial.
         known = self.errors[np.isfinite(self.errors)]
         return float(np.mean(np.abs(known) <= 1.959964))
 
@@ -84,6 +85,7 @@ def monte_carlo(
     if problem.assumes_noise:
         raise InputError("the records state no noise", place="Monte Carlo", hint="give the sensors' noise")
     begin = time.perf_counter()
+    # Without noise: which directions are held must not depend on the noise of a repetition.
     held = find_undetermined_directions(problem)
     start = fit_total(problem, held=held).information.values
 

@@ -61,6 +61,7 @@ class TargetFilter:
         own = slice(place, place + 10)
         non_negative(relative, "relative", place="target filter")
         self.kept = integer(kept, "kept", least=2 * FEWEST, place="target filter")
+        # Zero for all other bodies: what is known exactly is no unknown, and only ten numbers are left.
         sigma = np.zeros(10 * len(robot.bodies))
         sigma[own] = max(relative, 1e-9) * typical_sizes(robot)[own]
         self.robot, self.prior = robot, Prior(robot.inertia_parameters.ravel().copy(), sigma, "first guess")
@@ -85,11 +86,15 @@ class TargetFilter:
         self._record = record if self._record is None else self._record.append(record)
         self.samples += record.times.size
         self._state = TargetState(float(record.times[-1]), self._state.values, self._state.covariance)
+        # Each fit starts where the last one ended: a few steps are enough, and the search cannot fall into another
+        # minimum.
         if self.samples >= FEWEST:
             problem = OutputErrorProblem(self.robot, [self._record], prior=self.prior, arrival=self._arrival)
             fit = fit_output_error(problem, self._start, judge=False)
             self._start = fit.x
             self._state = TargetState(self._state.time, fit.x[:10], fit.covariance[:10, :10])
+            # Half at a time: the summary is linear about the estimate of now, so that samples are dropped seldom, and
+            # late.
             if self._record.times.size > self.kept:
                 last = self._record.times.size - self.kept // 2
                 self._arrival = problem.summarise_samples(fit.x, last)

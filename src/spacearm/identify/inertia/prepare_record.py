@@ -54,6 +54,8 @@ def prepare_record(
         clock = _common_times(used)
         readings = {}
         for name, channel in used.channels.items():
+            # The slowest channel has the clock: readings are interpolated between finer ones, not invented between
+            # coarse ones.
             own = channel if np.array_equal(channel.times, clock) else channel.resample(clock, "spline")
             size = CHANNELS[name].size or robot.n
             values = to_quaternions(own.values, record.source or None) if name == "attitude" else own.values

@@ -37,6 +37,7 @@ MOST_WEIGHTS = 100_000_000
 
 def rotate_quaternion(quaternion: Array, rotation: Array) -> Array:
     """Quaternions (..., 4) after a further rotation (..., 3) in body axes, rad."""
+    # sinc is finite at zero: small rotations need no branch.
     angle = np.linalg.norm(rotation, axis=-1, keepdims=True)
     half = 0.5 * angle
     factor = 0.5 * np.sinc(half / np.pi)
@@ -53,6 +54,7 @@ def attitude_difference(first: Array, second: Array) -> Array:
     w = np.sum(first * second, axis=-1)
     a, b = first[..., 1:], second[..., 1:]
     v = first[..., :1] * b - second[..., :1] * a - np.cross(a, b)
+    # q and -q are one attitude: the shorter rotation is taken.
     sign = np.where(w < 0, -1.0, 1.0)
     length = np.linalg.norm(v, axis=-1)
     angle = 2.0 * np.arctan2(length, np.abs(w))
@@ -241,6 +243,7 @@ class MotionRecord:
         if later.times[0] <= self.times[-1]:
             raise InputError(f"begins at {later.times[0]:g} s, before the last sample", place=later.place)
         none = np.zeros((later.times.size, 6)), np.zeros((self.times.size, 6))
+        # What one of both does not know, the whole does not know.
         pairs = [(self.joint_acceleration, later.joint_acceleration), (self.given_impulse, later.given_impulse)]
         joint, impulse = (None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs)
         return replace(

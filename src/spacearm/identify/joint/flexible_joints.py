@@ -156,6 +156,7 @@ class LinearModel:
         """Complex response (W, links, motors): link angle for a sinus of the motor angle; ``frequency`` in rad/s."""
         w = np.atleast_1d(np.asarray(frequency, dtype=np.float64))[:, None, None]
         n = self.count
+        # Rows of the links: -w^2 M + i w D + K, with the motors' columns on the right, since their angles are given.
         dynamic = -(w**2) * self.mass + 1j * w * self.damping + self.stiffness
         return np.asarray(np.linalg.solve(dynamic[:, :n, :n], -dynamic[:, :n, n:]))
 

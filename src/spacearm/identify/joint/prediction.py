@@ -65,6 +65,7 @@ def frequency_response(
     if covariance is not None and np.all(np.isfinite(covariance)):
         # Monte Carlo, because resonance peaks depend on the parameters in a way that linear propagation misses.
         for drawn in rng.multivariate_normal(free, covariance, size=draws, method="svd"):
+            # Clipped: a draw may lie beyond a bound, where a joint would have no inertia.
             one = linearise(model.robot, configuration, model.values(np.clip(drawn, model.lower, model.upper)))
             curves.append(np.abs(np.diagonal(one.motor_to_link(w), axis1=1, axis2=2)))
             tones.append(one.frequencies(True))

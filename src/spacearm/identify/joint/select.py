@@ -104,6 +104,7 @@ def select_law(
         base = found[0].fit if found else None
         fit = _fit(robot, tests, law, base, options)
         residual = np.concatenate([rows.ravel() for rows in fit.model.compute_residuals(fit.estimate.values)])
+        # Noise that is estimated from the residuals is a number more that was fitted.
         n, p = residual.size, fit.estimate.values.size + (0 if fit.model.noise_known else 1)
         total = float(residual @ residual)
         deviance = total if fit.model.noise_known else n * float(np.log(total / n))

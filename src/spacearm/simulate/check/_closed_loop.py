@@ -63,6 +63,7 @@ class TickedLaw:
         """From tick to tick up to ``end``, s since the phase's start, and whether each begins with a tick."""
         first, period = float(self.entered.clock[1]), self.entered.period
         count = max(int(np.ceil((end - first - SAME_INSTANT) / period)), 0)
+        # Multiples of the period and not sums of it: rounding does not pile up over many ticks.
         ticks = first + period * np.arange(count)
         edges = np.concatenate([ticks, [end]])
         if edges[0] > 0.0:

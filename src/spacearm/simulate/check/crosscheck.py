@@ -133,6 +133,7 @@ def cross_check(
         return CrossCheck(
             reason=f"force elements act on the systems, which the reference does not have: {', '.join(others)}"
         )
+    # System by system: MuJoCo's model has one robot, and what acts between systems is refused above.
     found, memory = CrossCheck(), Memory()
     world, theirs = run.world if world is None else World.from_robots(world), dict(run.start)
     for step in run.steps:
@@ -387,6 +388,8 @@ class _MujocoSimulation:
     def _replay(self, drive: DriveSignals, number: int, begin: float, y: Array) -> None:
         """Add the recorded stick-slip of a phase to its drive."""
         at = Layout(self.robot.n)
+        # A slipping joint has a constant torque against its sense of slip, a stuck one is locked: both have no rate in
+        # them, so that nothing depends on a regularisation.
         coulomb = {
             6 + i: joint.friction.coulomb
             for i, joint in enumerate(self.robot.joints)

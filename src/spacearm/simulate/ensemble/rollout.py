@@ -62,6 +62,8 @@ def _loop(
     own = robot_parameters(robot)
     passive = {name: own[name] for name in PASSIVE if name not in varied}
     driven, frames = ((), ()) if law is None else (law.acceleration_dofs(robot), law.frames(robot))
+    # What is zero for all samples (a spring that no joint has) is written as zero, so that products with it leave the
+    # program.
     motion = trim_motion(robot, frames, driven, passive)
     motion = replace(motion, outputs={"rate": motion.outputs["rate"]})
     force, state = motion.inputs["force"], motion.inputs["state"]
@@ -77,6 +79,7 @@ def _loop(
     if memory_rate is not None:
         closed = replace(closed, outputs={**closed.outputs, "memory_rate": memory_rate})
     symbols = StepSymbols(closed)
+    # Inputs that all samples share are read once for all lanes.
     uniform = [name for name in SHARED if name not in each]
     return FixedStep(symbols, uniform=uniform, law=update, observer=None if watch is None else watch.update(symbols))
 

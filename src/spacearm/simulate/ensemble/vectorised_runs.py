@@ -173,6 +173,7 @@ def _check_balances(
     own = {name: np.repeat(values, rows.shape[1], axis=0) for name, values in given.items()}
     flat = rows.reshape(-1, ny)
     model = robot_motion(robot, first.frames)
+    # By the formulas of a certificate, which share nothing with the integrated program.
     seen = centre_motion(robot, flat[:, :nx], own["inertia"], own["rotor"])
     parts = inner_energies(model, own, flat, seen).reshape(*rows.shape[:2], -1)
     shape = rows.shape[:2]

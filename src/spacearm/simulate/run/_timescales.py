@@ -177,6 +177,8 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
             names.append(f"coupling {coupling.name!r}")
         rows.append(directions)
         sizes = np.concatenate([sizes, couplings[:, [1, 0]].T], axis=1)
+    # Without the bodies' velocities and with all dampers (or all springs) at once: two parts that share a light body
+    # are faster together than each alone.
     every = np.concatenate(rows)
     damper, spring = (_fastest(inverse, names, every, size) for size in sizes)
     rotating = [i for i, joint in model.joints if joint.kind == "revolute"]
@@ -239,6 +241,7 @@ def step_budget(method: Method, prepared: Sequence[PreparedPhase], scales: Seque
         # The kinds of budget are capped apart, so that a stiff spring cannot use up what the motion needs.
         usual += STEPS_PER_SECOND * duration + STEPS_PER_EDGE * edges + needed["motion"]
         stiff += needed["damper"] + needed["spring"]
+        # A law's tick ends a step, and a step from rest to its full length takes several.
         given += duration / method.max_step + AMPLE * ticks
     return int(min(usual, MOST_STEPS) + min(stiff, MOST_STIFF) + min(given, MOST_GIVEN))
 

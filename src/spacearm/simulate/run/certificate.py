@@ -156,6 +156,8 @@ _REASONS = ("", "moves", "moves by more than rounding", "moves by more than the 
 
 def judge(error: BalanceError, tolerance: Array | float) -> tuple[Array, Array]:
     """Relative errors, and why each has nothing to look at (0: it has), as an index of ``_REASONS``."""
+    # A residual counts relative to what took part. Of a system at rest nothing took part: rounding over rounding says
+    # nothing, and the check does not apply.
     value = relative(error.residual, error.scale)
     beyond = value > tolerance
     # Only beyond the tolerance: rounding must not be subtracted from a residual that passes by itself.

@@ -225,6 +225,7 @@ def use_propellant(items: Iterable[Item], context: RunContext, share: float = SH
             yield item
             continue
         for piece in _divide(item, context.world, share):
+            # What brakes and drives hold keeps its rate through the loss of mass: they take up what that needs.
             known, held = _used_by_loads(piece, context.world), (*piece.locked, *piece.driven, *piece.accelerations)
             if known:
                 # Half before and half after: masses are then right in the middle, and errors of second order.
@@ -248,6 +249,7 @@ def _divide(phase: Phase, world: World, share: float) -> list[Phase]:
     """Pieces of a phase between which propellant leaves; itself where that is little, or where more happens in it."""
     used = _used_by_loads(phase, world)
     plain = not (phase.until or phase.laws or phase.driven or phase.accelerations or phase.forces or phase.events)
+    # Only a plain burn is divided: in a phase with laws, events or paths a cut would restart what happens in it.
     largest = max((mass / world.robot(world.thruster(name)[0]).mass for name, mass in used.items()), default=0.0)
     count = min(math.ceil(largest / share), MOST_PIECES)
     if count <= 1 or not plain or phase.event_function is not None or phase.sample is not None:

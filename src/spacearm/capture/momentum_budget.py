@@ -33,6 +33,8 @@ class MomentumBudget:
 def momentum_budget(robot: Robot, states: Array, caught: CaughtTarget | None = None) -> MomentumBudget:
     """MomentumBudget at states (T, 13 + 2 n)."""
     whole = robot.inertia_parameters
+    # Groups are inertias with the other bodies' set to zero, at the same motion: shares then add up to the whole
+    # exactly.
     rows = {"base": np.zeros_like(whole), "arm": np.array(whole)}
     if caught is not None:
         frame = robot.frame(caught.target.name)

@@ -73,6 +73,7 @@ class Target:
         origin, rotation = mechanics_of(robot).frame_pose(hand, state.joints, base=state.pose)
         # Touching means that the grasped point is where the hand is, in the pose that was asked for.
         axes, arm = rotation @ self.placement.rotation, rotation @ self.placement.translation
+        # Given at the grasped point; the state has it at the target's own origin.
         velocity = np.asarray(self.velocity) + np.cross(self.angular_velocity, arm)
         motion = np.concatenate([axes.T @ velocity, axes.T @ np.asarray(self.angular_velocity)])
         return State(origin + arm, quaternion_from_rotation(axes), np.zeros(0), motion)
@@ -149,6 +150,7 @@ def catch_softly(
     missing = [name for name in AXES if name not in contact.axes]
     if missing:
         raise InputError(f"axis {missing[0]!r} is missing", place="contact", hint="expected all six axes")
+    # Rates of the contact's axes are relative velocities: the touch itself changes no velocity and takes no energy.
     gap = relative_twist(robot, state, target, hand)
     # The contact's body is massless and at the hand; the target's frame keeps its placement relative to it.
     inertia = target.inertia.transform(target.placement)

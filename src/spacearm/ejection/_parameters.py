@@ -135,7 +135,7 @@ def _springs(rig: Rig, given: Mapping[str, Array]) -> Array:
         stiffness = np.atleast_1d(given.get("stiffness", factor * device.total_stiffness))
         rest = np.atleast_1d(given.get("compression", device.preload))
         return np.stack(np.broadcast_arrays(stiffness, rest), axis=-1)[:, None]
-    pieces = np.repeat(np.array([piece.spring for piece in device.pieces])[None], factor.size, axis=0)
+    pieces = np.repeat(np.array([segment.spring for segment in device.segments])[None], factor.size, axis=0)
     pieces[:, :, 0] *= factor[:, None]
     return pieces
 

@@ -26,7 +26,7 @@ from spacearm.ejection.clearance import KeepOut, Skeleton, clearance, skeleton
 from spacearm.ejection.rail import base_on_rail, phase_on_rail
 from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
-from spacearm.ejection.tumble import mean_spin, moment_of_momentum
+from spacearm.ejection.tumble import mean_angular_velocity, moment_of_momentum
 from spacearm.engine import mechanics_of
 from spacearm.engine.checkpoints import checkpoint
 from spacearm.engine.ensemble import Ensemble
@@ -51,7 +51,7 @@ METHOD = Dopri853(rtol=1e-8, atol=1e-10)
 CHUNK = 256
 #: Largest rotation of a coasting satellite in one step, rad: fourth order, so errors stay below 1e-8 rad per
 #: revolution.
-TURN = 0.02
+LONGEST_ROTATION = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +210,8 @@ def _build_phases(
     """Phases on the rail, one for each segment of the springs' force curve, and the flight."""
     held, kept = base_on_rail(rig, rotating)
     found = []
-    for k, piece_ in enumerate(rig.device.pieces):
-        phase = phase_on_rail(rig, given.quarter, piece_, locked=(*held, *locked), accelerations=kept)
+    for k, segment in enumerate(rig.device.segments):
+        phase = phase_on_rail(rig, given.quarter, segment, locked=(*held, *locked), accelerations=kept)
         found.append(PhaseBatch(rig.mounted_robot, phase, solver, given.select_segment(rig, k)))
     free = Phase(flight, locked=(*rig.out_of_plane, *locked), name="flight")
     return [*found, PhaseBatch(rig.arm, free, solver, given.arm, 1)]
@@ -299,7 +299,7 @@ def coast_satellite(rig: Rig, states: Array, times: Array) -> Array:
     steps = np.diff(times, prepend=0.0)
     rate = np.abs(states[:, Layout(0).angular_velocity]).max(initial=0.0)
     # Steps by the fastest sample: all of them share one grid.
-    counts = np.maximum(1, np.ceil(steps * rate / TURN)).astype(np.int64)
+    counts = np.maximum(1, np.ceil(steps * rate / LONGEST_ROTATION)).astype(np.int64)
     # An infinitely heavy satellite keeps its rate: driven at zero acceleration.
     held = BASE_DOFS if rig.device.heavy else rig.out_of_plane
     mode = np.array([float(name in held) for name in BASE_DOFS])
@@ -329,6 +329,6 @@ def _mean_angular_velocity(rig: Rig, ends: Array, inertia: Array | None) -> Arra
     matrix = mechanics_of(rig.arm).mass_matrix(ends[:, Layout(n).joints], inertia=own)
     angular, tensor = moment_of_momentum(matrix, ends[:, Layout(n).velocity])
     angular_rate[good] = np.einsum(
-        "bij,bj->bi", rotation_matrices(ends[:, QUATERNION]), mean_spin(rig, angular, tensor)
+        "bij,bj->bi", rotation_matrices(ends[:, QUATERNION]), mean_angular_velocity(rig, angular, tensor)
     )
     return angular_rate

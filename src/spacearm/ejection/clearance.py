@@ -157,6 +157,7 @@ def clearance(
         rotation, place = rotation_matrices(satellite[:, QUATERNION]), satellite[:, None, :3]
         # Into the satellite's frame, in which the regions are fixed.
         near, far = (np.einsum("tji,tlj->tli", rotation, part - place) for part in (near, far))
+    # Bodies with collision shapes have been judged by these above: their skeleton would only be coarser.
     for region in regions:
         distance = _distance_of_lines(region, near, far) - bones.radius
         for line, body in enumerate(bones.body):

@@ -58,6 +58,7 @@ class EjectionGoal:
             )
 
     def score(self, rig: Rig, runs: Ejections) -> Array:
+        # All of the energy of the springs in one rigid mass: a scale that is the same for all configurations.
         whole = float(np.sqrt(2.0 * rig.device.energy / rig.arm.mass))
         angular_rate = runs.tumble_rate / np.radians(10.0)
         score: Array = self.velocity * runs.velocity / whole - self.tumbling * angular_rate**2
@@ -153,6 +154,7 @@ def sample_configurations(low: Array, high: Array, count: int, seed: int = 0) ->
     free = np.flatnonzero(high > low)
     points = np.tile(low, (count, 1))
     if free.size and count:
+        # Drawn in a power of two, in which Sobol points are balanced, and the first of them taken.
         draw = qmc.Sobol(free.size, seed=seed)
         unit = draw.random_base2(int(np.ceil(np.log2(max(count, 2)))))[:count]
         points[:, free] = low[free] + unit * (high - low)[free]
@@ -233,7 +235,7 @@ def _box(
             hint=f"expected at most {0.5 * (high - low)[~fixed].min():.6g}",
         )
     low, high = low + constraints.limit_margin, high - constraints.limit_margin
-    # An empty range marks a joint that is not searched; _Search.moving reads it so.
+    # An empty range marks a joint that is not searched; ``searched_joints`` reads it so.
     low[fixed] = high[fixed] = rig.configuration(at)[fixed]
     return low, high
 
@@ -293,6 +295,7 @@ def _select_distinct(unit: Array, score: Array, keep: int) -> tuple[Array, Array
     for i in np.argsort(-score, kind="stable"):
         if len(chosen) == keep or not np.isfinite(score[i]):
             break
+        # In the largest coordinate: far apart in one joint is another posture, however alike the others are.
         if all(np.abs(unit[i] - unit[j]).max() > _APART for j in chosen):
             chosen.append(int(i))
     return unit[chosen], score[chosen]

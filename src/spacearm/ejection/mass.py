@@ -37,9 +37,12 @@ def mass_program(rig: Rig) -> Program:
     n = rig.arm.n
     joints, free = ca.SX.sym("joints", n), ca.SX.sym("free", n)
     inertia, rotor = ca.SX.sym("inertia", 10 * tree.bodies), ca.SX.sym("rotor", tree.rotors)
+    # Which joints yield is an input, so that one program serves all combinations of brakes.
     base = ca.SX([1.0 if name in rig.rail_locks else 0.0 for name in BASE_DOFS])
     still = ca.SX.zeros(7 + n)
     push = ca.SX.zeros(7 + n)
+    # One newton along the rail on an arm at rest: without velocity no other force acts, and 1 / acceleration is the
+    # mass.
     push[6] = 1.0
     mode = ca.vertcat(base, 0.0, 1.0 - free)
     hybrid = hybrid_dynamics(

@@ -162,13 +162,15 @@ def _shares(value: Array, factors: dict[str, Array], good: npt.NDArray[np.bool_]
     columns = np.concatenate([part[kept] - part[kept].mean(axis=0) for part in factors.values()], axis=1)
     if total == 0.0 or not len(y):
         return dict.fromkeys((*factors, "rest"), 0.0)
+    # All groups in one regression: fitted one by one, groups that happen to be correlated would each claim the same
+    # part.
     weights = np.linalg.lstsq(columns, y, rcond=None)[0]
     shares, at = {}, 0
     for name, part in factors.items():
-        piece = columns[:, at : at + part.shape[1]] @ weights[at : at + part.shape[1]]
+        explained = columns[:, at : at + part.shape[1]] @ weights[at : at + part.shape[1]]
         # Covariance with the result: the shares add up to R^2 exactly, also where the sampled factors are slightly
         # correlated.
-        shares[name] = float(piece @ y) / total
+        shares[name] = float(explained @ y) / total
         at += part.shape[1]
     shares["rest"] = 1.0 - sum(shares.values())
     return shares

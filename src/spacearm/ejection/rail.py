@@ -28,9 +28,9 @@ PATIENCE = 20.0
 SATELLITE, ARM = "satellite", "arm"
 
 
-def spring_of(piece: ForceSegment) -> tuple[float, float, float]:
+def spring_of(segment: ForceSegment) -> tuple[float, float, float]:
     """Stiffness (N/m), rest (m) and constant force (N) of the rail's joint that represent the springs."""
-    return (0.0, 0.0, piece.force) if piece.constant else (*piece.spring, 0.0)
+    return (0.0, 0.0, segment.force) if segment.constant else (*segment.spring, 0.0)
 
 
 def base_on_rail(rig: Rig, rotating: bool) -> tuple[tuple[str, ...], dict[str, float]]:
@@ -40,9 +40,9 @@ def base_on_rail(rig: Rig, rotating: bool) -> tuple[tuple[str, ...], dict[str, f
     return rig.rail_locks, {}
 
 
-def phase_on_rail(rig: Rig, quarter: float, piece: ForceSegment, **more: object) -> Phase:
+def phase_on_rail(rig: Rig, quarter: float, segment: ForceSegment, **more: object) -> Phase:
     """Phase until the arm has passed the segment; ``quarter`` is its quarter period as one mass, s."""
-    until = Event(rig.rail, piece.end, "rising")
+    until = Event(rig.rail, segment.end, "rising")
     return Phase(PATIENCE * quarter, until=until, name="on the rail", **more)  # type: ignore[arg-type]
 
 
@@ -61,15 +61,15 @@ def build_phases(
         quarter, (_, kept) = rig.device.quarter_period(rig.arm.mass), base_on_rail(rig, rotating)
         # One phase for each linear segment: the solver never integrates across a kink of the force, which would reduce
         # its order there and delay the event at the end of the segment.
-        for piece in rig.device.pieces:
+        for segment in rig.device.segments:
             push = 0.0
             if not rig.device.linear:
-                stiffness, rest, push = spring_of(piece)
+                stiffness, rest, push = spring_of(segment)
                 yield Switch(stiffness={rig.rail: stiffness}, rest={rig.rail: rest})
             yield phase_on_rail(
                 rig,
                 quarter,
-                piece,
+                segment,
                 locked=locked,
                 accelerations=kept,
                 forces={rig.rail: push} if push else {},
@@ -96,8 +96,8 @@ def build_phases(
 
 def constant_spring_work(rig: Rig) -> float:
     """Work (J) of springs with a constant force, which the run books as work of a drive."""
-    constant = [piece for piece in rig.device.pieces if piece.constant and not rig.device.linear]
-    return float(sum(piece.force * (piece.end - piece.start) for piece in constant))
+    constant = [segment for segment in rig.device.segments if segment.constant and not rig.device.linear]
+    return float(sum(segment.force * (segment.end - segment.start) for segment in constant))
 
 
 def elastic_on_rail(rig: Rig, states: Array) -> Array:
@@ -126,6 +126,8 @@ def rail_loads(rig: Rig, run: Track) -> tuple[Array, Array]:
     linear = change[:, :3] + np.cross(change[:, 3:6], travel) + np.cross(velocity[:, 3:6], speed)
     linear = linear + change[:, 6:7] * direction
     acceleration = np.concatenate([linear, change[:, 3:6], change[:, 7:]], axis=1)
+    # Inverse dynamics needs all that acts on the base: springs and rail together. The springs' part is known, and taken
+    # off.
     wrench = mechanics_of(rig.arm).inverse_dynamics(arm[:, Layout(n).joints], arm[:, Layout(n).velocity], acceleration)[
         :, :6
     ]

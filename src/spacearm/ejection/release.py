@@ -60,6 +60,7 @@ class ReleaseState:
         """
         rates, angular_velocity = self.check_rates(rig)
         lead = np.broadcast_shapes(joints.shape[:-1], rates.shape[:-1], angular_velocity.shape[:-1])
+        # Base velocity, the rail's rate (zero: the latch holds until now), then the arm's rates.
         found = np.zeros((*lead, 7 + rig.arm.n))
         found[..., 3:6], found[..., 7:] = angular_velocity, rates
         if rig.device.heavy:
@@ -75,6 +76,7 @@ class ReleaseState:
         momentum = np.einsum("...ij,...j->...i", matrix[..., :3, :], found)
         found[..., :3] = -momentum / matrix[..., 0, 0][..., None]
         held = [i for i in range(3) if i not in rig.free_base]
+        # A table takes what it does not let move: only momentum in its plane is conserved.
         found[..., held] = 0.0
         return found
 

@@ -36,7 +36,7 @@ from spacearm.ejection.rail import (
 )
 from spacearm.ejection.release import ReleaseState
 from spacearm.ejection.rig import LIMIT_SLACK, Rig
-from spacearm.ejection.tumble import mean_spin, moment_of_momentum
+from spacearm.ejection.tumble import mean_angular_velocity, moment_of_momentum
 from spacearm.engine import mechanics_of
 from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, SimulationError
@@ -144,7 +144,7 @@ class Ejection:
         state = self.flight.end
         matrix = mechanics_of(self.rig.arm).mass_matrix(state.joints)
         angular, inertia = moment_of_momentum(matrix, state.velocity)
-        return rotation_matrices(state.quaternion) @ mean_spin(self.rig, angular, inertia)
+        return rotation_matrices(state.quaternion) @ mean_angular_velocity(self.rig, angular, inertia)
 
     @property
     def events(self) -> tuple[Occurrence, ...]:
@@ -217,6 +217,8 @@ class Ejection:
         # An infinitely heavy satellite that rotates does work on the arm; the body that represents it has its own
         # energy.
         idle = _idle(self.rig, self.run.start[SATELLITE])
+        # The rail's springs by their own curve: in the run a constant force is a drive, whose work is not elastic
+        # energy.
         stored = elastic_on_rail(self.rig, self.rail.states[[0, -1]])
         account = {
             "kinetic_at_release": float(rail.kinetic[0]) - idle,
@@ -337,7 +339,7 @@ def eject(
         rig, moving.is_rotating, flight, flight / 1000.0 if sample is None else sample, locked, friction, limits
     )
     # An arm that friction holds on the rail would never end its phase: patience in quarter periods of its own springs.
-    longest = PATIENCE * rig.device.quarter_period(rig.arm.mass) * len(rig.device.pieces) + flight
+    longest = PATIENCE * rig.device.quarter_period(rig.arm.mass) * len(rig.device.segments) + flight
     world = World({SATELLITE: rig.mounted_robot}, locked=held)
     run = simulate(world, moving.start(rig, start), items, duration=longest, method=solver, max_steps=MOST_STEPS)
     if ARM not in {track.name for track in run.tracks}:

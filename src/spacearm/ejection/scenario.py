@@ -452,7 +452,7 @@ class EjectionFindings(Findings):
             "frozen": file.freeze,
             "table": self.rig.table or "none (space)",
             "spring_energy_J": device.energy,
-            "spring_force_N": [[piece.start, piece.force] for piece in device.pieces],
+            "spring_force_N": [[segment.start, segment.force] for segment in device.segments],
             "stroke_m": device.stroke,
             "release": "at rest" if file.release is None else file.release.model_dump(exclude_none=True),
             "satellite": "infinitely heavy" if device.heavy else f"{file.device.satellite}",

@@ -157,11 +157,11 @@ class SeparationDevice:
             self._check_equal_springs(place)
         # An arm that does not start would wait on the rail until the time limit: it is rejected here, with the forces.
         held = 0.0 if self.friction is None else self.friction.static
-        if held >= self.pieces[0].force:
+        if held >= self.segments[0].force:
             if not held:
                 raise InputError("the springs do not push at the start", place=place, hint="expected a force above 0 N")
             raise InputError(
-                f"rail friction {held:g} N holds the springs' {self.pieces[0].force:g} N",
+                f"rail friction {held:g} N holds the springs' {self.segments[0].force:g} N",
                 place=place,
                 hint="expected less static friction than spring force",
             )
@@ -234,7 +234,7 @@ class SeparationDevice:
             assert self.stiffness is not None
             assert isinstance(self.springs, int)
             return self.springs * self.stiffness
-        return -self.pieces[0].slope
+        return -self.segments[0].slope
 
     @property
     def preload(self) -> float:
@@ -244,7 +244,7 @@ class SeparationDevice:
         return self.compression
 
     @cached_property
-    def pieces(self) -> tuple[ForceSegment, ...]:
+    def segments(self) -> tuple[ForceSegment, ...]:
         """The total force of the springs along the rail, from knot to knot."""
         if self.linear:
             stiffness = self.total_stiffness
@@ -277,9 +277,10 @@ class SeparationDevice:
         """Energy (...) that the springs still release from these travels to the end of the rail, J."""
         z = np.asarray(travel, dtype=np.float64)
         left = np.zeros(z.shape)
-        for piece in self.pieces:
-            low, high = np.clip(z, piece.start, piece.end) - piece.start, piece.end - piece.start
-            left += piece.force * (high - low) + 0.5 * piece.slope * (high**2 - low**2)
+        for segment in self.segments:
+            low, high = np.clip(z, segment.start, segment.end) - segment.start, segment.end - segment.start
+            # The integral of force + slope z over what is left of the segment.
+            left += segment.force * (high - low) + 0.5 * segment.slope * (high**2 - low**2)
         return left
 
     @property

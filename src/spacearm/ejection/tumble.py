@@ -35,7 +35,7 @@ def moment_of_momentum(matrix: Array, velocity: Array) -> tuple[Array, Array]:
     return angular, inertia
 
 
-def mean_spin(rig: Rig, angular: Array, inertia: Array) -> Array:
+def mean_angular_velocity(rig: Rig, angular: Array, inertia: Array) -> Array:
     """Mean angular velocity (..., 3), rad/s, of a rigid body from momentum and inertia about its mass centre.
 
     The axes are those of the arguments. On a table only the rotation about its normal is free.
@@ -47,6 +47,7 @@ def mean_spin(rig: Rig, angular: Array, inertia: Array) -> Array:
         return angular_rate
     rotating = np.einsum("...i,...i->...", angular, np.linalg.solve(inertia, angular[..., None])[..., 0])
     square = np.einsum("...i,...i->...", angular, angular)
+    # |w| along L is 2 T / |L|, of an arm at rest nothing: no division by a momentum of zero.
     share = np.divide(rotating, square, out=np.zeros_like(square), where=square > 0.0)
     mean: Array = share[..., None] * angular
     return mean

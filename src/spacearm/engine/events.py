@@ -240,6 +240,7 @@ def _find_jump(system: System, piece: int, t: float, h: float, i: int, g: Array)
         _interpolate_events(system, piece, t, h, theta, g)
         if has_crossed(system.events.sign[i], g[i], watch_direction(system, i)):
             return float(theta)
+        # An input that jumps and comes back at once may do so within any share of the step.
         theta *= 0.5
     return -1.0
 

@@ -46,6 +46,7 @@ def settle(system: System, piece: int, t: float, y: Array) -> bool:
     """
     code, friction, work = system.code, system.friction, system.work
     count = friction.dof.size
+    # Two attempts, since the first takes few evaluations and nearly always ends, and the second always ends.
     for attempt in range(2):
         rounds = 3 * count + 5 if attempt == 0 else 20 * count * count + 20
         for _ in range(rounds):
@@ -58,6 +59,8 @@ def settle(system: System, piece: int, t: float, y: Array) -> bool:
                 at = code.speed[j]
                 if y[at] != 0.0:
                     continue
+                # A joint that was let go must accelerate in the direction of its slip: else friction would pull it
+                # along.
                 if friction.status[i] != 0:
                     if not friction.status[i] * work.dy[at] > 0.0:
                         change = i

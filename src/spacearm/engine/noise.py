@@ -52,11 +52,14 @@ def mix_bits(number: Any) -> Any:
 @compile_inner
 def normal(seed: int, sample: int, at: int, channel: int) -> float:
     """A number of the standard normal distribution; ``at`` is a moment, or ``ONCE``."""
+    # One hash after the other, each with the next number: a change of any one bit changes all bits of the key, while
+    # sums of seed and sample would repeat each other's numbers.
     key = mix_bits(
         mix_bits(mix_bits(mix_bits(np.uint64(seed)) ^ np.uint64(sample)) ^ np.uint64(at)) ^ np.uint64(channel)
     )
     first = mix_bits(key) >> _HALF
     second = mix_bits(key ^ _ONE) >> _HALF
+    # 53 bits, the digits of a double; one more in the logarithm, which has no value at zero.
     size = math.sqrt(-2.0 * math.log((float(first) + 1.0) * 2.0**-53))
     return size * math.cos(2.0 * math.pi * float(second) * 2.0**-53)
 

@@ -114,11 +114,11 @@ class TangentRollout:
         size = max(sizes, default=1)
         schedule, nx = Schedule(np.array([count]), np.array([float(step)])), moved.shape[1]
         # Without directions one that goes nowhere: the states are wanted.
-        ways = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
+        changes = np.hstack([moved, seeds]) if len(moved) else np.zeros((1, nx + seeds.shape[1]))
         # Columns of a direction: the start's change, then that of each parameter.
         names = ("d_state", *self.seeds)
         edges = np.cumsum([self.sizes[name] for name in names])[:-1]
-        along = dict(zip(names, np.split(ways, edges, axis=1), strict=True))
+        along = dict(zip(names, np.split(changes, edges, axis=1), strict=True))
         if device == "gpu" or any(map(is_device_array, given.values())):
             rows = self._run_on_gpu(given, schedule, every, along, size)
         else:

@@ -12,9 +12,8 @@ of Hairer and Wanner (Solving Ordinary Differential Equations II, Sec. IV.2).
 
 Time here is counted from the phase's start, in s; logs and samples have absolute time (``events.offset`` added). The
 integrated vector ``y`` (ny,) is that of :class:`spacearm.engine.system.MotionKernelCode`. The loop allocates nothing,
-raises
-nothing and can be left and continued: all that it knows stands in its arguments, and why it returned is a number. What
-a phase is made from, and what follows it, is decided by callers.
+raises nothing and can be left and continued: all that it knows stands in its arguments, and why it returned is a
+number. What a phase is made from, and what follows it, is decided by callers.
 """
 
 from __future__ import annotations
@@ -459,7 +458,7 @@ def _handle_event(
     for i in range(system.code.ny):
         work.y[i] = work.y_new[i]
     first_log = record.counts[1]
-    # Before _mark, which overwrites the signs that say what has crossed.
+    # Before _log_crossings, which overwrites the signs that say what has crossed.
     jumped = system.feedback.watched > 0 and jump_memory(system, piece, t, progress.g, first)
     ended = _log_crossings(system, progress, record, first)
     if jumped:
@@ -482,12 +481,12 @@ def _handle_event(
     # Zeno's case: events at ever shorter distances would be located one by one for ever. Both a count of events without
     # progress and a burst in the log end that.
     progress.position[2] = progress.position[2] + 1 if hit <= NO_PROGRESS else 0
-    logged, room = record.counts[1], record.log.shape[0]
-    if progress.position[2] > BURST_EVENTS or logged >= options.max_events or logged > room:
+    logged, capacity = record.counts[1], record.log.shape[0]
+    if progress.position[2] > BURST_EVENTS or logged >= options.max_events or logged > capacity:
         return _EVENTS
     if system.law.counts[2] > system.law.cuts.shape[0]:
         return _EVENTS
-    burst = min(logged, room) - BURST_EVENTS
+    burst = min(logged, capacity) - BURST_EVENTS
     if burst >= 0 and first_log < logged and record.log[logged - 1, 0] - record.log[burst, 0] < BURST_TIME:
         return _EVENTS
     # The equations are others from here on: no rate, Jacobian or interpolant of before may be used.

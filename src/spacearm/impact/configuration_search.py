@@ -127,6 +127,7 @@ class ConfigurationObjective:
         self._base = np.concatenate([np.zeros(3), np.asarray(quaternion, dtype=np.float64)])
         self._mechanics = mechanics_of(robot)
         self._value, self._gradient = _kernels(robot, frame, quantity, impactor.axes)
+        # 1 / mass and not the mass: a wall has zero, without an exception.
         strength = [(1.0 + impactor.restitution) * impactor.speed, 1.0 / impactor.mass]
         self._impactor = {"direction": np.array(impactor.direction), "strength": np.array(strength)}
 

@@ -103,6 +103,7 @@ def grasp_velocity(
         moved = hit.first.after if measure == "after" else hit.first.change
         return moved[..., ROWS[still]], hit
 
+    # Differences of probes and not derivatives: the map is affine, so that they are exact to rounding.
     table, _ = evaluate_grasp(full_velocity(probes))
     offset, matrix = table[0], (table[1:] - table[0]).T
     scale = float(np.abs(matrix).max()) or 1.0

@@ -127,6 +127,7 @@ def mass_ellipsoid(tensor: npt.ArrayLike, normal: npt.ArrayLike | None = None) -
     given: Any = to_cupy(cupy(), tensor) if there else numbers(tensor, "tensor")
     block = given[..., :3, :3] if there else array(given[..., :3, :3], "tensor", (..., 3, 3))
     basis = _copy_to_device(block, np.eye(3) if normal is None else plane_basis(normal))
+    # Singular values are the accelerations under unit forces along the principal directions: masses are their inverses.
     left, values, right = np.linalg.svd(block @ basis, full_matrices=False)
     # Smallest compliance first: the heaviest direction.
     axes = np.swapaxes(right, -1, -2)[..., ::-1]

@@ -472,6 +472,7 @@ def _score_variance(scores: Array) -> float:
 
     At least that of scores that do not.
     """
+    # Weights that fall linearly (Bartlett's) keep the estimate from falling below zero.
     lags = min(int(np.ceil(scores.size ** (1.0 / 3.0))), scores.size - 1)
     white = found = float(scores @ scores)
     for lag in range(1, lags + 1):

@@ -225,6 +225,7 @@ def _read_nastran(path: Path) -> FiniteElements:
         if not found[what]:
             expected = " or ".join(_MATRICES[what])
             raise ModelError(f"has no {what} matrix", hint=f"expected DMIG {expected}; it has {sorted(entries)}")
+    # Sorted, so that the same structure has the same order however its cards are ordered.
     dof = sorted(
         {end for name in found.values() if name for first, second, _ in entries[name] for end in (first, second)}
     )
@@ -237,6 +238,7 @@ def _read_nastran(path: Path) -> FiniteElements:
         matrix = np.zeros((len(dof), len(dof)))
         for first, second, value in entries[name]:
             matrix[at[first], at[second]] = value
+            # Form 6: symmetric, of which a file has one triangle only.
             if headers[name] == 6:
                 matrix[at[second], at[first]] = value
         matrices[what] = matrix

@@ -396,6 +396,8 @@ def _reduce(
             if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
                 raise ModelError(f"the {what} matrix is not symmetric")
         motion = array(rigid, "rigid", (size, 6))
+        # A free structure is not strained by rigid motions: this finds coordinates, units and supports that do not fit
+        # together.
         strain = np.abs(k @ motion).max(axis=0) / max(float(np.abs(k).max()), 1e-300)
         if strain.max() > 1e-6 * max(1.0, float(np.abs(motion).max())):
             axis = ("x", "y", "z", "rx", "ry", "rz")[int(strain.argmax())]
@@ -417,6 +419,7 @@ def _reduce(
         moving_modes = flexibility > 1e-12 * flexibility[-1]
         if flexibility[-1] <= 0.0 or flexibility[0] < -1e-9 * flexibility[-1]:
             raise ModelError("the mass matrix is not positive", place="mass")
+        # Scaled to unit modal mass, of which participations are the square roots of moving masses.
         squares = 1.0 / flexibility[moving_modes][::-1]
         shapes = shapes[:, moving_modes][:, ::-1] * np.sqrt(squares)
         whole = motion.T @ m @ motion

@@ -171,6 +171,8 @@ class Tank(Part):
         def whole(density: Polynomial) -> float:
             return float((self.density * math.pi * density).integ()(self.height))
 
+        # Slices of the square radius ``square``: a disc has a quarter of its square radius across and half of it about
+        # the axis.
         centre = whole(square * z) / self.mass
         across = whole(0.25 * square**2 + square * z**2) - self.mass * centre**2
         return Inertia(self.mass, np.array([0.0, 0.0, centre]), np.diag([across, across, whole(0.5 * square**2)]))
@@ -191,6 +193,8 @@ def sphere_mode(height: float) -> tuple[float, float]:
     rho, z = np.sin(angle), -np.cos(angle) - middle
     scale = max(radius, height)
     wall, by_rho, by_z = _harmonics(rho / scale, z / scale)
+    # For harmonic f the integral of |grad f|^2 over the volume is that of f df/dn over its boundary (Green): lines in
+    # place of a volume.
     outward = (by_rho * np.sin(angle) - by_z * np.cos(angle)) / scale
     energy = math.pi * largest * (wall * (weight * rho)) @ outward.T
     line = radius * part
@@ -200,8 +204,11 @@ def sphere_mode(height: float) -> tuple[float, float]:
     # Polynomials that hardly differ on the boundary are left out: they carry rounding only.
     sizes, axes = np.linalg.eigh(0.5 * (energy + energy.T))
     basis = axes[:, sizes > 1e-11 * sizes[-1]]
+    # The inverse problem, surface over energy: the matrix of the energy is positive, while that of the surface is
+    # singular for shapes that vanish there.
     inverse, shapes = eigh(basis.T @ surface @ basis, basis.T @ (0.5 * (energy + energy.T)) @ basis)
     value, shape = 1.0 / inverse[-1], basis @ shapes[:, -1]
+    # The mode's pull on the tank: the first moment of its surface, from which the mass that moves with it follows.
     first = math.pi * radius * float((shape @ top * (weight * line)) @ line)
     return float(value), float(value * first**2 / (shape @ surface @ shape))
 

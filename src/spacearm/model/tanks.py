@@ -58,6 +58,7 @@ def drain_tank(robot: Robot, name: str, mass: float) -> Robot:
         if used >= old.mass:
             raise ModelError(f"has {old.mass:.6g} kg, and {used:.6g} kg are used", hint="a tank does not run empty")
         new = replace(old, mass=old.mass - used)
+        # The difference, since other parts welded to the same body have been added to its inertia too.
         robot = add_rigid_matrix(robot, name, _rigid_part(new) - _rigid_part(old))
         body = robot.body(f"{name}.slosh")
         # The slides' place is part of the structure; along their normal the mass may lie anywhere in its body.

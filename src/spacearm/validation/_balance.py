@@ -81,6 +81,8 @@ def measure_balance(measured: MeasuredRun, file: ValidationFile) -> MeasuredBala
     times = clock.times[(clock.times >= HALF) & (clock.times <= measured.duration - HALF)]
     if times.size < 4:
         return None
+    # Errors of different systems are independent: variances add up. Momenta are vectors in one frame and about one
+    # point.
     total, variance, energy = np.zeros((times.size, 6)), np.zeros((times.size, 6)), np.zeros(times.size)
     for system in world.systems:
         momentum, spread, kinetic = _momentum(motion, system, times)

@@ -279,11 +279,11 @@ class ValidationFindings(Findings):
         figure = new_figure(x="time", x_unit="s", y="momentum", y_unit="N s")
         for k, axis in enumerate("xy"):
             add_curve(figure, own.times, own.linear[:, k], f"along {axis}", colour=k)
-        turn = new_figure(x="time", x_unit="s", y="angular momentum", y_unit="N m s")
-        add_curve(turn, own.times, own.angular, "about the world's z", colour=0)
+        rotation = new_figure(x="time", x_unit="s", y="angular momentum", y_unit="N m s")
+        add_curve(rotation, own.times, own.angular, "about the world's z", colour=0)
         energy = new_figure(x="time", x_unit="s", y="kinetic energy", y_unit="J")
         add_curve(energy, own.times, own.energy, "measured", colour=0)
-        for each in (figure, turn, energy):
+        for each in (figure, rotation, energy):
             if own.catch is not None:
                 each.add_vline(x=own.catch, line={"dash": "dot", "width": 1})
         text = "of what was measured, less the impulse of forces, gravity and pushes: constant if nothing else acted."
@@ -292,7 +292,7 @@ class ValidationFindings(Findings):
         return [
             Figure("momentum", figure, f"Linear momentum {text} Standard deviation of a value: {sds[0]} N s."),
             Figure(
-                "angular_momentum", turn,
+                "angular_momentum", rotation,
                 f"Angular momentum about the origin {text} Standard deviation of a value: {sds[1]} N m s.",
             ),
             Figure("energy", energy, f"Kinetic energy of what was measured{loss}."),

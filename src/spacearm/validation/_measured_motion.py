@@ -56,6 +56,8 @@ def local_slope(
     rows = (times >= window[0] - 1e-9) & (times <= window[1] + 1e-9)
     if np.count_nonzero(rows) < ENOUGH:
         return None
+    # Times from the instant itself: value and rate there are then the first two coefficients, with their own
+    # deviations.
     s = times[rows] - at
     design = np.column_stack([np.ones(s.size), s, s * s])
     found, *_ = np.linalg.lstsq(design, values[rows], rcond=None)
@@ -194,8 +196,8 @@ class MeasuredMotion:
         """(T,) angle of the guest about the world's z against a frame, rad, unwrapped."""
         host, own = self.world.frame(frame)
         _, rotation = self.frame_pose(host, own, times)
-        turn = rotation_matrices(self.poses(guest, times)[:, QUATERNION])
-        angle = np.arctan2(turn[:, 1, 0], turn[:, 0, 0]) - np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
+        attitude = rotation_matrices(self.poses(guest, times)[:, QUATERNION])
+        angle = np.arctan2(attitude[:, 1, 0], attitude[:, 0, 0]) - np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
         return np.asarray(np.unwrap(angle))
 
 

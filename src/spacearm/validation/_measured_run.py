@@ -316,6 +316,7 @@ class MeasuredRun:
 
     def until_last_reading(self) -> MeasuredRun:
         """The same with a last phase that ends with the last reading."""
+        # A run after the last reading would cost time and show nothing.
         end = max(own.times[-1] for own in self.readings.values())
         tables = self.file.model_dump(exclude_unset=True)
         last = float(end) - (self.duration - self.file.phase[-1].duration)
@@ -359,6 +360,7 @@ class MeasuredRun:
         catch = self.file.catch
         if catch is None or not catch.fit or catch.time is None:
             return self.file.fit
+        # Two deviations: readings that are fitted then lie before the catch in 98 of 100 cases.
         sd = next((entry.sd for entry in self.file.uncertain if entry.key == "catch.time"), 0.0)
         # Of a reading at the catch nobody knows on which side of it it was taken.
         return catch.time - 2.0 * sd - self.file.begin

@@ -373,6 +373,7 @@ class TuningFindings(Findings):
 
     def _carries_over(self) -> Check:
         """Welch's test: larger held-out losses mean numbers that fit only the records that they were tuned on."""
+        # Welch's and not Student's test: records that were tuned on scatter less.
         losses = [
             np.array([each.loss(self.table.length) for each in self.select(which).values()]) for which in (True, False)
         ]
@@ -388,6 +389,7 @@ class TuningFindings(Findings):
         )
 
     def _bounds(self) -> Check:
+        # A number at a bound is the bound's and not the data's: the interval ends there for no reason of the records.
         stopped = 0
         for number, value in zip(self.table.number, self.tuning.values, strict=True):
             low, high, own = number.low, number.high, float(value)

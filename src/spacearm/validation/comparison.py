@@ -145,6 +145,7 @@ def sandwich_widening(rows: LinearRows, covariance: Array, prior: Array) -> Arra
     longer count as so many independent ones. Ones where there are fewer than ``FEWEST_BLOCKS`` blocks.
     """
     early = ~rows.late
+    # By instants and not by readings: channels that are read together err together.
     clock = np.unique(rows.times[early])
     # Blocks of n^(1/3) instants grow with the record, and so does their number.
     length = max(int(np.ceil(clock.size ** (1.0 / 3.0))), 2)

@@ -46,7 +46,7 @@ from spacearm.typing import Array
 
 #: Numbers of a body: its tensor, and the drag of the air, as shares of a typical inertia.
 OWN, DRAG = 9, 0.01
-#: Fewer flights of a body than this are cut into stretches, so many together, whose scatter is judged.
+#: Fewer flights of a body than this are cut into intervals, so many together, whose scatter is judged.
 FEW, BLOCKS = 4, 8
 #: Steps of the search.
 STEPS = 30
@@ -118,6 +118,7 @@ class FlightFit:
             raise np.linalg.LinAlgError("numbers are not finite")
         longest = max(self.flights[i][1].times.size for i in flights)
         step = self.flights[flights[0]][1].step
+        # The logarithm keeps the wheel's inertia above zero, and its error is a relative one.
         inertia = self.nominal * np.exp(device[:, 0])
         # Lanes of one flight share the wheel's speed: only the delay changes it.
         speeds: dict[tuple[int, float], Array] = {}
@@ -247,7 +248,7 @@ class FlightFit:
         slopes = self._calibration_slopes(self.x)
         return normal + slopes.T @ slopes, right - slopes.T @ self.calibrations(self.x)
 
-    def weigh_channels(self) -> None:
+    def estimate_noise(self) -> None:
         """Standard deviations (bodies, 3) from the residuals themselves."""
         rows = self.residuals(self.x, self.starts)
         for k in range(len(self.bodies)):
@@ -282,6 +283,8 @@ class FlightFit:
 
     def body_tensor(self, k: int, x: Array) -> Array:
         """Tensor (6,) of what is attached, about its own mass centre; of all where it cannot be parted."""
+        # Tensors about a common point add up: what is attached is the whole less the device and less what both have by
+        # their distance (Steiner with the reduced mass).
         whole = x[self.own(k)][:6] * self.units[k]
         arm = self._arm(k)
         if arm is None or self.alone is None:
@@ -340,12 +343,13 @@ class FlightFit:
             # Losses without each flight, and what the uncertain data sheets contribute.
             robust = (own @ moves.T) @ (own @ moves.T).T + (own @ beliefs) @ (own @ beliefs).T
             trials = max(len(index), BLOCKS if len(index) < FEW else 0)
+            # Deviations are those with which a normal interval has the length of Student's: readers multiply by 1.96.
             factor = float(student.isf(0.025, trials - 1) / norm.isf(0.025))
             arms = self._by_arm(k) * self._arm_doubt(k)
             wide = np.maximum(factor * np.sqrt(np.diag(robust) / np.diag(white)), 1.0)
             # The robust covariance itself where it is the larger: entries of a tensor share the wheel's scale.
-            stretch = wide / np.maximum(np.sqrt(np.diag(robust) / np.diag(white)), 1e-300)
-            covariance = robust * np.outer(stretch, stretch) + arms @ arms.T
+            scale = wide / np.maximum(np.sqrt(np.diag(robust) / np.diag(white)), 1e-300)
+            covariance = robust * np.outer(scale, scale) + arms @ arms.T
             widening.append(np.sqrt(np.diag(covariance) / np.diag(white)))
             centre, doubt = self._centre(k)
             numbers, left = self.x[self.own(k)] * self.units[k], [rows[i] for i in index]
@@ -366,7 +370,7 @@ class FlightFit:
         return FreeFlightIdentification(device, deviations, bodies, self.converged, np.array(widening))
 
     def _cut(self, k: int, one: _Reduced) -> list[tuple[npt.NDArray[np.intp], Array, Array]]:
-        """Independent parts of a flight's rows: all of it, or stretches where a body has few flights."""
+        """Independent parts of a flight's rows: all of it, or intervals where a body has few flights."""
         own = len(self.bodies[k].flights)
         count = 1 if own >= FEW else -(-BLOCKS // own)
         slopes, white = np.array_split(one.slopes, count), np.array_split(one.white, count)

@@ -95,6 +95,7 @@ def cut_flight(
         message, hint = f"its flight has {count} samples", f"expected at most {MOST}: a lower rate of samples"
         raise InputError(message, file=record.source or None, place="flight", hint=hint)
     grid = start + np.arange(count) / sample
+    # A bias is far below 0.3 rad/s: a body that is turned by hand would give a false one.
     still = record["rate"][times <= times[0] + rest]
     bias = still.mean(axis=0) if np.abs(still).max(initial=np.inf) < 0.3 else np.zeros(3)
     return Flight(

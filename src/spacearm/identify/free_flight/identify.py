@@ -54,6 +54,6 @@ def identify_flights(
     for _ in range(ROUNDS):
         fit.search()
         fit.locate_mass_centres()
-        fit.weigh_channels()
+        fit.estimate_noise()
     fit.search()
     return fit.summarise()

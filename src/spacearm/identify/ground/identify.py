@@ -271,6 +271,7 @@ class _Fit:
         self.sigma = np.maximum(np.sqrt(np.mean(self.target**2, axis=0)), 1e-9)
         rates = np.concatenate([one.motion.rate for one in used])
         self.fastest = {axis: max(float(np.abs(rates @ d).max()), 1e-9) for axis, d in model.axes.items()}
+        # A first guess only: the grid follows.
         self.widths = {axis: 0.02 * rate for axis, rate in self.fastest.items()}
         self.shaped = [axis for axis in model.axes if set(model.terms(axis)) & {"coulomb", "stribeck", "load"}]
         self.places = {
@@ -435,6 +436,8 @@ class _Fit:
         """The most likely possible bodies, friction not below zero; and the factors of :meth:`widening`."""
         model, widening = self.model, self.widening_factors()
         count = len(model.parameters)
+        # Put together again from its eigenvectors, in the parameters' own units, since elimination needs the whole
+        # matrix.
         matrix = self.information.vectors * self.information.rises @ self.information.vectors.T
         full = matrix / self.information.sizes[:, None] / self.information.sizes
         # Widths are eliminated, not fixed: their uncertainty stays in the information about the rest.

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.ejection.rig import Rig
-from spacearm.ejection.tumble import mean_spin, moment_of_momentum
+from spacearm.ejection.tumble import mean_angular_velocity, moment_of_momentum
 from spacearm.model.rotations import rotation_matrices
 from spacearm.papers.cai2023.response import ArmModel, JointResponse, coast_travel, energy_lost, first_stop
 from spacearm.typing import Array
 
 #: Smallest and largest number of steps in an interval between two stops, and the largest rotation of the base in one,
 #: rad.
-_STEPS, _TURN = (32, 4096), 0.03
+_STEPS, _LONGEST_ROTATION = (32, 4096), 0.03
 #: A viscous joint without dry friction never stops; it is followed for this many time constants.
 _CONSTANTS = 16.0
 
@@ -144,7 +144,7 @@ def _sample_response(
 
     position, rate = evaluate(start)
     angular_rate = np.linalg.norm(moved.twist(moved.mechanics.mass_matrix(position), rate, moved.quaternion)[3:])
-    steps = int(np.clip(np.ceil(angular_rate * (end - start) / _TURN), *_STEPS))
+    steps = int(np.clip(np.ceil(angular_rate * (end - start) / _LONGEST_ROTATION), *_STEPS))
     times = np.linspace(start, end, 2 * steps + 1)
     positions, rates = (np.array(rows) for rows in zip(*(evaluate(float(t)) for t in times), strict=True))
     return times[2::2], moved.follow(times, positions, rates), positions[2::2]
@@ -165,7 +165,7 @@ def _build_stable_flight(
     rotation = rotation_matrices(moved.quaternion)
     angular = rotation.T @ moved.angular
     _, inertia = moment_of_momentum(arm.mechanics.mass_matrix(where), np.zeros(6 + rig.arm.n))
-    angular_rate = mean_spin(rig, angular, inertia)
+    angular_rate = mean_angular_velocity(rig, angular, inertia)
     n = rig.arm.n
     empty = (np.zeros(0), np.zeros((0, 3)), np.zeros((0, n)))
     times, velocity, positions = (np.concatenate(parts) for parts in zip(empty, *found, strict=True))

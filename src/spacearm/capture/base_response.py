@@ -59,6 +59,7 @@ def _build_moving_robot(robot: Robot, loads: tuple[LoadFrame, ...], inputs: dict
     needed = inertial_wrenches(tree, placements, velocity, acceleration, inputs["inertia"], rotor)
     through = joint_wrenches(tree, placements, needed, pushes).joint
     on_base = Spatial(ca.SX.zeros(3), ca.SX.zeros(3))
+    # Joints push on their parents with the opposite of what goes through them.
     for joint, place, own in zip(tree.joints, placements, through, strict=True):
         if joint.parent == 0:
             on_base = on_base.plus(scale_spatial(place.wrench_to_parent(own), -1))

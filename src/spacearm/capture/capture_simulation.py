@@ -253,6 +253,7 @@ class _CaptureSchedule:
                     place="clutch",
                     hint="times count from the start of the run: give a later one, or another condition",
                 )
+            # Recorded before the lock or release that carries it out, so that both have the same time.
             self.switches.append((context.time, mode.kind))
             yield from self._clutch(context, mode.kind)
             end = mode.until.time if isinstance(mode.until, SwitchAtTime) else self.duration

@@ -56,6 +56,7 @@ class OnOff:
     @staticmethod
     def events(robot: Robot, axes: Sequence[str]) -> list[Event]:
         """Events at which a damper switches."""
+        # The product of deflection and rate changes its sign where either is zero: both are events, for each axis.
         springs = {name: robot.joint(name).spring for name in axes}
         ways = [Event(name, spring.rest if spring else 0.0) for name, spring in springs.items()]
         return ways + [Event(f"{name}.rate", 0.0) for name in axes]

@@ -44,6 +44,7 @@ class _File:
 
     def accessor(self, values: Array, *, vertices: bool = False) -> int:
         """The number of an accessor of these rows of float32."""
+        # Little-endian single precision, whatever the machine's own order is: the only one that glTF knows.
         rows = np.ascontiguousarray(values, dtype="<f4")
         kind = {1: "SCALAR", 3: "VEC3", 4: "VEC4"}[1 if rows.ndim == 1 else rows.shape[1]]
         view = {"buffer": 0, "byteOffset": len(self.data), "byteLength": rows.nbytes}

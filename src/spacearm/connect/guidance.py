@@ -151,6 +151,7 @@ class GuidanceProcess:
                 self._connection, _ = self._server.accept()
             except TimeoutError:
                 self._check(until, "did not connect to " + ":".join(map(str, self.address)))
+        # Without Nagle's delay: each tick waits for a message of some bytes, which would be held back for up to 40 ms.
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.settimeout(POLL)
         self._connection.sendall(self._greeting.encode())

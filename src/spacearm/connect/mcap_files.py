@@ -75,6 +75,7 @@ def write_mcap(run: Run, path: str | Path) -> Path:
         notes = {"timestamp": _stamp(at), "level": _INFO, "message": f"{event.kind}: {event.name}", "name": "run"}
         messages.append((at, "/log", "foxglove.Log", notes))
     channels: dict[str, int] = {}
+    # By time over all tracks: readers expect a log whose times do not go back.
     for number, (at, topic, schema, content) in enumerate(sorted(messages, key=lambda each: each[0])):
         if topic not in channels:
             kind = json.dumps(_SCHEMAS.get(schema) or _numbers_schema(schema, content)).encode()

@@ -106,6 +106,7 @@ class Trajectory:
     @property
     def stamps(self) -> list[str]:
         """Absolute times, ISO 8601 to the nanosecond."""
+        # In whole nanoseconds from the epoch: a date in seconds as a double has steps of 0.2 us.
         begin = parse_time(self.epoch)
         return [str(begin + np.timedelta64(round(float(time) * _NANO), "ns")) for time in self.times]
 
@@ -174,6 +175,7 @@ def _place_on_orbit(
     centre, speed = orbit.radius * axes[:, :, 0], orbit.radius * orbit.rate * axes[:, :, 1]
     if not rotates:
         return centre + position, speed + velocity, quaternion
+    # Velocities in rotating axes lack what the rotation of the axes itself adds.
     transport = np.cross([0.0, 0.0, orbit.rate], position)
     position, velocity = (np.einsum("tij,tj->ti", axes, each) for each in (position, velocity + transport))
     return centre + position, speed + velocity, _multiply(_quaternions(orbit, times), quaternion)

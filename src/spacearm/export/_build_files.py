@@ -107,6 +107,7 @@ def _cost(motion: MotionCode) -> str:
     if not watched:
         lines.append("A step takes 4 evaluations: the same instructions in every step, whatever the numbers are.")
     else:
+        # No fewer than the rounds of both attempts of the function settle in motion.c; each round is one evaluation.
         settle = 20 * frictional**2 + 23 * frictional + 27
         most = 6 + _NODES * (1 + watched * _DIP) + 2 * (watched + 2) * _LOCATE * _TRIAL + 2 * settle
         lines.append("A step in which nothing happens takes 5 to 7 evaluations, or 15 while something is near.")

@@ -107,6 +107,7 @@ class Ports:
         plant = self._plant()
         level, wrench = ca.SX.sym("thruster", len(robot.thrusters)), ca.SX.sym("wrench", 6 * len(robot.frames))
         pushes = [(frame.name, wrench[6 * k : 6 * k + 6]) for k, frame in enumerate(robot.frames)]
+        # Thrusters of one body as one wrench in its axes: one rotation and one Jacobian for all of them.
         for body in dict.fromkeys(thruster.body for thruster in robot.thrusters):
             own = [(k, each) for k, each in enumerate(robot.thrusters) if each.body == body]
             total = sum((level[k] * ca.SX(ca.DM(thrust_wrench(robot, each.name))) for k, each in own), ca.SX.zeros(6))

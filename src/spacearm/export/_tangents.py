@@ -21,6 +21,7 @@ def has_tangents(motion: MotionCode) -> bool:
 
 def _along(kernel: Kernel, inputs: tuple[str, ...], output: str) -> Kernel:
     """The derivative of an output along these inputs, without the output."""
+    # The motion itself is called anyway: its outputs here would be computed twice.
     tangent = kernel.program.tangent([name for name in inputs if kernel.program.inputs[name].numel()], [output])
     return Kernel(replace(tangent, outputs={f"d_{output}": tangent.outputs[f"d_{output}"]}))
 

@@ -88,6 +88,7 @@ def export_fmu(
         for platform, (name, content) in binaries.items():
             archive.writestr(f"binaries/{TARGETS[platform][2] if fmi == 2 else platform}/{name}", content)
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Written at once, when all of it has been made: a compiler that fails leaves no half archive.
     path.write_bytes(buffer.getvalue())
     return list(binaries)
 

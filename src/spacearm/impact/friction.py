@@ -170,6 +170,7 @@ class _HitIntegration:
             return np.array([1.0, 0.0, 0.0, self.e * self.closing])
         if self.hypothesis == "poisson":
             return np.array([0.0, -1.0, 0.0, (1.0 + self.e) * self.compressed.impulse[2]])
+        # Work is counted from the touch: the part 1 - e^2 of the work of compression stays in the contact.
         kept = 0.0 if self.hypothesis == "contact" else (1.0 - self.e**2) * self.compressed.work
         return np.array([0.0, 0.0, 1.0, -kept])
 

@@ -224,6 +224,7 @@ class Inertia(Part):
         mass = self.mass + other.mass
         if mass == 0.0:
             return Inertia.massless()
+        # Tensors about the common mass centre add up; each is brought there by the parallel axis theorem.
         com = (self.mass * self.com + other.mass * other.com) / mass
         tensor = np.zeros((3, 3))
         for part in (self, other):
@@ -234,6 +235,7 @@ class Inertia(Part):
 
 def _sign_doubt(tensor: Array) -> str:
     """A question about the sign of the products of inertia, where the other sign would make it a body."""
+    # Twice the diagonal less the tensor is the tensor with its products of inertia negated.
     moments = np.linalg.eigvalsh(2.0 * np.diag(np.diag(tensor)) - tensor)
     if moments[0] < 0.0 or moments[0] + moments[1] < moments[2]:
         return ""

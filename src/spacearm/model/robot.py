@@ -168,6 +168,7 @@ class Robot:
     def wheel_names(self) -> tuple[str, ...]:
         """Joints that are reaction wheels: a rotor without a spring, and beyond it nothing that has mass."""
         carriers = {joint.parent for joint in self.joints}
+        # A wheel's mass is its carrier's; what has mass of its own beyond a joint is a link.
         massless = {body.name for body in self.bodies if body.inertia.mass == 0.0}
         # A motor behind a spring looks like a wheel, but its momentum goes to the joint that it drives.
         coupled = {name for part in self.couplings for name in (part.first, part.second)}

@@ -31,6 +31,8 @@ def scale(robot: Robot, length: float, mass: float | None = None) -> Robot:
     Forces, torques, springs, dampers, friction, rotors and limits are scaled with them, so that the robot moves through
     the same angles in the same time, and through paths of ``length`` times the size.
     """
+    # Dimensions with the time kept: forces go as mass times length, torques and moments of inertia as mass times its
+    # square, surface tension (force by length) as mass, gravity as length.
     length = finite(length, "length", above=0.0)
     mass = length**3 if mass is None else finite(mass, "mass", above=0.0)
     inertia = mass * length**2

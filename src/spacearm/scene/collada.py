@@ -26,6 +26,7 @@ _FACES = ("triangles", "polylist", "polygons")
 def read_collada(data: bytes) -> tuple[Array, npt.NDArray[np.int64]]:
     """Vertices (V, 3) in m and faces (F, 3)."""
     root = parse(data, None, bounds=_BOUNDS)
+    # Namespaces go: they differ between the versions of the format, and the names of elements do not.
     for element in root.iter():
         if isinstance(element.tag, str):
             element.tag = element.tag.rpartition("}")[2]
@@ -103,6 +104,7 @@ def _meshes(geometry: Element, named: dict[str, Element]) -> Iterator[tuple[Arra
         points = _numbers(source.find("float_array"))
         accessor = source.find("technique_common/accessor")
         stride = int(accessor.get("stride", "3")) if accessor is not None else 3
+        # A stride above three means more numbers for each vertex. Numbers at the end that fill no vertex are damage.
         points = points[: len(points) // stride * stride].reshape(-1, stride)[:, :3]
         width = 1 + max(int(each.get("offset", "0")) for each in inputs)
         rows = [_numbers(p).astype(np.int64) for p in group.findall("p")]

@@ -43,6 +43,7 @@ def _shape(visual: Visual, mesh: Mesh | None) -> tuple[Array, Array]:
         )
     if visual.shape == "ellipsoid":
         corners, normals = revolve_rows(_ball(1.0, 0.0))
+        # Normals of an ellipsoid are those of the ball by the inverse half axes: stretched like points they would lean.
         normals = normals / np.maximum(size, 1e-9)
         return corners * size, normals / np.linalg.norm(normals, axis=2, keepdims=True)
     return revolve_rows(_ball(size[0], size[1] if visual.shape == "capsule" else 0.0))

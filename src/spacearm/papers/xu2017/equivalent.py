@@ -286,6 +286,7 @@ def _solve(matrix: Array, right: Array) -> tuple[Array, Array]:
     """Least squares with its half covariance; refined once."""
     norms = np.linalg.norm(matrix, axis=0)
     q, r = np.linalg.qr(matrix / norms)
+    # A second solve with the residual takes off the rounding of the first: columns differ by orders of magnitude.
     x = np.linalg.solve(r, q.T @ right)
     x = x + np.linalg.solve(r, q.T @ (right - (matrix / norms) @ x))
     return x / norms, np.linalg.inv(r) / norms[:, None]

@@ -58,6 +58,7 @@ class ParticleSwarm:
         x = lower + width * rng.random(shape)
         if self.start_at_guess:
             x[0] = problem.guess
+        # Slow at first: particles that start as fast as the bounds are wide would all be at the bounds after one step.
         v = 0.1 * width * rng.uniform(-1.0, 1.0, shape)
         own, own_cost = x.copy(), watch.costs(x)
         # (particles, 2 neighbours + 1): whom each particle listens to. A ring spreads news slowly and explores longer.

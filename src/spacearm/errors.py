@@ -57,8 +57,8 @@ class SpacearmError(Exception):
     def locate(self, place: object = "", file: str | Path | None = None, *, fallback: bool = False) -> None:
         """Add where the error was met, as :func:`error_context` does."""
         if self.file is None:  # otherwise its place is one of that file
-            told = self.place == str(place) or self.place.startswith((f"{place}: ", f"{place}, "))
-            if place and not told and not (fallback and self.place):
+            named = self.place == str(place) or self.place.startswith((f"{place}: ", f"{place}, "))
+            if place and not named and not (fallback and self.place):
                 self.place = f"{place}: {self.place}" if self.place else str(place)
             self.file = None if file is None else Path(file)
 

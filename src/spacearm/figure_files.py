@@ -197,31 +197,31 @@ class _MatplotlibFigure:
         from matplotlib.ticker import FuncFormatter, ScalarFormatter
 
         across, up = axes._spacearm
-        for way, axis in (("x", across), ("y", up)):
-            ticks = getattr(axes, f"{way}axis")
+        for letter, axis in (("x", across), ("y", up)):
+            ticks = getattr(axes, f"{letter}axis")
             if isinstance(ticks.get_major_formatter(), ScalarFormatter):
                 # every tick says its whole number: a power of ten beside the axis would stand on the title
                 ticks.set_major_formatter(FuncFormatter(lambda value, _: format_number(float(value), 6)))
-            getattr(axes, f"set_{way}label")(_text(axis.get("title", {}).get("text", "")))
+            getattr(axes, f"set_{letter}label")(_text(axis.get("title", {}).get("text", "")))
             if axis.get("type") == "log":
-                getattr(axes, f"set_{way}scale")("log")
+                getattr(axes, f"set_{letter}scale")("log")
             if axis.get("range"):
                 ends = [10.0**end if axis.get("type") == "log" else end for end in axis["range"]]
-                getattr(axes, f"set_{way}lim")(*ends)
+                getattr(axes, f"set_{letter}lim")(*ends)
             elif axis.get("rangemode") == "tozero":
-                getattr(axes, f"set_{way}lim")(**{"left" if way == "x" else "bottom": 0.0})
+                getattr(axes, f"set_{letter}lim")(**{"left" if letter == "x" else "bottom": 0.0})
             if axis.get("autorange") == "reversed":
-                getattr(axes, f"invert_{way}axis")()
+                getattr(axes, f"invert_{letter}axis")()
             if "tickvals" in axis:
                 texts = [_text(str(text)) for text in axis.get("ticktext", axis["tickvals"])]
-                getattr(axes, f"set_{way}ticks")(_values(axis["tickvals"]), texts)
-                getattr(axes, f"{way}axis").minorticks_off()
+                getattr(axes, f"set_{letter}ticks")(_values(axis["tickvals"]), texts)
+                getattr(axes, f"{letter}axis").minorticks_off()
             elif isinstance(axis.get("dtick"), int | float) and axis.get("type") != "log":
                 from matplotlib.ticker import MultipleLocator
 
-                getattr(axes, f"{way}axis").set_major_locator(MultipleLocator(axis["dtick"]))
+                getattr(axes, f"{letter}axis").set_major_locator(MultipleLocator(axis["dtick"]))
             if axis.get("showticklabels") is False:
-                axes.tick_params(axis=way, labelbottom=way != "x", labelleft=way != "y")
+                axes.tick_params(axis=letter, labelbottom=letter != "x", labelleft=letter != "y")
             if axis.get("scaleanchor"):
                 axes.set_aspect("equal", adjustable="datalim")
 
@@ -263,10 +263,10 @@ class _MatplotlibFigure:
             shown["label"] = "_"
         if "markers" in mode:
             self._markers(axes, x, y, marker, colour, shown)
-        for way in ("x", "y"):
-            bars = trace.get(f"error_{way}", {})
+        for letter in ("x", "y"):
+            bars = trace.get(f"error_{letter}", {})
             if "array" in bars:
-                error = {f"{way}err": [_values(bars.get("arrayminus", bars["array"])), _values(bars["array"])]}
+                error = {f"{letter}err": [_values(bars.get("arrayminus", bars["array"])), _values(bars["array"])]}
                 axes.errorbar(x, y, fmt="none", ecolor=_colour(bars.get("color", given)), capsize=3, **error)
         if "text" in mode:
             self._texts(axes, trace, x, y)
@@ -327,7 +327,7 @@ class _MatplotlibFigure:
     def _bar(self, trace: Mapping[str, Any]) -> None:
         axes = self.find_axes(trace.get("xaxis", "x"), trace.get("yaxis", "y"))
         across = trace.get("orientation") == "h"
-        names, values = (_values(trace[way]) for way in ("yx" if across else "xy"))
+        names, values = (_values(trace[letter]) for letter in ("yx" if across else "xy"))
         many, own = self.bars.get(trace.get("xaxis", "x"), 1), self.drawn.get(trace.get("xaxis", "x"), 0)
         self.drawn[trace.get("xaxis", "x")] = own + 1
         step = float(np.min(np.diff(np.sort(names)), initial=1.0)) if names.dtype.kind in "fiu" else 1.0
@@ -363,7 +363,7 @@ class _MatplotlibFigure:
     def _heatmap(self, trace: Mapping[str, Any]) -> None:
         axes = self.find_axes(trace.get("xaxis", "x"), trace.get("yaxis", "y"))
         z = np.ma.masked_invalid(np.asarray(_values(trace["z"]), dtype=float))
-        places = [self._cell_positions(axes, trace, way, z.shape[way == "x"]) for way in ("x", "y")]
+        places = [self._cell_positions(axes, trace, letter, z.shape[letter == "x"]) for letter in ("x", "y")]
         limits = {"vmin": trace.get("zmin"), "vmax": trace.get("zmax")}
         if trace.get("zmid") is not None and limits["vmin"] is None:
             reach = float(np.abs(z - trace["zmid"]).max())
@@ -381,12 +381,12 @@ class _MatplotlibFigure:
         if trace.get("showscale", True):
             self._add_colour_bar(drawn, axes, trace.get("colorbar"))
 
-    def _cell_positions(self, axes: Axes, trace: Mapping[str, Any], way: str, many: int) -> Array:
+    def _cell_positions(self, axes: Axes, trace: Mapping[str, Any], letter: str, many: int) -> Array:
         """Where the cells of a map stand; names become ticks."""
-        found = np.asarray(_values(trace[way])) if way in trace else np.arange(many)
+        found = np.asarray(_values(trace[letter])) if letter in trace else np.arange(many)
         if found.dtype.kind in "fiu":
             return found
-        getattr(axes, f"set_{way}ticks")(np.arange(many), [_text(str(name)) for name in found])
+        getattr(axes, f"set_{letter}ticks")(np.arange(many), [_text(str(name)) for name in found])
         return np.arange(many)
 
     def _contour(self, trace: Mapping[str, Any]) -> None:
@@ -487,16 +487,16 @@ class _MatplotlibFigure:
 
     def _include(self, axes: Axes, line: Mapping[str, Any]) -> None:
         """Stretch linear axes of no given range to a line, as the page does: a limit is seen beside what it limits."""
-        for way, axis in zip("xy", axes._spacearm, strict=True):
-            if " " in line.get(f"{way}ref", way) or line.get(f"{way}ref") == "paper":
+        for letter, axis in zip("xy", axes._spacearm, strict=True):
+            if " " in line.get(f"{letter}ref", letter) or line.get(f"{letter}ref") == "paper":
                 continue
             if axis.get("range") is None and axis.get("type", "linear") == "linear":
-                low, high = getattr(axes, f"get_{way}lim")()
-                ends = line[f"{way}0"], line[f"{way}1"]
+                low, high = getattr(axes, f"get_{letter}lim")()
+                ends = line[f"{letter}0"], line[f"{letter}1"]
                 if low < high and all(isinstance(end, (int, float)) for end in ends):
                     beside = 0.01 * (max(high, *ends) - min(low, *ends))
                     low, high = min(low, *(end - beside for end in ends)), max(high, *(end + beside for end in ends))
-                    getattr(axes, f"set_{way}lim")(low, high)
+                    getattr(axes, f"set_{letter}lim")(low, high)
 
     def _note(self, note: Mapping[str, Any]) -> None:
         axes, transform = self._transform(note.get("xref", "x"), note.get("yref", "y"))

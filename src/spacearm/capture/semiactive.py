@@ -58,8 +58,8 @@ class OnOff:
         """Events at which a damper switches."""
         # The product of deflection and rate changes its sign where either is zero: both are events, for each axis.
         springs = {name: robot.joint(name).spring for name in axes}
-        ways = [Event(name, spring.rest if spring else 0.0) for name, spring in springs.items()]
-        return ways + [Event(f"{name}.rate", 0.0) for name in axes]
+        switches = [Event(name, spring.rest if spring else 0.0) for name, spring in springs.items()]
+        return switches + [Event(f"{name}.rate", 0.0) for name in axes]
 
 
 def _deformation(robot: Robot, axis: str, state: State) -> tuple[float, float]:

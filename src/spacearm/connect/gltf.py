@@ -60,9 +60,9 @@ class _File:
         self.nodes.append(content)
         return len(self.nodes) - 1
 
-    def move(self, node: int, path: str, times: int, values: Array, way: str = "LINEAR") -> None:
+    def move(self, node: int, path: str, times: int, values: Array, interpolation: str = "LINEAR") -> None:
         """Animate a node."""
-        self.samplers.append({"input": times, "output": self.accessor(values), "interpolation": way})
+        self.samplers.append({"input": times, "output": self.accessor(values), "interpolation": interpolation})
         self.channels.append({"sampler": len(self.samplers) - 1, "target": {"node": node, "path": path}})
 
 

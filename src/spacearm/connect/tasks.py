@@ -453,9 +453,9 @@ class CaptureTumbling(Reach):
         """The grapple point begins within reach, and its mean velocity is small."""
         states, points = super().draw(draws)
         extra = np.zeros((len(draws), 13))
-        turn = draws.normal(4)
+        attitude = draws.normal(4)
         # Four normal numbers, scaled: attitudes without a preferred direction.
-        extra[:, 3:7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+        extra[:, 3:7] = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
         extra[:, :3] = points[:, :3] - rotation_matrices(extra[:, 3:7]) @ self.grapple
         extra[:, 10:13] = draws.uniform(3, self.tumble)
         return states, extra

@@ -31,7 +31,7 @@ def velocity_curves(runs: Mapping[str, Ejection]) -> go.Figure:
     return figure
 
 
-def spin_curves(runs: Mapping[str, Ejection]) -> go.Figure:
+def angular_velocity_curves(runs: Mapping[str, Ejection]) -> go.Figure:
     """Magnitude of the base's angular velocity; a dot marks where the last joint stops."""
     figure = new_figure(x="time", x_unit="s", y="angular velocity of the base", y_unit="deg/s")
     for k, (name, run) in enumerate(runs.items()):

@@ -487,7 +487,7 @@ class EjectionFindings(Findings):
             Figure("velocity", figures.velocity_curves(runs), text),
             Figure(
                 "angular-velocity",
-                figures.spin_curves(runs),
+                figures.angular_velocity_curves(runs),
                 "Angular velocity of the base. Dots: the last joint stops.",
             ),
             Figure(

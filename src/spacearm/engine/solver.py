@@ -223,7 +223,7 @@ def _log_crossing(system: System, number: int, t: float, record: SampleRecord) -
 
 
 @compile_inner
-def _begin_piece(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
+def _begin_interval(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
     """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
     work, piece, t = system.work, progress.position[0], progress.now[0]
     # Inputs may have jumped: put path-driven joints on the path of the new piece first, all else depends on it.
@@ -504,7 +504,7 @@ def _advance(
 ) -> int:
     """One step, or as far as the next event; a reason to end, or go on."""
     if progress.fresh[0]:
-        code = _begin_piece(system, options, progress, record)
+        code = _begin_interval(system, options, progress, record)
         if code != _ON:
             return code
     left = end - progress.now[0]

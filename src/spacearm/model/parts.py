@@ -457,12 +457,12 @@ class Joint(Part):
 
     def __post_init__(self) -> None:
         self._expect_text("name", "parent", "child")
-        here = f"of joint {quote_text(self.name)}"
-        expect(self.placement, Pose, f"placement {here}")
-        expect(self.spring, Spring, f"spring {here}", optional=True)
-        expect(self.friction, Friction, f"friction {here}", optional=True)
-        expect(self.limits, Limits, f"limits {here}")
-        expect(self.rotor, Rotor, f"rotor {here}", optional=True)
+        owner = f"of joint {quote_text(self.name)}"
+        expect(self.placement, Pose, f"placement {owner}")
+        expect(self.spring, Spring, f"spring {owner}", optional=True)
+        expect(self.friction, Friction, f"friction {owner}", optional=True)
+        expect(self.limits, Limits, f"limits {owner}")
+        expect(self.rotor, Rotor, f"rotor {owner}", optional=True)
         checks.one_of(self.kind, JOINT_KINDS, "joint kind", error=ModelError)
         check_fields(self, unit_vector, "axis")
         check_fields(self, finite, "damping", least=0.0)

@@ -71,11 +71,11 @@ def revolve_rows(*strips: Sequence[Row]) -> tuple[Array, Array]:
     for strip in strips:
         rows = np.array(strip, dtype=np.float64)
         around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        rings, ways = (
+        rings, directions = (
             [np.column_stack([r * around, np.full(len(angle), z)]) for r, z in part]
             for part in (rows[:, :2], rows[:, 2:])
         )
-        for found, ring in ((corners, rings), (normals, ways)):
+        for found, ring in ((corners, rings), (normals, directions)):
             for a, b in pairwise(ring):
                 found.append(np.stack([a[:-1], a[1:], b[1:]], axis=1))
                 found.append(np.stack([a[:-1], b[1:], b[:-1]], axis=1))

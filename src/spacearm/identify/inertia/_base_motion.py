@@ -346,9 +346,9 @@ class _Rates:
         state[:, 3:6, 3:6] -= skew(rate)
         # The wrench is fixed to the base: a rotation error rotates its force and moment, a position error its moment
         # arm.
-        by_turn = -rotation @ skew(force)
-        state[:, 6:9, 3:6] += by_turn
-        state[:, 9:, 3:6] += skew(position) @ by_turn - rotation @ skew(moment)
+        by_rotation = -rotation @ skew(force)
+        state[:, 6:9, 3:6] += by_rotation
+        state[:, 9:, 3:6] += skew(position) @ by_rotation - rotation @ skew(moment)
         state[:, 9:, :3] -= skew(pushed)
         by_force = np.moveaxis(np.concatenate([each, moments], axis=2), 0, 2)
         if self.tide is None:

@@ -184,13 +184,13 @@ def standard_parameters(
         plain, slope = plain_of(inertia[block]), plain_jacobian(inertia[block])
         elsewhere = np.stack([plain_jacobian(place[block]) for place in places])  # (places, 10, 10)
         # First index: the estimate itself, then the places along the null directions.
-        notes = np.linalg.norm(elsewhere @ by_data[block], axis=-1)  # (places, 10) deviations by the data
-        untold = np.linalg.norm(elsewhere @ full_null[block], axis=-1)  # if nulls were unknown by a typical size
+        by_noise = np.linalg.norm(elsewhere @ by_data[block], axis=-1)  # (places, 10) deviations by the data
+        undetermined = np.linalg.norm(elsewhere @ full_null[block], axis=-1)  # if nulls were unknown by a typical size
         size_of = np.linalg.norm(elsewhere * scale[block], axis=-1)
         # Away from the estimate the bound is wider: there a number that is zero but for noise is divided by a smaller
         # mass.
-        told_there = np.where(np.arange(len(places))[:, None] > 0, ELSEWHERE, 1.0) * notes
-        determined = np.all(untold <= np.maximum(told_there, NULL_SHARE * size_of), axis=0)
+        allowed = np.where(np.arange(len(places))[:, None] > 0, ELSEWHERE, 1.0) * by_noise
+        determined = np.all(undetermined <= np.maximum(allowed, NULL_SHARE * size_of), axis=0)
         for k, (symbol, unit) in enumerate(zip(PLAIN, PLAIN_UNITS, strict=True)):
             gradient = np.zeros(size)
             gradient[block] = slope[k]
@@ -203,9 +203,9 @@ def standard_parameters(
                 source, std = ParameterSource.PRIOR, 0.0  # known exactly beforehand
             elif determined[k]:
                 # Unless the data are less precise than the prior, or than the number's own size.
-                source, std = ParameterSource.DATA, float(np.hypot(notes[0, k], untold[0, k]))
-                weak = notes[0, k] > size_of[0, k]
-                if notes[0, k] > before or (weak and np.isfinite(before)):
+                source, std = ParameterSource.DATA, float(np.hypot(by_noise[0, k], undetermined[0, k]))
+                weak = by_noise[0, k] > size_of[0, k]
+                if by_noise[0, k] > before or (weak and np.isfinite(before)):
                     source, std = ParameterSource.PRIOR, _deviation(gradient, covariance)
                 elif weak:
                     source = ParameterSource.UNDETERMINED

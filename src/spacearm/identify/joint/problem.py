@@ -95,7 +95,9 @@ class JointProblem(Problem):
         # corrections.
         self._present, self._read = tuple(test.present for test in self.tests), list(self.smoothed)
         self._weight = [weights(weighting, test) for test in self.tests]
-        self._turns = [self._whole_turns(test, run) for test, run in zip(self.tests, self.forwards, strict=True)]
+        self._revolutions = [
+            self._whole_revolutions(test, run) for test, run in zip(self.tests, self.forwards, strict=True)
+        ]
         self._each = (1 + offset_rate) * len(self.setup.flexible)  # parameters that each test has of its own
         self.biases = [(k, channel) for k, test in enumerate(self.tests) for channel in test.biases]
         self.all_names = self._all_names(("offset", "offset_rate") if offset_rate else ("offset",))
@@ -223,7 +225,7 @@ class JointProblem(Problem):
             raise InputError("every parameter is fixed", place="identification")
         return result
 
-    def _whole_turns(self, test: JointTest, forward: Forward) -> dict[str, float]:
+    def _whole_revolutions(self, test: JointTest, forward: Forward) -> dict[str, float]:
         """Multiples of 2 pi (rad) by which readings of links and motors differ from the motors' paths."""
         found = {}
         for f in self.setup.flexible:
@@ -247,7 +249,7 @@ class JointProblem(Problem):
             return None
         (f,) = [f for f in self.setup.flexible if f.name == joint]
         motor = forward.paths[self.robot.joint_names[f.motor]](forward.times)
-        found: Array = measured[joint] - self._turns[test][joint] - f.ratio * motor - f.rest
+        found: Array = measured[joint] - self._revolutions[test][joint] - f.ratio * motor - f.rest
         return found
 
     def configuration(self, test: int) -> Array:
@@ -362,7 +364,7 @@ class JointProblem(Problem):
         columns = []
         for channel, seen in measured.items():
             difference = values[channel] + biases.get(channel, 0.0) - seen
-            columns.append(difference + self._turns[test].get(channel, 0.0))
+            columns.append(difference + self._revolutions[test].get(channel, 0.0))
         moved = np.stack([slopes[channel] for channel in measured], axis=1) if derivatives else None
         return np.stack(columns, axis=1), moved
 

@@ -65,10 +65,13 @@ class Extras:
         model, name = self.model, self.model.name("actuator", a)
         control = a if model.actuator_ctrladr is None else int(model.actuator_ctrladr[a])
         kinds = (model.actuator_dyntype[a], model.actuator_gaintype[a], model.actuator_biastype[a])
+        # Kind 0 three times is MuJoCo's motor: force = gain times control. All others add a law that depends on state
+        # or time.
         plain = not any(kinds) and (model.actuator_delay is None or not model.actuator_delay[a])
         least, most = -math.inf, math.inf
         if plain and model.actuator_ctrllimited[control]:
             gain = float(model.actuator_gainprm[a, 0])
+            # A negative gain exchanges the ends.
             least, most = sorted(float(x) * gain for x in model.actuator_ctrlrange[control])
         if model.actuator_forcelimited[a]:
             low, high = (float(x) for x in model.actuator_forcerange[a])
@@ -79,6 +82,7 @@ class Extras:
         """(damping, armature) that the actuators of a joint add to it."""
         model, damping, armature = self.model, 0.0, 0.0
         for each in self._on_joints.get(joint, ()):
+            # A damper and an inertia on the actuator's side of a gear act on the joint with the gear's square.
             square = float(model.actuator_gear[each.index, 0]) ** 2
             if model.actuator_damping is not None:
                 damping += float(model.actuator_damping[each.index]) * square
@@ -91,12 +95,14 @@ class Extras:
         for each in self._on_joints.get(joint, ()):
             gear = float(model.actuator_gear[each.index, 0])
             size = max(-each.least, each.most)
+            # Without the branch infinite force times no gear would be NaN.
             total += size * abs(gear) if gear else 0.0
             if not each.plain:
                 kept = "; its largest force is kept" if math.isfinite(size) else ""
                 self.losses.add(each.place, f"its control law is left out{kept}")
             elif math.isfinite(size) and each.least != -each.most:
                 self.losses.add(each.place, _UNEVEN)
+        # Without an actuator the file states no bound.
         if joint not in self._on_joints:
             total = math.inf
         if model.jnt_actfrclimited[joint]:
@@ -131,6 +137,8 @@ class Extras:
             name = each.name or free_name(f"thruster{a}", taken)
             with error_context(each.place, fallback=True):
                 thrusters += self._make_thrusters(each, name, *sites[site], gear=gear[:3], taken=taken)
+            # Such sites were written by spacearm's own export for its thruster: as frames they would multiply with each
+            # round trip.
             if model.name("site", site).startswith(f"{name}.thruster"):
                 used.add(site)
         return thrusters, used
@@ -186,6 +194,8 @@ class Extras:
             return None
         first, second = coefficients
         with error_context(place, fallback=True):
+            # The tendon's length is a q1 + b q2. Divided by a, the spring acts on q1 + (b / a) q2: stiffness and
+            # damping get the square of a, and the coupling's ratio is -b / a.
             return Coupling(
                 name,
                 names[joints[0]],
@@ -240,6 +250,8 @@ class Extras:
                 if data[1] != 0.0 and one not in mimics and one != two:
                     at = [float(model.qpos0[int(model.jnt_qposadr[j])]) for j in (one, two)]
                     offset, ratio = float(data[0]), float(data[1])
+                    # MuJoCo's polynomial relates differences from the reference positions qpos0, ours the positions
+                    # themselves.
                     mimics[one] = Mimic(names[one], names[two], ratio, offset + at[0] - ratio * at[1], name)
                     continue
             elif kind in (_EQ_CONNECT, _EQ_WELD):
@@ -247,6 +259,8 @@ class Extras:
                 if ends is not None and ends[0][0] != ends[1][0]:
                     own, joined = name or f"equality{e}", list[str]()
                     for letter, which, (body, pose) in zip("ab", (one, two), ends, strict=True):
+                        # A site that has become a frame already serves; a second frame at its place would have another
+                        # name only.
                         if int(model.eq_objtype[e]) == _SITE and which in known:
                             joined.append(known[which])
                             continue
@@ -289,6 +303,7 @@ class Extras:
         for k in range(model.nkey):
             name = model.name("key", k)
             values = positions(model.key_qpos[k])
+            # The name zero is taken in every robot: all joints at zero.
             if not name or (name == "zero" and any(values.values())):
                 name = free_name(f"key{k}" if not name else f"{name}.key", taken)
             found[name] = values
@@ -324,6 +339,7 @@ class Extras:
             self.losses.add("option", "the density and viscosity of a medium are left out: there is none in space")
         if not model.off_contact:
             on_robot = np.isin(model.geom_bodyid, sorted(self.inside))
+            # Both masks zero: the shape is drawn and touches nothing, so nothing is lost.
             shapes = int(np.count_nonzero(on_robot & ((model.geom_contype | model.geom_conaffinity) != 0)))
             counts = {"shape": shapes, "pair": int(model.npair), "exclude": int(model.nexclude)}
             shown = ", ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts.items() if count)

@@ -53,10 +53,13 @@ def mujoco_state(
     velocity = np.asarray(velocity, dtype=np.float64)
     qpos, qvel = np.array(model.qpos0, dtype=np.float64), np.zeros(model.nv)
     quaternion = np.asarray(quaternion, dtype=np.float64)
+    # MuJoCo's free joint: position and quaternion (w first) in the world, linear velocity in world axes, angular
+    # velocity in body axes.
     qpos[base_q : base_q + 3] = position
     qpos[base_q + 3 : base_q + 7] = quaternion / np.linalg.norm(quaternion)
     qvel[base_v : base_v + 3] = rotation_from_quaternion(quaternion) @ velocity[:3]
     qvel[base_v + 3 : base_v + 6] = velocity[3:6]
+    # By name and not by place: MuJoCo numbers joints by the depth of their bodies' tree, which need not be our order.
     qpos[at_q] = joints
     qvel[at_v] = velocity[6:]
     return qpos, qvel
@@ -69,6 +72,7 @@ def spacearm_state(
     at_q, at_v, base_q, base_v = joint_addresses(robot, model)
     qpos, qvel = np.asarray(qpos, dtype=np.float64), np.asarray(qvel, dtype=np.float64)
     quaternion = qpos[base_q + 3 : base_q + 7].copy()
+    # World to base axes.
     linear = rotation_from_quaternion(quaternion).T @ qvel[base_v : base_v + 3]
     velocity = np.concatenate([linear, qvel[base_v + 3 : base_v + 6], qvel[at_v]])
     return qpos[base_q : base_q + 3].copy(), quaternion, qpos[at_q].copy(), velocity

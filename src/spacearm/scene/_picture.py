@@ -89,6 +89,7 @@ class Camera:
         """Middle and radius of all, radius of the largest system by itself, lowest height, whether it is flat."""
         spheres, own = [], 0.0
         for actor, (middles, radii) in zip(self.view.actors, self._sphere_bounds, strict=True):
+            # Some 60 instants bound the motion well enough for a camera; a run may have a hundred thousand.
             poses = actor.poses[:: max(1, len(actor.times) // 60)]
             places = poses[..., :3] + _rotate_vectors(poses[..., 3:], middles)
             centre = _mass_centre(actor, poses)
@@ -100,6 +101,7 @@ class Camera:
         whole = float((np.linalg.norm(every[:, :3] - middle, axis=1) + every[:, 3]).max())
         origins = np.concatenate([actor.poses[..., :3].reshape(-1, 3) for actor in self.view.actors])
         spread = np.ptp(origins, axis=0)
+        # Flat: origins stay in a horizontal plane to 2 % of their spread. Such motions are seen best from above.
         return middle, whole, own or 1.0, float(low[2]), bool(spread[2] < 0.02 * spread[:2].max())
 
     def picture(self, time: float | None = None, width: int = 800, height: int = 600) -> Image:
@@ -133,14 +135,19 @@ class Camera:
 
     def _grid(self, fine: _Raster, own: float, low: float) -> None:
         step = own / 3.0
+        # The largest of 1, 2, 5 times a power of ten that is no longer than a third of the system: sizes can be read
+        # off.
         cell = 10.0 ** math.floor(math.log10(step))
         cell *= max(k for k in (1.0, 2.0, 5.0) if k * cell <= step or k == 1.0)
         lines = np.arange(-14, 15) * cell
+        # Lines keep to multiples of a cell, so that the grid stands still when the camera follows a system.
         x, y = np.round(fine.middle[:2] / cell) * cell
         reach, z = 14 * cell, low - 0.02 * own
         ends = [[(x + k, y - reach, z), (x + k, y + reach, z)] for k in lines]
         ends += [[(x - reach, y + k, z), (x + reach, y + k, z)] for k in lines]
         for pair in np.array(ends):
+            # In short segments: each can fade by its own distance, and one that is behind the eye takes no others with
+            # it.
             points = pair[0] + np.linspace(0.0, 1.0, 57)[:, None] * (pair[1] - pair[0])
             fine.draw_line(points, _GRID[self.look.dark], 1.0, np.linalg.norm(points[:, :2] - [x, y], axis=1) / reach)
 
@@ -148,6 +155,7 @@ class Camera:
         self, fine: _Raster, push: SceneForce, actor: SceneSystem, poses: Array, time: float, own: float
     ) -> None:
         value = np.array([np.interp(time, actor.times, column) for column in push.values.T])
+        # Thrusters have levels from 0 to 1, forces N, moments N m: each kind has its own scale of lengths.
         size, pose = float(np.linalg.norm(value)), poses[push.body]
         point = _transform_points(pose, push.at[None])[0]
         if push.kind == "thruster":
@@ -158,6 +166,7 @@ class Camera:
         share = size / self._peaks[push.kind]
         if share > 1e-3:
             length = 0.55 * own * (0.25 + 0.75 * share)
+            # A force's arrow ends where it acts, and is not hidden in the body; a moment's begins there.
             tail = point - value / size * length if push.kind == "force" else point
             fine.draw_shape(_ARROW, tail, value / size, length, _FORCE if push.kind == "force" else _MOMENT)
 
@@ -240,6 +249,7 @@ class _Raster:
 
     def image(self) -> Image:
         fine = self.ink
+        # Four samples per pixel in place of one: edges get five shades between both sides.
         mean = (fine[::2, ::2] + fine[1::2, ::2] + fine[::2, 1::2] + fine[1::2, 1::2]) / 4.0
         return np.asarray(np.rint(mean).clip(0, 255), dtype=np.uint8)
 
@@ -251,6 +261,7 @@ def _fill(pixels: Array, near: Array, shades: Array, ink: Array, depth: Array) -
     for f in range(len(pixels)):
         if near[f].min() <= 0.0:
             continue
+        # Barycentric coordinates u, v, w of each pixel's middle: none is negative inside the triangle.
         (ax, ay), (bx, by), (cx, cy) = pixels[f, 0], pixels[f, 1], pixels[f, 2]
         # Twice the signed area; both orientations are filled, since u, v, w share its sign.
         area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
@@ -267,6 +278,7 @@ def _fill(pixels: Array, near: Array, shades: Array, ink: Array, depth: Array) -
                 if u < 0.0 or v < 0.0 or w < 0.0:
                     continue
                 distance = u * near[f, 0] + v * near[f, 1] + w * near[f, 2]
+                # The larger reciprocal is the nearer one.
                 if distance > depth[y, x]:
                     depth[y, x] = distance
                     for k in range(3):
@@ -325,6 +337,7 @@ def _poses_at(actor: SceneSystem, time: float) -> Array:
     gap = actor.times[last] - actor.times[k]
     share = (time - actor.times[k]) / gap if gap > 0.0 else 0.0
     a, b = actor.poses[k], actor.poses[last]
+    # q and -q are one attitude: between them the straight line would pass zero.
     sign = np.where(np.einsum("bi,bi->b", a[:, 3:], b[:, 3:]) < 0.0, -1.0, 1.0)[:, None]
     rotation = (1.0 - share) * a[:, 3:] + share * sign * b[:, 3:]
     place = (1.0 - share) * a[:, :3] + share * b[:, :3]
@@ -347,6 +360,7 @@ def png(image: Image) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
+    # Each row begins with the number of its filter: none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 6)) + chunk(b"IEND", b"")

@@ -82,6 +82,7 @@ def plain_jacobian(linear: npt.ArrayLike) -> Array:
     c = h / mass
     full = np.zeros((10, 10))
     full[0, 0] = 1.0
+    # From c = h / m: dc/dm = -h / m^2 = -c / m.
     full[1:4, 0] = -c / mass
     full[1:4, 1:4] = np.eye(3) / mass
     full[4:, 4:] = np.eye(6)
@@ -100,6 +101,8 @@ def typical_sizes(robot: Robot) -> Array:
     joints and mass centre, at least a tenth of the robot's largest. Bodies without mass are given the smallest mass of
     the others.
     """
+    # Columns of a regressor have units of mass, first moment and moment of inertia: without these sizes rank and
+    # condition number would depend on whether lengths are in m or mm.
     masses = np.array([body.inertia.mass for body in robot.bodies])
     positive = masses[masses > 0]
     masses = np.where(masses > 0, masses, positive.min() if positive.size else 1.0)
@@ -108,6 +111,8 @@ def typical_sizes(robot: Robot) -> Array:
     for joint, parent in zip(robot.joints, robot.parents, strict=True):
         arms[parent] = max(arms[parent], float(np.linalg.norm(joint.placement.translation)))
     largest = float(arms.max()) or 1.0
+    # A body whose frame is at its own mass centre has no arm of its own; with next to none its parameters would seem
+    # weak.
     arms = np.maximum(arms, 0.1 * largest)
     ones = np.ones(3)
     return np.concatenate(

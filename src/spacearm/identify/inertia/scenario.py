@@ -92,6 +92,7 @@ class ExciteKeys(ScenarioTable):
                 if path.kind != "spline" or path.ends != "clamped" or path.times is None or values is None:
                     hint = 'expected { kind = "spline", times = [...], values = [...] }'
                     raise InputError("is not a clamped spline through nodes", hint=hint)
+                # Excursions count from where the joint is: one file then fits experiments from several configurations.
                 found[joint] = spline(path.times, np.asarray(values) + start[robot.joint_index(joint)])
         return found
 
@@ -107,6 +108,7 @@ class ExciteKeys(ScenarioTable):
                 elif item.intervals() and item.intervals()[-1][1] > duration + SAME:
                     raise InputError(f"fires until {item.intervals()[-1][1]:g} s, beyond the end at {duration:g} s")
                 found[item.name] = found[item.name] + level if item.name in found else level
+                # Called for its check alone: levels of one thruster are added up, and together must be between 0 and 1.
                 firing_intervals(item.name, found[item.name], duration)
         return found
 
@@ -286,6 +288,7 @@ class InertiaFile(StudyFile):
         count, seed = self.monte_carlo.samples, self.monte_carlo.seed
         if found.output_error is not None:
             if (length := self.estimate.segment) is not None:
+                # In the same segments as the fit: each has its own state at first.
                 clean = [piece for record in clean for piece in record.split(length)]
             return repeat_output_error(found.output_error.problem, clean, truth, count, seed)
         return monte_carlo(
@@ -311,11 +314,14 @@ class InertiaFile(StudyFile):
                 run = run_experiment(robot, start, phases, shared_period(setup.sensors))
                 broken += not run.sound
                 momentum = start_momentum(robot, start) if table.known_momentum else None
+                # Readings without bias and noise are the truth of the Monte Carlo study, which adds its own noise to
+                # them.
                 exact, biased = (
                     prepare_record(setup.nominal, record_run(run, each, name=table.name), known_momentum=momentum)
                     for each in (perfect, setup.sensors)
                 )
             clean.append(exact)
+            # Each experiment its own stream: another one more or less does not change the noise of the others.
             drawn.append(biased.add_noise([self.sensors.seed, k]))
         if not drawn:
             raise InputError("every experiment is held out", place="experiment", hint="at least one must be used")
@@ -336,6 +342,7 @@ class InertiaFile(StudyFile):
     def _build_reference_robot(self, session: Session, nominal_robot: Robot) -> Robot:
         """The robot that is simulated: another file, or the nominal model with scaled inertias."""
         robot = nominal_robot if self.real is None else session.robot(self.real, "real")
+        # Readings and commands are matched by name; the parameters of both are compared one by one.
         if robot.joint_names != nominal_robot.joint_names or robot.body_names != nominal_robot.body_names:
             hint = "expected the same names"
             raise InputError("has other bodies or joints than the nominal model", place="real", hint=hint)
@@ -369,5 +376,6 @@ class InertiaFile(StudyFile):
 
 def _cross_check(real: Robot, table: ExperimentTable, duration: float, commands: Mapping[str, Signal]) -> Check:
     """The simulated motion once more with MuJoCo's dynamics."""
+    # Compared at 30 instants; an error of the dynamics grows with time, so that more would show no more.
     run = run_experiment(real, table.start(real), command_phases(real, commands, duration), duration / 30.0)
     return mujoco_check(cross_check(run), 1e-8)

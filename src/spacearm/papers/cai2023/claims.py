@@ -140,6 +140,7 @@ def _test(number: int, key: str, value: float, rough: RoughRail) -> Finding:
     absolute, relative = TEST_TOLERANCES[key]
     theory, adams = getattr(TABLE[number], key)
     note, test = TABLE[number].test(key), measured_value(number, key)
+    # Relative errors are of the theory's value, as in the paper; relative to the test they would be others.
     near = Claim(printed=test, tolerance=absolute + relative * abs(theory), same_sign=True)
     misprint = ["misprint"] if note != test else []
     also = misprint if near.holds(value) else ["outside", *misprint]
@@ -235,6 +236,7 @@ def _test_error_findings() -> Iterator[Finding]:
 def _breaks(moments: list[float], exchanged: bool) -> bool:
     """Whether no body can have this inertia: a principal moment exceeds the sum of the others."""
     xx, yy, zz, xy, xz, yz = moments
+    # Whether the table has only exchanged two columns of products of inertia.
     if exchanged:
         xz, yz = yz, xz
     least, middle, most = np.linalg.eigvalsh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
@@ -249,9 +251,11 @@ def _misprints() -> Iterator[Finding]:
     yield build_finding("printed.inertia.impossible", len(broken[False]), **words)
     device = PRINTED["device"]
     stiffness = device["springs"] * device["stiffness"]
+    # Attitude 5 is straight: the whole arm moves as one, so its kinetic energy follows from mass and velocity alone.
     needed = 0.5 * TABLE[5].plane * (1e-3 * TABLE[5].velocity[0]) ** 2
     stored = 0.5 * stiffness * device["stroke"] ** 2
     yield build_finding("printed.energy.attitude5", stored, printed=needed, holds=needed <= stored)
+    # The quarter of a period in which a free spring drives this mass from rest to its full speed.
     quarter = 0.5 * np.pi * np.sqrt(TABLE[1].plane / stiffness)
     yield build_finding("printed.mass.twice", printed=TABLE[5].space, quarter=quarter)
     theory = [TABLE[n].velocity[0] - TABLE[n].test_velocity for n in (2, 3)]

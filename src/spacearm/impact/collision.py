@@ -278,6 +278,7 @@ def weld_after_grasp(first: FloatingSystem, second: FloatingSystem, *, prefix: s
     for name, system in pair.items():
         still = zip(system.robot.joint_names, system.modes.locked, strict=True)
         held += [f"{name}/{joint}" for joint, locked in still if locked]
+    # The same change as in a run in time, so that both must agree: a check of one against the other.
     changed = Attach("second", f"first/{first.frame}", held, prefix).apply(world, states)
     return changed.world.systems["first"], changed.states["first"]
 

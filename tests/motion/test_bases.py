@@ -11,19 +11,8 @@ from scipy.optimize import brentq
 from spacearm.errors import InputError
 from spacearm.result import Result
 from spacearm.study import run_scenario
+from support.planar_capture import CHASER
 
-ROBOT = """[robot]
-name = "chaser"
-[[body]]
-name = "hull"
-mass = 16.0
-com = [0.0, 0.0, 0.3]
-inertia = [0.4, 0.4, 0.3]
-[[frame]]
-name = "gripper"
-body = "hull"
-origin = { xyz = [0.3, 0.0, 0.0] }
-"""
 CAPTURE = """robot = "chaser.toml"
 base = "planar"
 gravity = [0.0, 0.0, -9.81]
@@ -51,7 +40,7 @@ duration = 2.0
 """
 
 
-def run(text: str, folder: Path, robot: str = ROBOT, **options: bool) -> Result:
+def run(text: str, folder: Path, robot: str = CHASER, **options: bool) -> Result:
     (folder / "chaser.toml").write_text(robot)
     (folder / "case.toml").write_text(text)
     return run_scenario(folder / "case.toml", **options)
@@ -84,7 +73,7 @@ start = { velocity = [0.5, 0.0, 0.0] }
 [[phase]]
 duration = 3.0
 """
-    result = run(text, tmp_path, ROBOT + '[base]\nkind = "rail"\naxis = [1, 0, 0]\n', cross_check=True)
+    result = run(text, tmp_path, CHASER + '[base]\nkind = "rail"\naxis = [1, 0, 0]\n', cross_check=True)
     assert result.sound
     assert result.data is not None
     assert result.data["base_velocity"].values[-1] == pytest.approx([0.5 * np.exp(-4.0 * 3.0 / 16.0), 0.0, 0.0])

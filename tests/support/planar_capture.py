@@ -96,3 +96,30 @@ class Table:
             part = first if t <= caught else second if t <= caught + self.pinned else third
             found[k] = part.sol(t)[:6]  # type: ignore[attr-defined]
         return found, float(caught)
+
+
+#: A chaser and a target on a table that is not level, and the quantities of scenarios that are their coordinates.
+CHASER_AND_TARGET = Table(
+    masses=(16.0, 12.0),
+    inertias=(0.3, 0.2),
+    ports=((0.3, 0.0), (-0.15, 0.02)),
+    tilt=(0.004, -0.003),
+    drag=0.4,
+    pin_damping=0.02,
+    distance=0.05,
+    pinned=2.0,
+)
+COORDINATES = ("base_x", "base_y", "base_yaw", "target/base_x", "target/base_y", "target/base_yaw")
+#: The chaser as a robot file.
+CHASER = """[robot]
+name = "chaser"
+[[body]]
+name = "hull"
+mass = 16.0
+com = [0.0, 0.0, 0.3]
+inertia = [0.4, 0.4, 0.3]
+[[frame]]
+name = "gripper"
+body = "hull"
+origin = { xyz = [0.3, 0.0, 0.0] }
+"""

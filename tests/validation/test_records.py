@@ -17,29 +17,9 @@ from spacearm.validation._measured_motion import estimate_catch
 from spacearm.validation._measured_run import MeasuredRun
 from spacearm.validation._records import RecordsFindings, SharedEstimate, shared_prior
 from spacearm.validation.scenario import ValidationFile
-from support.planar_capture import Table
+from support.planar_capture import CHASER, CHASER_AND_TARGET, COORDINATES
 
-TABLE = Table(
-    masses=(16.0, 12.0),
-    inertias=(0.3, 0.2),
-    ports=((0.3, 0.0), (-0.15, 0.02)),
-    tilt=(0.004, -0.003),
-    drag=0.0,
-    pin_damping=0.02,
-    distance=0.04,
-    pinned=100.0,
-)
-ROBOT = """[robot]
-name = "chaser"
-[[body]]
-name = "hull"
-mass = 16.0
-inertia = [0.3, 0.3, 0.3]
-[[frame]]
-name = "gripper"
-body = "hull"
-origin = { xyz = [0.3, 0.0, 0.0] }
-"""
+TABLE = replace(CHASER_AND_TARGET, drag=0.0, distance=0.04, pinned=100.0)
 SCENARIO = """study = "validation"
 robot = "chaser.toml"
 base = "planar"
@@ -71,7 +51,6 @@ key = "gravity[1]"
 sd = 0.01
 shared = true
 """
-NAMES = ("base_x", "base_y", "base_yaw", "target/base_x", "target/base_y", "target/base_yaw")
 NOISE = (2e-4, 2e-4, 5e-4) * 2
 
 
@@ -90,10 +69,10 @@ def write_record(folder: Path, number: int) -> float:
     return float(caught)
 
 
-def predict(folder: Path, count: int, scenario: str = SCENARIO, robot: str = ROBOT) -> tuple[Result, list[float]]:
+def predict(folder: Path, count: int, scenario: str = SCENARIO, robot: str = CHASER) -> tuple[Result, list[float]]:
     """The result of so many records, and the instants of their catches."""
     (folder / "chaser.toml").write_text(robot)
-    for name, column, sd in zip(NAMES, "abcdef", NOISE, strict=True):
+    for name, column, sd in zip(COORDINATES, "abcdef", NOISE, strict=True):
         scenario += f'[[channel]]\nquantity = "{name}"\ncolumn = "{column}"\nsd = {sd}\ndropout = [-9]\n'
     caught = [write_record(folder, number) for number in range(count)]
     for number in range(count):
@@ -142,10 +121,10 @@ parent = "hull"
 child = "link"
 axis = [0.0, 0.0, 1.0]
 [[frame]]"""
-    robot = ROBOT.replace("[[frame]]", link).replace('body = "hull"\norigin', 'body = "link"\norigin')
-    robot = robot.replace("mass = 16.0\ninertia = [0.3, 0.3, 0.3]", "mass = 15.5\ninertia = [0.29, 0.29, 0.29]")
+    robot = CHASER.replace("[[frame]]", link).replace('body = "hull"\norigin', 'body = "link"\norigin')
+    robot = robot.replace("mass = 16.0", "mass = 15.5").replace("[0.4, 0.4, 0.3]", "[0.39, 0.39, 0.29]")
     found = []
-    for text, phase in ((ROBOT, ""), (robot, "driven = { wrist = 0.0 }\n"), (robot, 'locked = ["wrist"]\n')):
+    for text, phase in ((CHASER, ""), (robot, "driven = { wrist = 0.0 }\n"), (robot, 'locked = ["wrist"]\n')):
         scenario = SCENARIO.replace("duration = 6.0\n", f"duration = 6.0\n{phase}")
         result, _ = predict(tmp_path, 1, scenario, text)
         found.append({row.quantity: row.value for row in result.rows})
@@ -254,7 +233,7 @@ def shared_estimate(value: float, deviation: float) -> SharedEstimate:
 def test_prior_of_a_shared_number(
     tmp_path: Path, others: list[tuple[float, float]], scatter: str, mean: float, deviation: float
 ) -> None:
-    (tmp_path / "chaser.toml").write_text(ROBOT)
+    (tmp_path / "chaser.toml").write_text(CHASER)
     tables = SCENARIO.replace("sd = 0.01\nshared = true\n", f"sd = 5.0\nshared = true\n{scatter}", 1)
     tables += '[[channel]]\nquantity = "base_x"\ncolumn = "a"\nsd = 1.0\n'
     file = ValidationFile.model_validate(parse_toml(tables))

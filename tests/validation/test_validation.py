@@ -14,7 +14,7 @@ from spacearm.study import run_scenario
 from spacearm.typing import Array
 from spacearm.validation._assumptions import RelaxedAssumption
 from spacearm.validation.comparison import Comparison, Readings, compare_prediction
-from support.planar_capture import Table
+from support.planar_capture import CHASER, CHASER_AND_TARGET, COORDINATES
 
 TIMES = np.linspace(0.1, 5.0, 50)
 
@@ -97,29 +97,7 @@ def test_what_was_not_stated_shows() -> None:
         line(1, fit=5.0)
 
 
-TABLE = Table(
-    masses=(16.0, 12.0),
-    inertias=(0.3, 0.2),
-    ports=((0.3, 0.0), (-0.15, 0.02)),
-    tilt=(0.004, -0.003),
-    drag=0.4,
-    pin_damping=0.02,
-    distance=0.05,
-    pinned=2.0,
-)
 START = np.array([0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0, 0.002, 0.01, -0.1, 0.0, 0.01])
-ROBOT = """[robot]
-name = "chaser"
-[[body]]
-name = "hull"
-mass = 16.0
-com = [0.0, 0.0, 0.3]
-inertia = [0.4, 0.4, 0.3]
-[[frame]]
-name = "gripper"
-body = "hull"
-origin = { xyz = [0.3, 0.0, 0.0] }
-"""
 SCENARIO = """study = "validation"
 robot = "chaser.toml"
 base = "planar"
@@ -156,14 +134,13 @@ sd = 0.01
 key = "gravity[1]"
 sd = 0.01
 """
-NAMES = ("base_x", "base_y", "base_yaw", "target/base_x", "target/base_y", "target/base_yaw")
 
 
 def record(folder: Path, scenario: str, *, noise: tuple[float, float] = (5e-4, 1e-3), seed: int = 0) -> Result:
     """The capture, measured by the other program in mm and degrees on a clock that starts at 5 s, and predicted."""
     times = np.arange(0.0, 8.0, 0.1)
     rng = np.random.default_rng(seed)
-    coordinates, caught = TABLE.motion(START, times)
+    coordinates, caught = CHASER_AND_TARGET.motion(START, times)
     assert 3.0 < caught < 6.0
     sigma = np.array([noise[0], noise[0], noise[1]] * 2)
     read: Array = coordinates + sigma * rng.normal(size=coordinates.shape)
@@ -174,8 +151,8 @@ def record(folder: Path, scenario: str, *, noise: tuple[float, float] = (5e-4, 1
     ]
     rows[30] = rows[30].rpartition(",")[0] + ","  # a reading that is missing
     (folder / "lab.csv").write_text("time,a,b,c,d,e,f\n" + "\n".join(rows) + "\n")
-    (folder / "chaser.toml").write_text(ROBOT)
-    for name, column, unit, deviation in zip(NAMES, "abcdef", ("mm", "mm", "deg") * 2, sigma, strict=True):
+    (folder / "chaser.toml").write_text(CHASER)
+    for name, column, unit, deviation in zip(COORDINATES, "abcdef", ("mm", "mm", "deg") * 2, sigma, strict=True):
         own = max(float(deviation), 1e-4)
         scenario += f'[[channel]]\nquantity = "{name}"\ncolumn = "{column}"\nunit = "{unit}"\nsd = {own}\n'
     (folder / "lab.toml").write_text(scenario)
@@ -206,10 +183,10 @@ def test_a_capture_on_a_tilted_table_is_predicted_from_its_approach(tmp_path: Pa
     result = record(tmp_path, SCENARIO)
     assert result.sound, str(result.certificate)
     values = {row.quantity: row.value for row in result.rows}
-    for k, tilt in enumerate(TABLE.tilt):
+    for k, tilt in enumerate(CHASER_AND_TARGET.tilt):
         assert abs(values[f"uncertain.gravity[{k}].value"] - tilt) < 3.5 * values[f"uncertain.gravity[{k}].sd"]
         assert values[f"uncertain.gravity[{k}].sd"] < 1e-3
-    for name in NAMES:
+    for name in COORDINATES:
         assert abs(values[f"channel.{name}.end.z"]) < 3.5
         assert values[f"channel.{name}.within"] > 0.8
     assert "chi-square" in result.headline
@@ -230,7 +207,7 @@ def test_without_noise_the_whole_chain_is_the_other_programs(tmp_path: Path) -> 
     exact = SCENARIO.replace("gravity = [0.0, 0.0,", "gravity = [0.004, -0.003,").replace("fit = 3.0", "")
     result = record(tmp_path, exact.partition("[[uncertain]]")[0], noise=(0.0, 0.0))
     values = {row.quantity: row.value for row in result.rows}
-    assert max(values[f"channel.{name}.rms"] for name in NAMES) < 2e-9
+    assert max(values[f"channel.{name}.rms"] for name in COORDINATES) < 2e-9
 
 
 def test_a_wrong_model_is_not_sound(tmp_path: Path) -> None:

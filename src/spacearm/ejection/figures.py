@@ -85,16 +85,6 @@ def energy_areas(run: Ejection, until: float | None = None) -> go.Figure:
     return figure
 
 
-def table(header: Sequence[str], columns: Sequence[Sequence[Any]], height: int = 420) -> go.Figure:
-    """A plain table in the common look."""
-    figure = new_figure(height=height)
-    head = {"values": [f"<b>{text}</b>" for text in header], "fill": {"color": "rgba(127, 127, 127, 0.12)"}}
-    cells = {"values": list(columns), "fill": {"color": CLEAR}, "height": 24}
-    figure.add_table(header={**head, "align": "left"}, cells={**cells, "align": "left"})
-    figure.update_layout(margin={"l": 10, "r": 10, "t": 30, "b": 10})
-    return figure
-
-
 def map_panels(
     chart: xr.Dataset, arm: Robot, marks: Mapping[str, Array], signs: tuple[float, float] = (1.0, 1.0)
 ) -> go.Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from spacearm.ejection.configuration import BROKEN
 from spacearm.ejection.montecarlo import EjectionSensitivity
 from spacearm.ejection.run import Ejection
-from spacearm.figures import CLEAR, COLOURS, add_curve, limit_lines, new_figure, panels, share_y_range
+from spacearm.figures import COLOURS, add_curve, limit_lines, new_figure, panels, share_y_range
 from spacearm.model import Robot
 from spacearm.typing import Array
 

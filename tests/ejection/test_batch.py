@@ -160,6 +160,8 @@ def test_soft_springs_and_heavy_arms_are_given_their_time(rig: Rig) -> None:
     soft = eject_batch(rig, joints, overrides={"stiffness": stiffness}, flight=0.1)
     assert soft.sound.all()
     assert soft.time[0] == pytest.approx(rig.device.quarter_period(rig.arm.mass) * 1e3, rel=1e-6)  # no joint gives way
+    weak = eject_batch(rig, joints, overrides={"spring": np.array([1e-6, 1.0])}, flight=0.1)
+    np.testing.assert_array_equal(weak.time, soft.time)  # equal springs: the factor is one on the stiffness
     heavy = eject_batch(rig, joints, overrides={"inertia": 1e6 * rig.arm.inertia_parameters}, flight=0.1, locked=LOCKED)
     assert heavy.time[0] == pytest.approx(rig.device.quarter_period(1e6 * rig.arm.mass), rel=1e-6)
 

@@ -106,6 +106,8 @@ def _search_cell(
 ) -> None:
     searched, first = searched_numbers(plan), _worst_run(columns, cell)
     assert first is not None
+    # Numbers are searched as quantiles of their own distributions: a box in them has the same probability in each
+    # direction, whatever the units are. Seeds stay those of the worst run: they have no neighbours to search.
     low, base = 0.5 * (1.0 - settings.share), plan.shares[first[0]]
     generation, best = 0, math.inf
 
@@ -113,6 +115,7 @@ def _search_cell(
         nonlocal generation, best
         shares = np.tile(base, (len(points), 1))
         shares[:, searched] = low + settings.share * points
+        # A search that was interrupted goes on from its stored generations: the same seed gives the same points.
         if not store.has_generation(cell, generation, shares):
             check_time()
             store.write_generation(plan, cell, generation, shares, evaluate(plan.with_shares(shares), cell))
@@ -124,11 +127,14 @@ def _search_cell(
             progress(1.0, f"worst case{where}: {generation} generations, margin {best:.4g}")
         return scores
 
+    # From the worst run, which is known to be bad, and from the corner to which a linear trend falls: where margins are
+    # monotonic in each number that corner is the worst case.
     starts = np.array([np.clip((base[searched] - low) / settings.share, 0.0, 1.0), _corner(plan, columns, cell)])
     # Both starts may be the same corner.
     starts = starts[: 1 if np.array_equal(*starts) else 2]
     worth = judge(starts)
     size, left = population_size(len(searched)), settings.runs - len(starts)
+    # Two populations that cannot converge are worth less than one that can.
     if left < LEAST_GENERATIONS * len(starts) * size:
         best_start = int(np.argmax(worth))
         starts, worth = starts[best_start : best_start + 1], worth[best_start : best_start + 1]
@@ -151,6 +157,7 @@ def _corner(plan: CampaignPlan, columns: Mapping[str, Any], cell: int) -> Array:
     ]
     shares = plan.shares[[run for run, _ in rows]][:, searched] - 0.5
     margins = np.array([margin for _, margin in rows])
+    # The sign of the covariance with each number: the margin falls toward 0 where it rises with the number.
     return np.where((margins - margins.mean() if rows else margins) @ shares > 0.0, 0.0, 1.0)
 
 

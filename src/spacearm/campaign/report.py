@@ -323,6 +323,7 @@ def _spread(
 ) -> Any:
     figure = new_figure(x=name, x_unit=names.get(name, ""), y="share of runs")
     values = np.sort([v for v in columns[name] if v is not None and np.isfinite(v)])
+    # The middle of each step of the empirical distribution (Hazen's plotting positions): neither end claims certainty.
     add_curve(figure, values, (np.arange(values.size) + 0.5) / max(values.size, 1), name, colour=0)
     for bound in bounds:
         if bound is not None:

@@ -36,6 +36,7 @@ def write_oem(
         if each.position is None or each.velocity is None:
             raise InputError("has no positions and velocities", place=f"trajectory {quote_text(each.name)}")
         lines += ["META_START", *_meta(each, CENTER_NAME=each.centre, REF_FRAME=each.frame), _META_END, ""]
+        # The standard has km and km/s.
         rows = np.hstack([each.position, each.velocity]) / 1e3
         lines += [f"{stamp} {_decimals(row)}" for stamp, row in zip(each.stamps, rows, strict=True)]
         lines.append("")
@@ -59,6 +60,7 @@ def write_aem(
         }
         kind = ["ATTITUDE_TYPE = QUATERNION", "QUATERNION_TYPE = LAST"]
         lines += ["META_START", *_meta(each, **own), *kind, _META_END, "", "DATA_START"]
+        # Scalar last here, first in spacearm.
         rows = each.quaternion[:, [1, 2, 3, 0]]
         lines += [f"{stamp} {_decimals(row)}" for stamp, row in zip(each.stamps, rows, strict=True)]
         lines += ["DATA_STOP", ""]
@@ -85,6 +87,7 @@ def _meta(each: Trajectory, **own: str) -> list[str]:
 
 
 def _decimals(row: Array) -> str:
+    # The standard allows 16 significant digits; a double would need 17 to come back bit by bit.
     return " ".join(f"{value:.16g}" for value in row.tolist())
 
 
@@ -124,6 +127,7 @@ def read_aem(path: str | Path) -> list[Trajectory]:
                 quaternion = quaternion * [1.0, -1.0, -1.0, -1.0]
             frame, body = reversed(frames) if body_first else frames
             centre = meta.get("CENTER_NAME", "EARTH")
+            # Numbers in files are rounded: the length is checked above and made exact here.
             found.append(replace(made, quaternion=quaternion / length, frame=frame, body_frame=body, centre=centre))
     return found
 
@@ -143,6 +147,7 @@ def _segment(meta: dict[str, str], rows: list[tuple[int, str]], sizes: tuple[int
                 raise InputError(f"{quote_text(row)} holds something else", hint="expected numbers") from error
             if not np.all(np.isfinite(values[-1])):
                 raise InputError("a number is not finite")
+    # The difference is taken in whole nanoseconds first: seconds since 1970 as doubles would be rounded to 0.2 us.
     times = (np.array(stamps) - stamps[0]) / np.timedelta64(1, "ns") / 1e9
     with error_context(f"data from line {rows[0][0]}"):
         system, identity = meta["TIME_SYSTEM"], meta["OBJECT_ID"]
@@ -182,6 +187,7 @@ def _segments(
             skipped = (skipped or line == "COVARIANCE_START") and line != "COVARIANCE_STOP"
             if not skipped and line and not line.startswith(("COMMENT", "COVARIANCE_STOP", "DATA_ST")):
                 data.append((at, line))
+        # The standard demands times in the metadata; they follow from the data, and many files lack them.
         missing = [key for key in needed if not meta.get(key) and key not in ("START_TIME", "STOP_TIME")]
         if missing:
             raise InputError(f"{', '.join(missing)} missing", place=f"metadata of segment {count}")

@@ -130,6 +130,7 @@ def _springs(rig: Rig, given: Mapping[str, Array]) -> Array:
             raise InputError(
                 f"{name} is {np.min(given[name]):g}", place="overrides", hint=f"expected above zero, at least {least:g}"
             )
+    # A factor on the force at the same travel is a factor on the stiffness with the same rest.
     factor = np.atleast_1d(given.get("spring", np.ones(1)))
     if device.linear:
         stiffness = np.atleast_1d(given.get("stiffness", factor * device.total_stiffness))
@@ -144,9 +145,8 @@ def _longest(rig: Rig, given: Mapping[str, Array]) -> float:
     """Quarter period (s) of the heaviest arm on the weakest springs of all samples."""
     # The slowest sample decides how long one has to wait.
     mass = given["inertia"][..., 0].sum(axis=-1).max(initial=0.0) if "inertia" in given else rig.arm.mass
-    softest = given["stiffness"].min(initial=np.inf) if "stiffness" in given else np.inf
-    quarter = rig.device.quarter_period(max(mass, rig.arm.mass))
-    if not rig.device.linear:
-        return float(quarter / np.sqrt(min(given.get("spring", np.ones(1)).min(initial=1.0), 1.0)))
-    own = rig.device.total_stiffness
-    return float(quarter * np.sqrt(own / min(softest, own)))
+    # Of the device's own force. Both overrides at once have been refused.
+    softest = given.get("spring", np.ones(1)).min(initial=1.0)
+    if "stiffness" in given:
+        softest = (given["stiffness"] / rig.device.total_stiffness).min(initial=1.0)
+    return float(rig.device.quarter_period(max(mass, rig.arm.mass)) / np.sqrt(softest))

@@ -48,6 +48,7 @@ def angular_velocity_curves(runs: Mapping[str, Ejection]) -> go.Figure:
 def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
     """Variations of the joints that move, with a panel per joint and a colour per configuration; dashed: limits."""
     arm = next(iter(runs.values())).rig.arm
+    # Joints that are locked in every run would only add empty panels.
     largest = np.max([np.abs(run.data["variation"].values).max(axis=0) for run in runs.values()], axis=0)
     moved = np.flatnonzero(largest > 0.0)
     units = [(DEGREE, "deg") if arm.joints[i].kind == "revolute" else (1e3, "mm") for i in moved]
@@ -65,6 +66,7 @@ def joint_curves(runs: Mapping[str, Ejection]) -> go.Figure:
         limits = arm.joints[i].limits
         bounds = [scale * (np.array([limits.lower, limits.upper]) - run.start[i]) for run in runs.values()]
         limit_lines(figure, bounds, scale * largest[i], range(len(runs)), row=place[0], column=place[1])
+    # Ranges of equal units are equal, so that panels can be compared by eye.
     for unit in dict.fromkeys(units):
         share_y_range(figure, [place for place, own in zip(places, units, strict=True) if own == unit])
     figure.update_xaxes(title_text="time [s]")
@@ -170,6 +172,7 @@ def histograms(spread: EjectionSensitivity) -> go.Figure:
     for column, (key, series, factor) in enumerate(found, start=1):
         at = {"row": 1, "col": column}
         values = factor * series
+        # Runs that never left the rail or never came to rest have no value.
         shown = values[np.isfinite(values)]
         figure.add_histogram(x=shown, nbinsx=60, marker={"color": COLOURS[0]}, name=key, showlegend=False, **at)
         for level in (5.0, 50.0, 95.0):

@@ -56,11 +56,13 @@ def skeleton(robot: Robot, frame: str, joints: Array) -> list[Array]:
     segments = [np.array([origins[robot.parents[i]], origins[i + 1]]) for i in range(robot.n)]
     tip, _ = mechanics.frame_pose(frame, joints)
     segments.append(np.array([origins[robot.body_index(robot.frame(frame).body)], tip]))
+    # Bodies whose frame is their joint's have segments of no length, whose marker would hide another.
     return [segment for segment in segments if np.linalg.norm(segment[1] - segment[0]) > 1e-9]
 
 
 def _links(segments: Sequence[Array], axes: int, width: int, marker: int) -> dict[str, Any]:
     """One broken line through all segments, as the arguments of a trace."""
+    # NaN ends a line without a new trace, so that the legend has one entry.
     points = np.concatenate([[*segment, np.full(3, np.nan)] for segment in segments])
     style = {"line": {"width": width, "color": COLOURS[7]}, "marker": {"size": marker, "color": COLOURS[7]}}
     places = {axis: points[:, k] for k, axis in enumerate("xyz"[:axes])}

@@ -97,6 +97,7 @@ class FolderComparison:
     @property
     def largest(self) -> float:
         """The largest relative difference of a row; infinite where a text, a verdict or soundness differs."""
+        # Equal numbers with another verdict are not the same result: a limit or a check was changed.
         states = {(each.result.sound, each.result.verdict) for each in self.both}
         return math.inf if len(states) > 1 else max((row.relative for row in self.rows), default=0.0)
 
@@ -166,6 +167,7 @@ def overlay_curves(first: str, second: str, names: tuple[str, str]) -> str:
         for name, dash in zip(names, ("solid", "dash"), strict=True)
     ]
     text = json.dumps({"data": [*curves[0], *curves[1], *keys], "layout": one["layout"]})
+    # The text goes into a script element: a name from a file that ends it early would run as code.
     return text.replace("<", "\\u003c")
 
 

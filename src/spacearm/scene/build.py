@@ -333,6 +333,7 @@ def _load_forces(run: Run, track: Track, times: Array, states: Array) -> tuple[S
         body = robot.body_index(at.body)
         thruster = next((each for each in robot.thrusters if each.name == name), None)
         if thruster is not None and thruster.force > 0.0:
+            # A thruster is shown by its plume, which has no scale of force: its level says how long.
             level = np.linalg.norm(wrench[:, :3], axis=1) / thruster.force
             found.append(SceneForce(name, body, "thruster", thruster.position, level[:, None], thruster.direction))
             continue
@@ -424,6 +425,7 @@ def _marks(run: Run) -> tuple[TimelineMark, ...]:
     if sum(mark.kind == "phase" for mark in found) == 1:
         found = [mark for mark in found if mark.kind != "phase"]
     events = [event for event in run.events if event.kind != "change"]
+    # A joint that rattles has thousands of stick and slip events: they would hide all others.
     if len(events) > MOST_MARKS:
         events = [event for event in events if event.kind not in ("stick", "slip", "reverse")][:MOST_MARKS]
     found += [

@@ -42,7 +42,9 @@ def predict_rates(tensor: Array, axis: Array, drag: Array, start: Array, wheel: 
     def slope(at: Array, h: Array) -> Array:
         w = angular_velocity(at, h)
         (x, y, z), (p, q, r) = w, at
+        # Drag of turbulent air goes with the square of the rate, against it; each axis has its own coefficient.
         found = -np.sqrt(x * x + y * y + z * z) * air * w
+        # Euler's equation in body axes: L' = L x w + drag.
         found[0] += q * z - r * y
         found[1] += r * x - p * z
         found[2] += p * y - q * x
@@ -57,6 +59,8 @@ def predict_rates(tensor: Array, axis: Array, drag: Array, start: Array, wheel: 
             b = slope(momentum + 0.5 * own * a, speeds[i + 1])
             c = slope(momentum + 0.5 * own * b, speeds[i + 1])
             d = slope(momentum + own * c, speeds[i + 2])
+            # The classical Runge-Kutta method with a fixed step: equal operations for all lanes, and a smooth
+            # dependence on the parameters, which finite differences of the fit need.
             momentum = momentum + own / 6.0 * (a + 2.0 * (b + c) + d)
         found[k + 1] = angular_velocity(momentum, speeds[2 * SUBSTEPS * (k + 1)])
     return np.ascontiguousarray(np.moveaxis(found, -1, 0))

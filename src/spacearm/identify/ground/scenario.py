@@ -49,6 +49,7 @@ class GroundChannelTable(ColumnTable):
         with error_context(place, file=path):
             if self.column is None:
                 flat, names, stated = read_numbers(path), [""] * count, dict[str, str]()
+                # A number that is lost would move all that follow it to other joints, without any sign of it later.
                 if flat.size % count:
                     raise InputError(f"has {flat.size} numbers", hint=f"expected {count} for each sample")
                 table = flat.reshape(-1, count)
@@ -62,12 +63,14 @@ class GroundChannelTable(ColumnTable):
                 if len({column.size for column in columns.values()}) > 1:
                     raise InputError("has columns of different lengths", hint="expected equal lengths")
                 table = np.stack([columns[one] for one in names], axis=1)
+            # A unit in the scenario takes precedence: its author may know that the one in the file is wrong.
             units = np.array([to_si(self.unit or stated.get(one, ""))[0] for one in names])
             table = table * (units * self.scale_factors(count)) + self.offset
             if not np.isfinite(table).all():
                 row = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
                 raise InputError(f"sample {row} is not a finite number", hint="expected a number in every cell")
             if self.unwrap:
+                # After the conversion: steps are recognised by 2 pi.
                 table = np.unwrap(table, axis=0)
         return np.asarray(table)
 
@@ -108,6 +111,8 @@ class RecordTable(ScenarioTable):
         }
         if self.time is not None:
             times = self.time.read(folder, self.file, 1, "time")[:, 0]
+            # Clocks of laboratories count from midnight or 1970: large numbers would cost digits of the time's
+            # differences.
             times = times - (times[0] if times.size else 0.0)
         elif self.step is not None:
             times = np.arange(len(values["torque"]), dtype=np.float64) * self.step
@@ -185,6 +190,7 @@ class GroundFile(StudyFile):
                 record = table.read(robot, folder, np.array(self.gravity))
                 if self.transmission is not None:
                     with error_context("transmission"):
+                        # Before the fit and not in it: all that follows is written in joints.
                         record = self.transmission.convert(robot, record)
             (held if table.hold_out else used).append(record)
         options: dict[str, Any] = {name: getattr(self.estimate, name) for name in

@@ -87,6 +87,8 @@ def read_record(
     given = {key: signal.shift(float(data.times[0])) for key, signal in (commands or {}).items()}
     for thruster in levels or {}:
         with error_context(f"levels.{thruster}", file=path):
+            # A row without a level: the thruster is taken as off, since a command that was not recorded cannot be
+            # assumed.
             level = _hold(data.times, np.nan_to_num(data[f"level.{thruster}"]))
             given[thruster] = given[thruster] + level if thruster in given else level
     return replace(data, channels=channels, commands=given)
@@ -96,7 +98,9 @@ def _hold(times: Array, levels: Array) -> Signal:
     """Levels (T,) that hold from sample to sample."""
     if np.any(levels < 0.0) or np.any(levels > 1.0 + 1e-9):
         raise InputError("is outside 0 to 1", hint="expected levels of a thruster")
+    # Only where the level changes: each break becomes a phase of the simulation.
     starts = np.append(0, 1 + np.flatnonzero(np.diff(levels)))
+    # One second more than the record: what is asked for at its last instant is then inside, rounding or not.
     return Signal(np.append(times[starts], times[-1] + 1.0), levels[starts][None])
 
 

@@ -179,12 +179,14 @@ def certainty(found: CommonFit) -> go.Figure:
     for one in found.profiles:
         x, name = 100.0 * (one.values / found.fit[one.name] - 1.0), one.name.rsplit(".", 1)[1]
         add_curve(plot, x, one.rise, LABELS[name], colour=COLOUR[name], mode="lines+markers")
+    # The 95 % quantile of chi square with one degree of freedom (Wilks): where a profile crosses it, its interval ends.
     plot.add_hline(y=3.84, line=DOTTED, annotation_text="95 %")
     return plot
 
 
 def posterior(found: CommonFit) -> go.Figure:
     """Samples of one test: motor inertia and stiffness, coloured by damping."""
+    # Every third: neighbours of the chain are correlated, and the figure stays small.
     samples = found.posterior.samples[::3]
     plot = new_figure(x="motor inertia", x_unit="kg m2", y="stiffness", y_unit="N m/rad")
     colours = {"color": samples[:, 2], "colorscale": "Cividis", "showscale": True}
@@ -197,6 +199,7 @@ def posterior(found: CommonFit) -> go.Figure:
 def response(found: JointPredictions) -> go.Figure:
     one = found.response
     plot = new_figure(x="frequency", x_unit="rad/s", y="link angle / motor angle")
+    # There and back: Plotly fills the closed outline.
     around, band = (np.concatenate([a, b[::-1]]) for a, b in ((one.frequency, one.frequency), (one.high, one.low)))
     add_curve(plot, around, band, "95 %", colour=0, line={"width": 0}, fill="toself", opacity=0.3)
     add_curve(plot, one.frequency, one.magnitude, "identified", colour=0)

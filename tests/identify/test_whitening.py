@@ -38,6 +38,10 @@ def test_the_filter_is_a_root_of_the_dense_covariance() -> None:
     white = filtered.whiten_columns(every.reshape(count, channels, -1)).reshape(there.size, -1)
     assert np.all(white[~there] == 0.0)
     assert white[there] @ covariance @ white[there].T == pytest.approx(np.eye(there.sum()), abs=1e-9)
+    # The most likely errors of the inputs, by the conditional mean of a normal distribution.
+    residual = rng.standard_normal((count, channels))
+    tied = e.reshape(count * many, -1) @ full.T @ np.linalg.solve(covariance, residual.ravel()[there])
+    assert model.estimate_inputs(residual, present) == pytest.approx(tied.reshape(count, many), abs=1e-9)
     coloured = filtered.colour_rows(every.reshape(count, channels, -1)).reshape(there.size, -1)[there]
     assert coloured.T @ coloured == pytest.approx(covariance, rel=1e-9, abs=1e-9)
     missing = 2.0 * np.sum(np.log(np.broadcast_to(noise, present.shape)[~present]))

@@ -26,6 +26,7 @@ class Nuisance:
         pushes: it is a wrench, or the delay of one.
         remedy: what to try; to estimate it if omitted.
         key: word of a scenario file by which it is estimated or tested, if that is not its name.
+        modal: one number for each mode of an appendage or liquid.
     """
 
     size: int
@@ -36,6 +37,7 @@ class Nuisance:
     pushes: bool = False
     remedy: str = ""
     key: str = ""
+    modal: bool = False
 
 
 #: Of records of a robot in orbit.
@@ -53,6 +55,8 @@ INERTIA_NUISANCES: Mapping[str, Nuisance] = MappingProxyType(
         "thrust_direction": Nuisance(-3, "rad", 0.01, "thrusters push in another direction than stated", pushes=True),
         "external_force": Nuisance(3, "N", 0.01, "a steady force acts that nobody states", pushes=True),
         "external_torque": Nuisance(3, "N m", 0.01, "a steady torque acts that nobody states", pushes=True),
+        "mode_frequency": Nuisance(1, "", 0.01, "modes have other frequencies than stated", modal=True),
+        "mode_damping": Nuisance(1, "", 0.01, "modes have other damping ratios than stated", modal=True),
         "rate_bias": Nuisance(3, "rad/s", 1e-4, "the gyro has a bias"),
         "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias"),
         "attitude_bias": Nuisance(3, "rad", 1e-3, "the attitude sensor's axes are turned against the base"),

@@ -51,6 +51,27 @@ class ErrorModel:
         """
         return self.whitener(present).whiten_columns(columns)
 
+    def estimate_inputs(self, residual: Array, present: npt.NDArray[Any]) -> Array:
+        """The most likely errors e (T, m) of the inputs, by residuals (T, r) of all samples: the smoothed ones."""
+        filtered = self.whitener(present)
+        shown, direct = filtered.seen, np.where(present[:, :, None], self.direct, 0.0)
+        white = filtered.whiten_columns(residual[:, :, None])[:, :, 0]
+        found = np.zeros(self.direct.shape[::2])
+        # Backwards in time: `weighted` is the residuals by the inverse of their covariance, through the adjoint of the
+        # filter, whose state is `left`; `pulled` is the adjoint of the model's own state.
+        left = pulled = np.zeros(self.seen.shape[2])
+        for k in range(len(found) - 1, -1, -1):
+            last = k + 1 == len(found)
+            weighted = filtered.inverse[k].T @ (white[k] + (0.0 if last else filtered.gain[k].T @ left))
+            if not last:
+                found[k] += self.before[k].T @ pulled
+                left, pulled = self.across[k].T @ left, self.across[k].T @ pulled
+            left, pulled = left - shown[k].T @ weighted, pulled + shown[k].T @ weighted
+            found[k] += direct[k].T @ weighted + (self.after[k - 1].T @ pulled if k else 0.0)
+        if self.entered is not None:
+            found[0] += self.entered.T @ pulled
+        return found * np.broadcast_to(self.input_variance, found.shape)
+
     def truncate(self, last: int) -> ErrorModel:
         """The samples up to this one."""
         rows, steps = slice(0, last + 1), slice(0, last)

@@ -23,6 +23,7 @@ derivatives by the joints' readings are left out: some 1e-6 of the others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,7 +43,7 @@ from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.momentum import momentum
 from spacearm.mechanics.program import Program
-from spacearm.mechanics.spatial import quaternion_rate, rotation_matrix
+from spacearm.mechanics.spatial import SX, quaternion_rate, rotation_matrix
 from spacearm.mechanics.structure import Keyed, structure
 from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
@@ -70,13 +71,20 @@ def base_motion_program(robot: Robot, in_orbit: bool = False) -> Program:
     by_joints = momentum(tree, x["joints"], ca.vertcat(ca.SX.zeros(6), x["rates"]), x["inertia"], x["rotor"]).stack()
     inertia = mass_matrix(tree, x["joints"], x["inertia"], x["rotor"])[:6, :6]
     twist = solve_symmetric(inertia, at_base - by_joints)
-    force = rotation @ x["wrench"][:3]
-    moment = ca.cross(position, force) + rotation @ x["wrench"][3:]
-    if in_orbit:
-        tide = compute_tide(inertia, SymbolicPose(rotation, position), ca.vertcat(x["radial"], 0))
-        force, moment = force + tide[:3], moment + tide[3:]
+    force, moment = known_wrench(x, SymbolicPose(rotation, position), inertia)
     rate = ca.vertcat(rotation @ twist[:3], quaternion_rate(quaternion, twist[3:]), force, moment)
     return Program("base_motion", x, {"rate": ca.densify(rate), "twist": ca.densify(twist)})
+
+
+def known_wrench(x: Mapping[str, SX], base: SymbolicPose, inertia: SX) -> tuple[SX, SX]:
+    """Force and moment about the world's origin, world axes: of the thrusters and, with an input ``radial``, of what an
+    orbit leaves of gravity for a composite body with this inertia (6, 6)."""
+    force = base.rotation @ x["wrench"][:3]
+    moment = ca.cross(base.origin, force) + base.rotation @ x["wrench"][3:]
+    if "radial" in x:
+        tide = compute_tide(inertia, base, ca.vertcat(x["radial"], 0))
+        force, moment = force + tide[:3], moment + tide[3:]
+    return force, moment
 
 
 @lru_cache(maxsize=16)
@@ -187,6 +195,14 @@ class LinearisedMotion:
     twist_parameters: Array  # (T, 6, d + k)
 
 
+@dataclass(frozen=True, eq=False)
+class ModeErrors:
+    """How far modes are from what the robot states: shares (k,) of their frequencies, and damping ratios (k,)."""
+
+    frequency: Array
+    damping: Array
+
+
 class BrokenOffError(Exception):
     """The integration failed: no motion exists with these inertias, which no robot can have."""
 
@@ -194,37 +210,51 @@ class BrokenOffError(Exception):
 class BaseMotion:
     """Integrates and linearises the base's motion along the inputs of one record; the compiled kernel is shared."""
 
+    #: Longest step (s), numbers of the state, and steps of the variational equations from sample to sample.
+    step, size, substeps = STEP, 13, 1
+
     def __init__(self, robot: Robot, inputs: MotionInputs) -> None:
         ensure_loops()
         self.robot, self.inputs = robot, inputs
-        in_orbit = inputs.orbit != 0.0
-        self.kernel = _kernel(Keyed((structure(robot), in_orbit), (robot, in_orbit)))
+        self.kernel = self._find_kernel()
         times = inputs.times
-        # The variational equations need the state half way between samples as well.
-        nodes = np.empty(2 * times.size - 1)
-        nodes[::2], nodes[1::2] = times, 0.5 * (times[:-1] + times[1:])
+        # The variational equations need the state half way through each of their steps as well.
+        parts = 2 * self.substeps
+        nodes = np.empty(parts * (times.size - 1) + 1)
+        nodes[::parts] = times
+        for k in range(1, parts):
+            nodes[k::parts] = (1.0 - k / parts) * times[:-1] + k / parts * times[1:]
         given = np.zeros(self.kernel.n_in)
         given[self.kernel.inputs["rotor"]] = robot.rotor_inertias
         system = make_system(
-            make_code(self.kernel.address(1), 13, 13, quaternion=(3,)),
+            make_code(self.kernel.address(1), self.size, self.size, quaternion=(3,)),
             given,
             self.kernel.n_out,
             inputs.signals(self.kernel),
         )
-        # An upper bound on the number of steps: pieces that samples and switches cut, and those of length STEP.
-        steps = 10 * times.size + int((times[-1] - times[0]) / STEP) + 1000
-        options = Options(0, STEP, 0.0, np.zeros(13), float("inf"), steps, 1)
+        # An upper bound on the number of steps: pieces that samples and switches cut, and those of the longest step.
+        steps = 10 * times.size + int((times[-1] - times[0]) / self.step) + 1000
+        options = Options(0, self.step, 0.0, np.zeros(self.size), float("inf"), steps, 1)
         breaks = system.signals.breaks + times[0]
         # Kept for each thruster: a run with other scales only sums them anew.
         self.wrench = inputs.wrench_at(0.5 * (breaks[:-1] + breaks[1:]))
         self.nodes = nodes - times[0]
         self.stage = make_solver_phase(system, options, self.nodes)
 
-    def run(self, start: Array, inertia: Array, thrust: Array | float = 1.0) -> Array:
-        """States (2 T - 1, 13) at the samples and half way between, from the state at the first.
+    def _find_kernel(self) -> Kernel:
+        in_orbit = self.inputs.orbit != 0.0
+        return _kernel(Keyed((structure(self.robot), in_orbit), (self.robot, in_orbit)))
 
-        ``thrust``: factor of all thrusters, or of each. NaN where inertias that no robot can have break the motion off:
-        a search must not go there.
+    @property
+    def at_samples(self) -> slice:
+        """The samples among the nodes."""
+        return slice(None, None, 2 * self.substeps)
+
+    def run(self, start: Array, inertia: Array, thrust: Array | float = 1.0, modes: ModeErrors | None = None) -> Array:
+        """States (nodes, 13) at the samples and half way through each step between, from the state at the first.
+
+        ``thrust``: factor of all thrusters, or of each; ``modes``: of robots that have some. NaN where inertias that no
+        robot can have break the motion off: a search must not go there.
         """
         work, record = self.stage.system.work, self.stage.record
         work.inp[self.kernel.inputs["inertia"]] = inertia
@@ -244,6 +274,7 @@ class BaseMotion:
         directions: Array,
         thrust: Array | float = 1.0,
         others: Array | None = None,
+        modes: ModeErrors | None = None,
     ) -> LinearisedMotion:
         """The motion from this state with these inertias (10 (n + 1)), and its derivatives.
 
@@ -261,13 +292,9 @@ class BaseMotion:
         own = np.broadcast_to(inertia.reshape(-1, 10), (*q.shape[:-1], n + 1, 10))
         matrix = mechanics.mass_matrix(q, inertia=own)
         rotation = rotation_matrices(nodes[:, 3:7])
-        p, linear, angular = nodes[:, :3], nodes[:, 7:10], nodes[:, 10:]
-        back = np.swapaxes(rotation, 1, 2)
+        p, back = nodes[:, :3], np.swapaxes(rotation, 1, 2)
         # The same equation as in the kernel, for all nodes at once, to have its matrices for the derivatives.
-        at_base = np.concatenate(
-            [np.einsum("tij,tj->ti", back, linear), np.einsum("tij,tj->ti", back, angular - np.cross(p, linear))],
-            axis=1,
-        )
+        at_base = base_momentum(nodes, back)
         # Joint rates with the base at rest give H_bm dq/dt, rotors included.
         rest = np.concatenate([np.zeros((*q.shape[:-1], 6)), r], axis=-1)
         by_joints = mechanics.evaluate(mechanics.kernel("base_momentum"), joints=q, velocity=rest, inertia=own)[
@@ -281,25 +308,17 @@ class BaseMotion:
         if n:
             kernel = mechanics.derivative("base_momentum", "momentum", "joints")
             by_q = mechanics.evaluate(kernel, joints=q, velocity=velocity, inertia=own)["d_momentum_d_joints"]
-        # Implicit differentiation, H_b d(nu) = right side, by errors of the state, the joints, the inertias. With
-        # R -> R exp(skew(theta)): d(R^T a) = skew(R^T a) theta. One factorisation serves all columns.
-        by_state = np.zeros((*q.shape[:-1], 6, 12))
-        by_state[:, :3, 3:6], by_state[:, 3:, 3:6] = skew(at_base[:, :3]), skew(at_base[:, 3:])
-        by_state[:, :3, 6:9] = by_state[:, 3:, 9:] = back
-        by_state[:, 3:, :3], by_state[:, 3:, 6:9] = back @ skew(linear), -back @ skew(p)
+        # Implicit differentiation, H_b d(nu) = right side, by errors of the state, the joints, the inertias. One
+        # factorisation serves all columns.
+        by_state = differentiate_base_momentum(at_base, nodes, back)
         right = np.concatenate([by_state, -by_q, -matrix[:, :6, 6:], -regressor], axis=2)
         solved = np.linalg.solve(matrix[:, :6, :6], right)
         by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
         tide = None
         if inputs.orbit:
-            angle = inputs.orbit * (self.nodes + inputs.times[0])
-            radial = inputs.orbit * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(angle.size)])
-            tide = differentiate_tide(mechanics, q, matrix, nodes, rotation, radial, directions)
-        parts = _Rates(rotation, p, twist, solved, tide)
-        pushes = inputs.mean_wrench()
-        scale = np.broadcast_to(thrust, pushes.shape[0])
-        if others is not None:
-            pushes, scale = np.concatenate([pushes, others]), np.concatenate([scale, np.zeros(len(others))])
+            tide = differentiate_tide(mechanics, q, matrix, nodes, rotation, self._radial(), directions)
+        parts = ErrorRates(rotation, p, twist, solved, tide)
+        pushes, scale = self._wrenches(thrust, others)
         across, before, after, forced = _propagate_step(parts, np.diff(inputs.times), pushes, scale, n)
         # A wrench changes the momentum first: it has no direct effect on the twist.
         none = np.zeros((count, 6, pushes.shape[0]))
@@ -316,31 +335,63 @@ class BaseMotion:
             np.concatenate([by_inertia[::2], none], axis=2),
         )
 
+    def _wrenches(self, thrust: Array | float, others: Array | None) -> tuple[Array, Array]:
+        """Wrenches (k, T - 1, 6), means between samples, whose derivatives are wanted, and their factors (k,)."""
+        pushes = self.inputs.mean_wrench()
+        scale = np.broadcast_to(thrust, pushes.shape[0])
+        if others is None:
+            return pushes, scale
+        return np.concatenate([pushes, others]), np.concatenate([scale, np.zeros(len(others))])
+
+    def _radial(self) -> Array:
+        """Mean motion times the direction away from the Earth at the nodes (nodes, 3)."""
+        angle = self.inputs.orbit * (self.nodes + self.inputs.times[0])
+        return self.inputs.orbit * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(angle.size)])
+
+
+def base_momentum(nodes: Array, back: Array) -> Array:
+    """Momentum (T, 6) about the base's origin, base axes, of states (T, 13) whose axes these (T, 3, 3) lead back to."""
+    p, linear, angular = nodes[:, :3], nodes[:, 7:10], nodes[:, 10:13]
+    parts = [np.einsum("tij,tj->ti", back, linear), np.einsum("tij,tj->ti", back, angular - np.cross(p, linear))]
+    return np.concatenate(parts, axis=1)
+
+
+def differentiate_base_momentum(at_base: Array, nodes: Array, back: Array) -> Array:
+    """Derivatives (T, 6, 12) of :func:`base_momentum` by the twelve errors."""
+    found = np.zeros((*at_base.shape[:1], 6, 12))
+    # With R -> R exp(skew(theta)): d(R^T a) = skew(R^T a) theta.
+    found[:, :3, 3:6], found[:, 3:, 3:6] = skew(at_base[:, :3]), skew(at_base[:, 3:])
+    found[:, :3, 6:9] = found[:, 3:, 9:] = back
+    found[:, 3:, :3], found[:, 3:, 6:9] = back @ skew(nodes[:, 7:10]), -back @ skew(nodes[:, :3])
+    return found
+
 
 @dataclass(frozen=True, eq=False)
-class _Rates:
-    """Derivatives of the twist at the nodes, and their conversion into rates of the twelve errors."""
+class ErrorRates:
+    """Derivatives of the twist at the nodes, and their conversion into rates of the errors (twelve, or more)."""
 
     rotation: Array
     position: Array
     twist: Array
-    solved: Array  # (nodes, 6, 12 + 2 n + d) by the twelve errors, the joints, the inertias
+    solved: Array  # (nodes, 6, errors + 2 n + d) by the errors, the joints, the inertias
     tide: TideDerivatives | None = None
+    errors: int = 12
 
     def evaluate(self, rows: slice, wrench: Array, thrust: Array) -> tuple[Array, Array, Array, Array | None]:
-        """Rates (rows, 12, 12) by the errors themselves; those of the pose (rows, 6, ...) by the joints and inertias;
-        those of the momentum (rows, 6, k) by the thrusters' scales, and in an orbit (rows, 6, d) by the inertias."""
+        """Rates (rows, errors, errors) by the errors themselves; those of the pose (rows, 6, ...) by the joints and
+        inertias; those of the momentum (rows, 6, k) by the thrusters' scales, and in an orbit (rows, 6, d) by the
+        inertias."""
         rotation, position = self.rotation[rows], self.position[rows]
         linear, rate = self.twist[rows, :3], self.twist[rows, 3:]
         force, moment = np.split(np.tensordot(thrust, wrench, 1), 2, axis=1)
         pushed = np.einsum("tij,tj->ti", rotation, force)
         each = np.einsum("tij,ktj->kti", rotation, wrench[..., :3])
         moments = np.cross(position, each) + np.einsum("tij,ktj->kti", rotation, wrench[..., 3:])
-        pose = self.solved[rows].copy()
+        pose, count = self.solved[rows].copy(), self.errors
         # Position errors are in world axes, the twist in base axes.
         pose[:, :3] = rotation @ pose[:, :3]
-        state = np.zeros((rotation.shape[0], 12, 12))
-        state[:, :6] = pose[:, :, :12]
+        state = np.zeros((rotation.shape[0], count, count))
+        state[:, :6] = pose[:, :, :count]
         # d(R v) = R dv - R skew(v) theta, and theta' = d(omega) - omega x theta.
         state[:, :3, 3:6] -= rotation @ skew(linear)
         state[:, 3:6, 3:6] -= skew(rate)
@@ -348,28 +399,38 @@ class _Rates:
         # arm.
         by_rotation = -rotation @ skew(force)
         state[:, 6:9, 3:6] += by_rotation
-        state[:, 9:, 3:6] += skew(position) @ by_rotation - rotation @ skew(moment)
-        state[:, 9:, :3] -= skew(pushed)
+        state[:, 9:12, 3:6] += skew(position) @ by_rotation - rotation @ skew(moment)
+        state[:, 9:12, :3] -= skew(pushed)
         by_force = np.moveaxis(np.concatenate([each, moments], axis=2), 0, 2)
         if self.tide is None:
-            return state, pose[:, :, 12:], by_force, None
-        state[:, 6:, :6] += self.tide.by_pose[rows]
-        return state, pose[:, :, 12:], by_force, self.tide.by_inertia[rows]
+            return state, pose[:, :, count:], by_force, None
+        state[:, 6:12, :6] += self.tide.by_pose[rows]
+        return state, pose[:, :, count:], by_force, self.tide.by_inertia[rows]
 
 
-def _propagate_step(parts: _Rates, h: Array, wrench: Array, thrust: Array, n: int) -> tuple[Array, Array, Array, Array]:
+def rk4_weights(step: Array, begin: Array, half: Array, end: Array) -> tuple[Array, Array, Array]:
+    """One RK4 step of x' = A x + b with A (T, s, s) at its begin, half way and end: ``across``, ``first``, ``middle``.
+
+    Written out, x1 = across x0 + first b(begin) + middle b(half) + h/6 b(end).
+    """
+    one = np.eye(begin.shape[1])
+    through = step * half @ (one + 0.5 * step * half)
+    first = step / 6 * (one + through + 0.5 * step * end @ (through - step * half))
+    middle = step / 6 * (4 * one + step * half + step * end @ (one + 0.5 * step * half))
+    return one + first @ begin + middle @ half + step / 6 * end, first, middle
+
+
+def _propagate_step(
+    parts: ErrorRates, h: Array, wrench: Array, thrust: Array, n: int
+) -> tuple[Array, Array, Array, Array]:
     """Transition matrices from sample to sample: one RK4 step of the linear variational equations x' = A x + b.
 
-    Written out, RK4 gives x1 = across x0 + first b(begin) + middle b(half) + h/6 b(end), where ``first`` and ``middle``
-    (12, 12) depend on A alone: each is computed once and multiplies the inputs of all columns.
+    The weights of b (12, 12) depend on A alone: each is computed once and multiplies the inputs of all columns.
     """
     nodes = (slice(0, -1, 2), slice(1, None, 2), slice(2, None, 2))
     begin, half, end = (parts.evaluate(rows, wrench, thrust) for rows in nodes)
-    step, one = h[:, None, None], np.eye(12)
-    through = step * half[0] @ (one + 0.5 * step * half[0])
-    first = step / 6 * (one + through + 0.5 * step * end[0] @ (through - step * half[0]))
-    middle = step / 6 * (4 * one + step * half[0] + step * end[0] @ (one + 0.5 * step * half[0]))
-    across = one + first @ begin[0] + middle @ half[0] + step / 6 * end[0]
+    step = h[:, None, None]
+    across, first, middle = rk4_weights(step, begin[0], half[0], end[0])
 
     def combine(weight: Array, by: Array, scale: Array, tide: Array | None) -> Array:
         found = np.concatenate([weight[:, :, :6] @ by, weight[:, :, 6:] @ scale], axis=2)

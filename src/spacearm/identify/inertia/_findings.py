@@ -71,6 +71,7 @@ class InertiaFindings(Findings):
         of=lambda w: {body: NotedValue(why, "no such body exists") for body, why in w.found.impossible.items()}
     )
     nuisance = row(of=lambda w: w.nuisances())
+    mode = row(of=lambda w: w.tabulate_modes())
     samples = row(of=lambda w: {name: NotedValue(text) for name, text in w.found.samples.items()})
     suspected = row(of=lambda w: w.list_suspects())
     fixed = row(of=lambda w: {
@@ -122,6 +123,20 @@ class InertiaFindings(Findings):
         factors = np.ones(len(found)) if self.found.factors is None else self.found.factors[-len(found) :]
         pairs = zip(found, factors, strict=True) if found else ()
         return {p.name: NotedValue(float(v), f"standard deviation {std * f:.3g}", p.unit) for (p, v, std), f in pairs}
+
+    def tabulate_modes(self) -> dict[str, Any]:
+        """Frequency and damping ratio of each mode."""
+
+        def note(value: float, std: float, unit: str) -> NotedValue:
+            return NotedValue(value, f"standard deviation {std:.3g}" if std else "as stated", unit)
+
+        return {
+            one.name: {
+                "frequency": note(one.frequency, one.frequency_std, "Hz"),
+                "damping": note(one.damping, one.damping_std, ""),
+            }
+            for one in self.found.modes
+        }
 
     def list_suspects(self) -> dict[str, NotedValue]:
         """What may be wrong, the most telling first: how much smaller chi-square would become."""
@@ -280,5 +295,6 @@ class InertiaFindings(Findings):
             return None
         used = [table.name for table in self.file.tables if not table.hold_out]
         options: dict[str, Any] = {"inertia": found.inertia, "records": used, "method": found.estimate.method}
+        options["modes"] = found.mode_errors
         why = "" if self.able else "the identified inertias belong to no possible body"
         return IdentifiedRobotFile(name, lambda: format_identified_robot(found.known, name, **options), why)

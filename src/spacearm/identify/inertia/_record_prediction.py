@@ -10,6 +10,9 @@ linearised as y = seen x + direct e + given z, and x propagates from sample to s
 together; those by what the sensors get wrong (biases, delays, misalignment) act on the sample alone. The errors e are
 noise: they go to an :class:`.ErrorModel`, which whitens residuals and derivatives.
 
+Modes of appendages and liquids are part of the motion (:mod:`spacearm.identify.inertia._modal_motion`): each has two
+more errors of state and momentum, which are unknown at first, and nobody reads it.
+
 A summary of earlier samples (:class:`PriorSummary`) can take the place of an unknown initial state.
 """
 
@@ -26,8 +29,9 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.identify._nuisances import INERTIA_NUISANCES
 from spacearm.identify._whitening import ErrorModel
-from spacearm.identify.inertia._base_motion import BaseMotion, LinearisedMotion, MotionInputs
+from spacearm.identify.inertia._base_motion import BaseMotion, LinearisedMotion, ModeErrors, MotionInputs
 from spacearm.identify.inertia._encoders import joint_path
+from spacearm.identify.inertia._modal_motion import ModalMotion, mode_indices, rest_modes
 from spacearm.identify.inertia._sensed_loads import (
     SENSED,
     ForceReadings,
@@ -73,7 +77,10 @@ class RecordPrediction:
             raise InputError("has repetitions", place=record.place, hint="fit them one by one: Record.picked")
         for name in ("position", "attitude", *(("joint_position",) if robot.n else ())):
             record.channel(name)
+        record = rest_modes(robot, record)
         self.robot, self.record, self.arrival, times = robot, record, arrival, record.times
+        #: Modes, which nobody reads: their positions and momenta follow the base's in states and errors.
+        self.modes = mode_indices(robot)
         self.path = joint_path(record)
         edges = np.array(record.edges)
         first = np.clip(np.searchsorted(times, edges[:-1] - 1e-9), 0, times.size - 1)
@@ -83,9 +90,11 @@ class RecordPrediction:
         self.thrusters = tuple(pushes)
         wrench = np.stack([part[first] for part in pushes.values()]) if pushes else np.zeros((0, first.size, 6))
         inputs = MotionInputs(times, self.path.joints, self.path.rates, edges, wrench, record.orbit)
-        self.motion = BaseMotion(robot, inputs)
+        self.motion = self._make_motion(inputs)
+        #: Along which derivatives are taken.
+        self.along = self.motion
         #: Rows of each channel in a sample's residual.
-        self.rows, self.accelerations, extra = _rows(record)
+        self.rows, self.accelerations, extra = _rows(record, modal=bool(self.modes))
         count = max(rows.stop for rows in self.rows.values())
         self.present, self.variance = np.zeros((times.size, count), dtype=bool), np.ones(count)
         #: Of the joints' positions, rates and, where readings need them, accelerations.
@@ -121,17 +130,40 @@ class RecordPrediction:
             found[:, rows] = np.any(far, axis=0)[:, None]
         return found & self.present
 
+    def _make_motion(self, inputs: MotionInputs) -> BaseMotion:
+        return ModalMotion(self.robot, inputs) if self.modes else BaseMotion(self.robot, inputs)
+
     @property
-    def unknowns(self) -> int:
-        """Errors of the start that are looked for: all twelve, or those of the pose where the momentum is known."""
-        return 12 if self.record.known_momentum is None else 6
+    def errors(self) -> int:
+        """Errors of a state: twelve, and two of each mode."""
+        return 12 + 2 * len(self.modes)
+
+    @property
+    def start_errors(self) -> tuple[int, ...]:
+        """Errors of the start that are looked for: all, or all but those of the momentum where that is known."""
+        known = () if self.record.known_momentum is None else range(6, 12)
+        return tuple(i for i in range(self.errors) if i not in known)
+
+    @property
+    def momentum_errors(self) -> tuple[int, ...]:
+        """Those of the errors that are momenta: of the base and of the modes."""
+        return (*range(6, 12), *range(12 + len(self.modes), self.errors))
 
     def linearise_with_noise(self, seed: int) -> BaseMotion:
         """The motion along joint paths with an independent draw of the readings' noise added."""
         inputs = self.motion.inputs
         drawn = np.random.default_rng(seed).normal(size=self.path.variance.shape) * np.sqrt(self.path.variance)
         joints, rates = np.split(drawn, 2, axis=1)
-        return BaseMotion(self.robot, replace(inputs, joints=inputs.joints + joints, rates=inputs.rates + rates))
+        return self._make_motion(replace(inputs, joints=inputs.joints + joints, rates=inputs.rates + rates))
+
+    def correct_path(self, errors: Array) -> None:
+        """Take derivatives along the joints' path with these errors (T, 2 n) of its readings added.
+
+        Noise of encoders shakes the predicted modes. It is counted as noise; but derivatives along a path with that
+        noise would seem to tell a mode's frequency from it, and falsify values and deviations (errors in variables).
+        """
+        inputs, (joints, rates) = self.motion.inputs, np.split(errors, 2, axis=1)
+        self.along = self._make_motion(replace(inputs, joints=inputs.joints + joints, rates=inputs.rates + rates))
 
     def start(self, inertia: Array) -> Array:
         """State and momentum at the first sample, from the first readings of each sensor alone."""
@@ -141,23 +173,39 @@ class RecordPrediction:
         rotation = rotation_matrices(quaternion)
         # The sensor sits at `mount`; the state is that of the base's origin.
         base = np.concatenate([first["position"] - rotation @ record.mount, quaternion])
-        if record.known_momentum is not None:
-            return np.concatenate([base, record.known_momentum])
+        k = len(self.modes)
+        # Modes are at rest at first: where they are is unknown, and small.
+        start = np.concatenate([base, np.zeros(6), self.path.joints[0, list(self.modes)], np.zeros(k)])
         rate = first.get("rate", np.zeros(3))
         linear = rotation.T @ first.get("velocity", np.zeros(3)) - np.cross(rate, record.mount)
-        return np.concatenate([base, self.momentum(base, np.concatenate([linear, rate]), inertia)])
+        momenta = self.momentum(start, np.concatenate([linear, rate, np.zeros(k)]), inertia)
+        start[7:13] = momenta[:6] if record.known_momentum is None else record.known_momentum
+        start[13 + k :] = momenta[6:]
+        return start
 
-    def momentum(self, base: Array, twist: Array, inertia: Array) -> Array:
-        """At the first sample, of a base with this pose (7,) and twist (..., 6), base axes."""
-        inputs = self.motion.inputs
-        velocity = np.concatenate([twist, np.broadcast_to(inputs.rates[0], (*twist.shape[:-1], self.robot.n))], axis=-1)
-        return mechanics_of(self.robot).momentum(inputs.joints[0], velocity, base=base, inertia=inertia.reshape(-1, 10))
+    def momentum(self, start: Array, speeds: Array, inertia: Array) -> Array:
+        """At the first sample in this state: the robot's momentum and that of each mode (..., 6 + k), with these twists
+        of the base, base axes, and rates of modes (..., 6 + k)."""
+        inputs, own, mechanics = self.motion.inputs, list(self.modes), mechanics_of(self.robot)
+        joints, inertia = inputs.joints[0].copy(), inertia.reshape(-1, 10)
+        joints[own] = start[13 : 13 + len(own)]
+        rates = np.broadcast_to(inputs.rates[0], (*speeds.shape[:-1], self.robot.n)).copy()
+        rates[..., own] = speeds[..., 6:]
+        velocity = np.concatenate([speeds[..., :6], rates], axis=-1)
+        whole = mechanics.momentum(joints, velocity, base=start[:7], inertia=inertia)
+        if not own:
+            return whole
+        matrix = mechanics.mass_matrix(joints, inertia=inertia)
+        return np.concatenate([whole, velocity @ matrix[[6 + i for i in own]].T], axis=-1)
 
-    def twist(self, start: Array, inertia: Array) -> Array:
-        """Twist (6,) of the base, base axes, of a state and momentum (13,): the inverse of :meth:`momentum`."""
-        # The momentum is affine in the twist: six unit twists and the rest give its matrix and offset.
-        own = self.momentum(start[:7], np.concatenate([np.zeros((1, 6)), np.eye(6)]), inertia)
-        return np.asarray(np.linalg.solve(own[1:].T - own[0][:, None], start[7:] - own[0]))
+    def speeds(self, start: Array, inertia: Array) -> Array:
+        """Twist of the base, base axes, and rates of the modes (6 + k,) of a state with its momenta: the inverse of
+        :meth:`momentum`."""
+        # Momenta are affine in the speeds: unit speeds and the rest give matrix and offset.
+        size = 6 + len(self.modes)
+        own = self.momentum(start, np.concatenate([np.zeros((1, size)), np.eye(size)]), inertia)
+        momenta = start[[1 + i for i in self.momentum_errors]]
+        return np.asarray(np.linalg.solve(own[1:].T - own[0][:, None], momenta - own[0]))
 
     def _first(self, name: str) -> Array:
         values = self.record.readings[name]
@@ -173,16 +221,20 @@ class RecordPrediction:
         delay: float,
         motion: BaseMotion | None = None,
         pushes: Sequence[str] = (),
+        modes: ModeErrors | None = None,
     ) -> tuple[Array, dict[str, Array], ErrorModel]:
         """Residuals (T, rows), the prediction's derivatives (T, rows, ...) by name, and how errors are tied.
 
         ``pushes``: nuisances that are wrenches and whose derivatives are wanted.
         """
+        errors, k = self.errors, len(self.modes)
         others = {name: self._others[name] for name in pushes}
         sizes = [len(mean) for mean, _ in others.values()]
         stacked = [np.concatenate(parts) for parts in zip(*others.values(), strict=True)]
         means, at_samples = stacked or (None, None)
-        moved = (motion or self.motion).linearise(start, inertia, directions, 1.0 + thrust, means)
+        moved = (motion or self.along).linearise(start, inertia, directions, 1.0 + thrust, means, modes)
+        if isinstance(self.motion, ModalMotion) and self.along is not self.motion:
+            moved = self.motion.carry(moved, start, inertia, 1.0 + thrust, modes)
         n, count = self.robot.n, moved.states.shape[0]
         more = self._predict_forces(moved, inertia, directions, thrust)
         seen, direct, by_path, given = self._outputs(moved, more, at_samples)
@@ -198,14 +250,16 @@ class RecordPrediction:
         by_late = by_path[:, :, : 2 * n] @ path[:, :, None]
         direct_part = [direct @ moved.twist_parameters + given, -by_path[:, :, : 2 * n], by_late]
         # Besides through the state, parameters act on the twist of the same sample directly.
-        total[:, :, 12:] += np.concatenate(direct_part, axis=2)
-        parts = np.split(total, np.cumsum([12, directions.shape[1], len(self.thrusters), *sizes, n, n]), axis=2)
-        names = ("start", "inertia", "thrusters", *others, "encoder_offset", "joint_rate_bias", "encoder_delay")
+        total[:, :, errors:] += np.concatenate(direct_part, axis=2)
+        widths = [errors, directions.shape[1], len(self.thrusters), *sizes, k, k, n, n]
+        parts = np.split(total, np.cumsum(widths), axis=2)
+        of_modes, of_joints = ("mode_frequency", "mode_damping"), ("encoder_offset", "joint_rate_bias", "encoder_delay")
+        names = ("start", "inertia", "thrusters", *others, *of_modes, *of_joints)
         named = dict(zip(names, parts, strict=True))
         # One common scale moves all thrusters together.
         named["thrust"] = named["thrusters"].sum(axis=2, keepdims=True)
         # Joint accelerations enter the readings of a sample but not the motion of the base: no columns here.
-        none = np.zeros((count - 1, 12, by_path.shape[2] - 2 * n))
+        none = np.zeros((count - 1, errors, by_path.shape[2] - 2 * n))
         before, after = (np.concatenate([part, none], axis=2) for part in (moved.before, moved.after))
         before_it = () if self.arrival is None else (self.arrival.entered, self.arrival.spread)
         model = ErrorModel(moved.across, before, after, seen, by_path, self.input_variance, self.variance, *before_it)
@@ -255,17 +309,19 @@ class RecordPrediction:
         return np.array(found) if found else np.zeros((0, self.motion.inputs.edges.size - 1, 6))
 
     def _errors(self, moved: LinearisedMotion, forced: Array) -> Array:
-        """The twelve errors (T, 12, 12 + parameters) at each sample by those of the start and by the parameters."""
-        error = np.zeros((moved.states.shape[0], 12, 12 + forced.shape[2]))
-        error[0, :, :12] = np.eye(12)
+        """The errors (T, errors, errors + parameters) at each sample by those of the start and by the parameters."""
+        count = self.errors
+        error = np.zeros((moved.states.shape[0], count, count + forced.shape[2]))
+        error[0, :, :count] = np.eye(count)
         if self.arrival is not None:  # unknowns are the inertias, then the start of the samples before
             # The initial state is not an unknown: it hangs on the inertias and on the start of the dropped samples.
-            inertias, start = np.split(self.arrival.by, [-self.unknowns], axis=1)
-            error[0, :, : self.unknowns], error[0, :, 12 : 12 + inertias.shape[1]] = start, inertias
-        # A recursion in time, all columns together: 12 x (12 + parameters) numbers at each sample.
+            inertias, start = np.split(self.arrival.by, [-len(self.start_errors)], axis=1)
+            error[0, :, self.start_errors] = start.T
+            error[0, :, count : count + inertias.shape[1]] = inertias
+        # A recursion in time, all columns together.
         for k in range(error.shape[0] - 1):
             error[k + 1] = moved.across[k] @ error[k]
-            error[k + 1, :, 12:] += forced[k]
+            error[k + 1, :, count:] += forced[k]
         return error
 
     def _predict_forces(
@@ -279,10 +335,12 @@ class RecordPrediction:
         path = inputs.joints, inputs.rates, self.accelerations
         return predict_force_readings(self.robot, self.record.mount, *path, moved.twist, wrench, inertia, directions)
 
-    def predict_channels(self, start: Array, inertia: Array, thrust: Array, delay: float) -> Mapping[str, Array]:
+    def predict_channels(
+        self, start: Array, inertia: Array, thrust: Array, delay: float, modes: ModeErrors | None = None
+    ) -> Mapping[str, Array]:
         """What each channel should read: (T, 3), quaternions (T, 4), torques (T, n)."""
         none = np.zeros((inertia.size, 0))
-        moved = self.motion.linearise(start, inertia, none, 1.0 + thrust)
+        moved = self.motion.linearise(start, inertia, none, 1.0 + thrust, modes=modes)
         return self._assemble_channels(moved, delay, self._predict_forces(moved, inertia, none, thrust))
 
     def summarise_samples(self, x: Array, start: Array, inertia: Array, directions: Array, last: int) -> PriorSummary:
@@ -290,7 +348,7 @@ class RecordPrediction:
         thrust, count = np.zeros(len(self.thrusters)), directions.shape[1]
         residual, named, model = self.columns(start, inertia, directions, thrust, 0.0)
         moved = self.motion.linearise(start, inertia, directions, 1.0 + thrust)
-        begin = named["start"][:, :, : self.unknowns]
+        begin = named["start"][:, :, self.start_errors]
         columns = np.concatenate([residual[:, :, None], named["inertia"], begin], axis=2)[: last + 1]
         present = self.present[: last + 1].copy()
         # The sample `last` belongs to the next problem: its readings must not count twice, but the filter runs up to it
@@ -298,11 +356,12 @@ class RecordPrediction:
         present[last] = False
         filtered = model.truncate(last).whitener(present)
         white, state = filtered.whiten_with_state(columns)
-        offset = np.zeros((moved.forced.shape[0], 12, 2 * self.robot.n))
+        offset = np.zeros((moved.forced.shape[0], self.errors, 2 * self.robot.n))
         error = self._errors(moved, np.concatenate([moved.forced, offset], axis=2))[last]
         # The filter's estimate of the state is linear in the residuals, whose derivatives are minus the columns: a
         # change of the unknowns moves it as well.
-        by = np.concatenate([error[:, 12 : 12 + count], error[:, : self.unknowns]], axis=1) - state[:, 1:]
+        by = np.concatenate([error[:, self.errors : self.errors + count], error[:, self.start_errors]], axis=1)
+        by = by - state[:, 1:]
         rows = np.concatenate([-white[:, :, 1:], white[:, :, :1]], axis=2).reshape(-1, x.size + 1)
         if self.arrival is not None:
             old = self.arrival
@@ -391,7 +450,8 @@ class RecordPrediction:
     def _differentiate_sensors(self, moved: LinearisedMotion, more: ForceReadings | None) -> dict[str, Array]:
         """Derivatives by what the sensors themselves may get wrong."""
         rotation, rate, velocity = moved.rotation, moved.twist[:, 3:], self._velocity(moved)
-        made = ("thrust", "encoder_offset", "joint_rate_bias", "encoder_delay")  # by the motion itself
+        # By the motion itself:
+        made = ("thrust", "mode_frequency", "mode_damping", "encoder_offset", "joint_rate_bias", "encoder_delay")
         sizes = {
             name: own.size or self.robot.n
             for name, own in INERTIA_NUISANCES.items()
@@ -433,14 +493,17 @@ class RecordPrediction:
 
 
 def displace_state(state: Array, error: Array) -> Array:
-    """State and momentum (13,) after the twelve errors."""
+    """State and momenta after the errors, which are one less: a rotation has three."""
     attitude = rotate_quaternion(state[3:7], error[3:6])
     return np.concatenate([state[:3] + error[:3], attitude / np.linalg.norm(attitude), state[7:] + error[6:]])
 
 
-def _rows(record: MotionRecord) -> tuple[dict[str, slice], Array | None, Array]:
-    """Rows of each channel; the joints' accelerations (T, n) and their variances, where channels need them."""
-    rows, n, known = dict(ROWS), len(record.moving), record.known_accelerations()
+def _rows(record: MotionRecord, modal: bool) -> tuple[dict[str, slice], Array | None, Array]:
+    """Rows of each channel; the joints' accelerations (T, n) and their variances, where channels need them.
+
+    With modes there are none: nobody knows their accelerations beforehand.
+    """
+    rows, n, known = dict(ROWS), len(record.moving), None if modal else record.known_accelerations()
     for name in SENSED:
         size = n if name == "torque" else 3
         if known is not None and size and name in record.readings and record.sigma.get(name, 0.0) > 0.0:

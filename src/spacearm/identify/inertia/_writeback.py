@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.identify.inertia._base_motion import ModeErrors
+from spacearm.identify.inertia._modal_motion import set_modes
 from spacearm.identify.inertia.base_parameters import base_parameters
 from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.standard_parameters import ParameterSource, StandardParameters
@@ -40,8 +42,13 @@ def provenance(known: StandardParameters, records: Sequence[str] = (), method: s
     return lines
 
 
-def build_identified_robot(known: StandardParameters, inertia: Array | None = None, name: str | None = None) -> Robot:
-    """The robot with identified inertias; impossible bodies are an error (use the consistent estimator)."""
+def build_identified_robot(
+    known: StandardParameters,
+    inertia: Array | None = None,
+    name: str | None = None,
+    modes: ModeErrors | None = None,
+) -> Robot:
+    """The robot with identified inertias and modes; impossible bodies are an error (use the consistent estimator)."""
     rows = np.asarray(known.inertia if inertia is None else inertia).reshape(-1, 10)
     for body, why in impossible_bodies(known.robot, rows).items():
         raise InputError(
@@ -49,7 +56,7 @@ def build_identified_robot(known: StandardParameters, inertia: Array | None = No
             place=f"body {body!r}",
             hint="use the physically consistent estimator, or a prior",
         )
-    robot = known.robot.with_inertia_parameters(rows)
+    robot = set_modes(known.robot.with_inertia_parameters(rows), known.robot, modes)
     return robot if name is None else robot.replace(name=name)
 
 
@@ -60,15 +67,22 @@ def save_identified_robot(
     inertia: Array | None = None,
     records: Sequence[str] = (),
     method: str = "",
+    modes: ModeErrors | None = None,
 ) -> Path:
     """Write the robot (TOML, URDF or MJCF by the file's ending) with its provenance as leading comments."""
-    robot = build_identified_robot(known, inertia)
+    robot = build_identified_robot(known, inertia, modes=modes)
     return save(robot, path, comments=provenance(known, records, method))
 
 
 def format_identified_robot(
-    known: StandardParameters, name: str, *, inertia: Array | None = None, records: Sequence[str] = (), method: str = ""
+    known: StandardParameters,
+    name: str,
+    *,
+    inertia: Array | None = None,
+    records: Sequence[str] = (),
+    method: str = "",
+    modes: ModeErrors | None = None,
 ) -> str:
     """What :func:`save_identified_robot` would write into a file of this name."""
-    robot = build_identified_robot(known, inertia)
+    robot = build_identified_robot(known, inertia, modes=modes)
     return robot_text(robot, file_format(name), provenance(known, records, method))

@@ -57,11 +57,12 @@ def is_possible(linear: Array) -> bool:
 
 
 def impossible_bodies(robot: Robot, inertia: Array) -> dict[str, str]:
-    """Bodies that cannot have these inertias (10(n + 1)), each with the reason; a massless body may stay what it is."""
+    """Bodies that cannot have these inertias (10(n + 1)), each with the reason; a massless body, or the point mass of a
+    mode, may stay what it is."""
     found = {}
     for body, row in zip(robot.bodies, np.reshape(inertia, (-1, 10)), strict=True):
-        # Massless bodies between the axes of a compliant joint are idealised on purpose.
-        if body.inertia.mass == 0.0 and np.array_equal(row, body.inertia.parameters):
+        # Massless bodies between the axes of a compliant joint and point masses are idealised on purpose.
+        if not np.any(body.inertia.tensor) and np.array_equal(row, body.inertia.parameters):
             continue
         try:
             Inertia.from_parameters(row)

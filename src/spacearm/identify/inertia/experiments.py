@@ -48,7 +48,8 @@ def start_state(
 
 
 def command_phases(robot: Robot, commands: Mapping[str, Signal], duration: float) -> list[Phase]:
-    """Phases in which joints follow their paths, the others are locked, and thrusters fire at their levels.
+    """Phases in which joints follow their paths, the others are locked, and thrusters fire at their levels; modes are
+    free.
 
     Args:
         commands: joint to path (rad or m), thruster to level; times count from the start.
@@ -59,7 +60,7 @@ def command_phases(robot: Robot, commands: Mapping[str, Signal], duration: float
     for name in commands:
         check_name(name, names, "joint or thruster", place="experiment")
     paths = {name: signal for name, signal in commands.items() if name in robot.joint_names}
-    locked = [name for name in robot.joint_names if name not in paths]
+    locked = [name for name in robot.joint_names if name not in paths and name not in robot.mode_names]
     firings = {name: firing_intervals(name, commands[name], duration) for name in commands if name not in paths}
     phases = []
     for low, high in pairwise(join_edges(firings.values(), duration)):

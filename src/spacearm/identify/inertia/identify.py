@@ -27,6 +27,8 @@ from spacearm import measure
 from spacearm.checks import check_not_empty, one_of
 from spacearm.errors import InputError
 from spacearm.identify._fit import ConsiderShare, Score, certify, name_interval, rank_shares, solvable, widen_deviations
+from spacearm.identify.inertia._base_motion import ModeErrors
+from spacearm.identify.inertia._modal_motion import ModalSprings
 from spacearm.identify.inertia._record_prediction import ROWS
 from spacearm.identify.inertia.consistent import ConsistentEstimator, impossible_bodies
 from spacearm.identify.inertia.equations import Kind
@@ -60,6 +62,18 @@ SAMPLED = 70
 CORRECTIONS = 6
 #: Share of a misfit that its cause may leave: a score is that of a small fault.
 REST = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifiedMode:
+    """A mode with the base, the arm and other modes at rest: frequency (Hz) and damping ratio with deviations; zero
+    where the robot's were taken."""
+
+    name: str
+    frequency: float
+    frequency_std: float
+    damping: float
+    damping_std: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +125,32 @@ class Identification:
         """Equations less the unknowns that they determine."""
         equations = sum(row.size for rows in self.estimate.residuals.values() for row in rows.values())
         return equations - self.information.rank - 6 * len(self.problem.unknown_momenta)
+
+    @cached_property
+    def mode_errors(self) -> ModeErrors | None:
+        """How far modes are from what the robot states; None without any, or of estimates that take them at rest."""
+        return None if self.output_error is None else self.output_error.problem.mode_errors(self.output_error.x)
+
+    @cached_property
+    def modes(self) -> tuple[IdentifiedMode, ...]:
+        """Modes of appendages and liquids as they were found."""
+        errors, robot = self.mode_errors, self.problem.robot
+        if errors is None:
+            return ()
+        springs = ModalSprings(robot)
+        std = {one.name: float(sd) for one, sd in zip(self.estimate.parameters, self.estimate.std, strict=True)}
+        frequency, damping = springs.at(errors)
+        stated = springs.frequency / (2.0 * np.pi)
+        return tuple(
+            IdentifiedMode(
+                name,
+                float(frequency[i] / (2.0 * np.pi)),
+                float(stated[i]) * std.get(f"mode_frequency[{name}]", 0.0),
+                float(damping[i]),
+                std.get(f"mode_damping[{name}]", 0.0),
+            )
+            for i, name in enumerate(robot.mode_names)
+        )
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:

@@ -28,7 +28,8 @@ from spacearm.errors import InputError, did_you_mean
 from spacearm.identify._fit import Score, score_tests
 from spacearm.identify._nuisances import INERTIA_NUISANCES
 from spacearm.identify._whitening import ErrorModel
-from spacearm.identify.inertia._base_motion import BaseMotion, BrokenOffError
+from spacearm.identify.inertia._base_motion import BaseMotion, BrokenOffError, ModeErrors
+from spacearm.identify.inertia._modal_motion import ModalSprings
 from spacearm.identify.inertia._record_prediction import PriorSummary, RecordPrediction, displace_state
 from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
@@ -45,6 +46,12 @@ from spacearm.typing import Array
 START = (*(f"{name}.{axis}" for name in ("position", "rotation", "P", "L") for axis in "xyz"),)
 START_UNITS = (*["m"] * 3, *["rad"] * 3, *["N s"] * 3, *["N m s"] * 3)
 START_SCALES = (0.01, 1e-3, 1.0, 1.0)
+#: Deviation of where modes are at first (m or rad) that stands for not knowing it.
+BENT = 1.0
+#: Cycles that a mode may be ahead of its prediction by the end of the first span that is fitted.
+COHERENT = 0.15
+#: Frequencies that nobody states a deviation of are known to this share.
+GUESSED = 0.05
 #: A prediction whose attitude is further from three readings than this (rad), with so many between, lost the motion.
 LOST, SPARSE = 0.1, 3
 #: Name of what moves and is not modelled.
@@ -99,6 +106,8 @@ class OutputErrorProblem(Problem):
         for name in assumed:
             if not self._is_observable(name):
                 hint = f"expected {INERTIA_NUISANCES[name].channel!r} with its noise, and the joints' accelerations"
+                if INERTIA_NUISANCES[name].modal:
+                    hint = f"robot {robot.name!r} has no modes: appendages, booms and tanks have some"
                 raise InputError(f"no record can show {name!r}", place="estimate", hint=hint)
         self._starts = [data.start(self.nominal) for data in self.records]
         # Two caches: estimators ask for residuals and derivatives at the same x one after the other (_last), and
@@ -109,9 +118,7 @@ class OutputErrorProblem(Problem):
         self._count = self.base.rank
         labels = record_labels([data.record for data in self.records])
         errors = [
-            Parameter(f"{label}.{name}", 0.0, unit, scale=START_SCALES[k // 3])
-            for label, data in zip(labels, self.records, strict=True)
-            for k, (name, unit) in enumerate(zip(START[: data.unknowns], START_UNITS, strict=False))
+            own for label, data in zip(labels, self.records, strict=True) for own in self._start_parameters(label, data)
         ]
         unknowns = [*self.base.unknowns(self.zero), *self._others(assumed), *errors]
         super().__init__(unknowns, self._blocks_of(labels), name=f"inertias of {robot.name}")
@@ -123,15 +130,41 @@ class OutputErrorProblem(Problem):
             # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
             rotations = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
             names = {-3: rotations, -1: self.thrusters, 0: self.robot.joint_names}
-            inner = names.get(own.size, tuple(map(str, range(many))))
+            inner = self.robot.mode_names if own.modal else names.get(own.size, tuple(map(str, range(many))))
             prior = (0.0, float(deviation)) if np.isfinite(deviation) else None
-            texts = [f"{name}[{text}]" for text in inner] if many > 1 else [name]
+            texts = [f"{name}[{text}]" for text in inner] if many > 1 or own.modal else [name]
             found += [Parameter(text, 0.0, own.unit, scale=own.scale, prior=prior) for text in texts[:many]]
         return found
+
+    def _start_parameters(self, label: str, data: RecordPrediction) -> list[Parameter]:
+        """Errors of a record's start."""
+        found = [
+            Parameter(f"{label}.{name}", 0.0, unit, scale=START_SCALES[k // 3])
+            for k, (name, unit) in enumerate(zip(START, START_UNITS, strict=True))
+        ]
+        if data.modes:
+            springs = ModalSprings(self.robot)
+            joints = [self.robot.joints[i] for i in data.modes]
+            turns = [joint.kind == "revolute" for joint in joints]
+            # A prior far beyond any deflection: a mode that a record does not show stays where it is.
+            found += [
+                Parameter(f"{label}.{joint.name}", 0.0, "rad" if turn else "m", scale=0.01, prior=(0.0, BENT))
+                for joint, turn in zip(joints, turns, strict=True)
+            ]
+            speeds = springs.inertias(self.nominal) * springs.frequency * BENT
+            found += [
+                Parameter(f"{label}.P({joint.name})", 0.0, unit, scale=0.01 * speed, prior=(0.0, float(speed)))
+                for joint, unit, speed in zip(
+                    joints, ["N m s" if turn else "N s" for turn in turns], speeds, strict=True
+                )
+            ]
+        return [found[i] for i in data.start_errors]
 
     def size(self, name: str) -> int:
         """How many numbers a nuisance is."""
         own = INERTIA_NUISANCES[name].size
+        if INERTIA_NUISANCES[name].modal:
+            return len(self.robot.mode_names)
         return own if own > 0 else -own * len(self.thrusters) if own < 0 else self.robot.n
 
     def inertia(self, x: Array) -> Array:
@@ -221,7 +254,8 @@ class OutputErrorProblem(Problem):
         try:
             # Columns of wrenches cost a propagation each along the record: only those that are asked for.
             pushes = [name for name in (*self.nuisances, *tested) if INERTIA_NUISANCES[name].pushes]
-            residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion, pushes)
+            modes = self.mode_errors(x)
+            residual, named, model = data.columns(start, inertia, directions, thrust, delay, motion, pushes, modes)
         except BrokenOffError:
             count = len(self.parameters) + sum(map(self.size, tested)) + (0 if more is None else more.shape[1])
             return np.full((*data.present.shape, 1 + count), np.nan), None
@@ -233,14 +267,15 @@ class OutputErrorProblem(Problem):
         whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
         columns = whole[:, :, 1:]
         columns[:, :, : self._count] = named["inertia"]
-        # Most nuisances are small and enter to first order, as derivative times value. Scales of the thrust and the
-        # common delay have already changed the predicted motion and must not be subtracted again.
+        # Most nuisances are small and enter to first order, as derivative times value. Scales of the thrust, the common
+        # delay and modes have already changed the predicted motion and must not be subtracted again.
         for name in self.nuisances:
             columns[:, :, self.place(name)] = named[name]
-            if name not in ("thrust", "thrusters", "delay"):  # they enter as they are, not by their derivative
+            # These enter as they are, not by their derivative.
+            if name not in ("thrust", "thrusters", "delay", "mode_frequency", "mode_damping"):
                 residual = residual - named[name] @ x[self.place(name)]
         # The initial state of one record has no effect on the others: their columns stay zero.
-        columns[:, :, self._start_place(index)] = named["start"][:, :, : data.unknowns]
+        columns[:, :, self._start_place(index)] = named["start"][:, :, data.start_errors]
         whole[:, :, 0] = residual
         further = [*(named[name] for name in tested), extra]
         return (np.concatenate([whole, *further], axis=2) if tested or more is not None else whole), model
@@ -253,6 +288,14 @@ class OutputErrorProblem(Problem):
         if "thrusters" in self.nuisances:
             thrust = thrust + x[self.place("thrusters")][[self.thrusters.index(name) for name in data.thrusters]]
         return thrust, float(x[self.place("delay")][0]) if "delay" in self.nuisances else 0.0
+
+    def mode_errors(self, x: Array) -> ModeErrors | None:
+        """How far frequencies and damping ratios are from the robot's; None without modes."""
+        count = len(self.robot.mode_names)
+        if not count:
+            return None
+        names = ("mode_frequency", "mode_damping")
+        return ModeErrors(*(x[self.place(name)] if name in self.nuisances else np.zeros(count) for name in names))
 
     def _all_thrusters(self, data: RecordPrediction, columns: Array, each: int) -> Array:
         """Columns of a record's own thrusters, ``each`` of one, among those of all."""
@@ -268,15 +311,15 @@ class OutputErrorProblem(Problem):
         return slice(at, at + self.size(nuisance))
 
     def _start_place(self, index: int) -> slice:
-        at = len(self.parameters) - sum(data.unknowns for data in self.records[index:])
-        return slice(at, at + self.records[index].unknowns)
+        at = len(self.parameters) - sum(len(data.start_errors) for data in self.records[index:])
+        return slice(at, at + len(self.records[index].start_errors))
 
     def _start_at(self, index: int, x: Array) -> Array:
         arrival = self.records[index].arrival
         if arrival is not None:
             return displace_state(arrival.state, arrival.by @ (x - arrival.x))
-        error, own = np.zeros(12), x[self._start_place(index)]
-        error[: own.size] = own
+        error = np.zeros(self.records[index].errors)
+        error[list(self.records[index].start_errors)] = x[self._start_place(index)]
         return displace_state(self._starts[index], error)
 
     def start_unknowns(self, values: Array) -> Array:
@@ -286,8 +329,10 @@ class OutputErrorProblem(Problem):
         for index, data in enumerate(self.records):
             # The twist is measured, the momentum follows from it and from the inertias: other inertias need another
             # initial momentum, or the prediction leaves the first readings at once.
-            if data.unknowns == 12:
-                x[self._start_place(index)][6:] = (data.start(self.inertia(x)) - self._starts[index])[7:]
+            apart = (data.start(self.inertia(x)) - self._starts[index])[1:]
+            for place, error in enumerate(data.start_errors):
+                if error in data.momentum_errors:
+                    x[self._start_place(index)][place] = apart[error]
         return x
 
     def apply_step(self, x: Array, change: Array) -> Array:
@@ -296,14 +341,17 @@ class OutputErrorProblem(Problem):
         A step of the momentum itself would, with another inertia, start a body that turns fast with quite another rate.
         """
         trial = x + change
+        if "mode_damping" in self.nuisances:
+            place = self.place("mode_damping")
+            trial[place] = np.maximum(trial[place], self._least_damping())
         for i, data in enumerate(self.records):
-            if data.unknowns == 12 and data.arrival is None:
+            if data.record.known_momentum is None and data.arrival is None:
                 # Directional derivative of the initial twist along the step, by a short forward difference.
-                now, soon = (data.twist(self._start_at(i, at), self.inertia(at)) for at in (x, x + SHORT * change))
-                start = self._start_at(i, trial)
+                now, soon = (data.speeds(self._start_at(i, at), self.inertia(at)) for at in (x, x + SHORT * change))
+                start, places = self._start_at(i, trial), list(data.momentum_errors)
                 # The momentum that gives this twist with the new inertias; its error is an unknown.
-                momentum = data.momentum(start[:7], now + (soon - now) / SHORT, self.inertia(trial))
-                trial[self._start_place(i)][6:] += momentum - start[7:]
+                momentum = data.momentum(start, now + (soon - now) / SHORT, self.inertia(trial))
+                trial[self._start_place(i)][places] += momentum - start[[1 + place for place in places]]
         return trial
 
     def summarise_samples(self, x: Array, last: int) -> PriorSummary:
@@ -315,8 +363,9 @@ class OutputErrorProblem(Problem):
         found = []
         for i, data in enumerate(self.records):
             start, (thrust, _) = self._start_at(i, x), self._input_errors(data, x)
-            # Every other node is a sample; those between belong to the derivatives alone.
-            attitude = data.motion.run(start, self.inertia(x), 1.0 + thrust)[::2, 3:7]
+            # Nodes between samples belong to the derivatives alone.
+            states = data.motion.run(start, self.inertia(x), 1.0 + thrust, self.mode_errors(x))
+            attitude = states[data.motion.at_samples, 3:7]
             read = data.record.readings["attitude"]
             away = np.linalg.norm(attitude_difference(attitude, read), axis=1)
             lost = np.flatnonzero(np.isfinite(read).all(axis=1) & ~(away < LOST))
@@ -325,10 +374,28 @@ class OutputErrorProblem(Problem):
             found.append(int(lost[0]) if lost.size else data.record.times.size)
         return found
 
+    def _least_damping(self) -> Array:
+        """Changes of the damping ratios (k,) with which modes grow by no more than a factor e over the longest record:
+        noise may make a ratio near zero negative, but the prediction must not run away."""
+        springs = ModalSprings(self.robot)
+        longest = max(float(np.ptp(data.record.times)) for data in self.records)
+        return np.asarray(-1.0 / (springs.frequency * longest) - springs.ratio)
+
+    def count_coherent_samples(self) -> list[int]:
+        """How many samples of each record pass before a mode whose frequency is looked for may be out of step with its
+        prediction; all where none is."""
+        doubt = self.assumed.get("mode_frequency", 0.0)
+        if not doubt or not self.robot.mode_names:
+            return [data.record.times.size for data in self.records]
+        hertz = float(ModalSprings(self.robot).frequency.max()) / (2.0 * np.pi)
+        span = COHERENT / (hertz * (doubt if np.isfinite(doubt) else GUESSED))
+        return [int(np.sum(data.record.times - data.record.times[0] <= span)) for data in self.records]
+
     def predict_channels(self, x: Array) -> list[Mapping[str, Array]]:
         """What each record's channels should read: (T, 3), quaternions (T, 4)."""
+        modes = self.mode_errors(x)
         return [
-            data.predict_channels(self._start_at(i, x), self.inertia(x), *self._input_errors(data, x))
+            data.predict_channels(self._start_at(i, x), self.inertia(x), *self._input_errors(data, x), modes)
             for i, data in enumerate(self.records)
         ]
 
@@ -346,8 +413,10 @@ class OutputErrorProblem(Problem):
         )
 
     def _is_observable(self, nuisance: str) -> bool:
-        """Whether a record has the channel that shows it."""
+        """Whether a record has the channel that shows it, or the robot what it is about."""
         channel = INERTIA_NUISANCES[nuisance].channel
+        if INERTIA_NUISANCES[nuisance].modal:
+            return bool(self.robot.mode_names)
         return not channel or any(channel in data.rows for data in self.records)
 
     def scores(self, x: Array, names: Sequence[str] | None = None, known: bool = True) -> tuple[Score, ...]:
@@ -402,8 +471,8 @@ class OutputErrorProblem(Problem):
                 # The largest of many ordinates is large by chance: the p-value is multiplied by their number.
                 trials = peak.trials * len(self.records)
                 remedy = (
-                    "a mode of a panel or of fuel, or a force that comes and goes: hold it still, or fit it with the "
-                    'bodies (study = "validation")'
+                    "a mode of a panel or of fuel, or a force that comes and goes: give the robot's file the mode "
+                    "([[appendage]], [[tank]]), or hold it still"
                 )
                 doubt = self.noise_variance_std
                 found.append(Score(RHYTHM, peak.statistic, peak.freedom, advice, remedy, trials, doubt=doubt))
@@ -446,6 +515,20 @@ class OutputErrorProblem(Problem):
         places = {name: 10 * k + np.flatnonzero(known[10 * k : 10 * k + 10])
                   for k, name in enumerate(self.robot.body_names)}  # fmt: skip
         return {name: unit[:, place] * scale[place] for name, place in places.items() if place.size}
+
+    def correct_paths(self, x: Array) -> bool:
+        """Take derivatives of robots with modes along the most likely paths of the joints at ``x``; whether there are
+        any."""
+        found = False
+        self.compute_white_residuals(x)
+        for i, data in enumerate(self.records):
+            _, whole, model = self._kept[i]
+            if data.modes and np.any(data.path.variance) and model is not None and np.all(np.isfinite(whole)):
+                data.correct_path(model.estimate_inputs(whole[:, :, 0], data.present))
+                found = True
+        if found:
+            self._last, self._kept = None, {}
+        return found
 
     def hide_isolated_readings(self) -> None:
         """Leave out readings that their neighbours contradict, until :meth:`reject_outliers` judges them: a search that

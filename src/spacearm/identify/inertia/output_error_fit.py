@@ -47,6 +47,8 @@ SMALL = 1e-3
 SETTLED = 0.1
 #: Steps at most, and damping at most.
 MOST_STEPS, MOST_DAMPING = 60, 1e6
+#: Steps along the same paths of the joints, where these follow from the fit.
+STEPS_ALONG = 3
 #: Samples of a record that the regression for a start takes.
 REGRESSED = 500
 #: Spans that are fitted before the whole, at most, their samples at least, and how much longer the next may be.
@@ -195,7 +197,7 @@ def fit_output_error(
     # out: inertias that far ones falsify make good readings look like near ones.
     near = False
     for _ in range(10):
-        search.run()
+        search.run_along_paths()
         cut = problem.reject_outliers(search.x, adapt=near)
         if not cut and not near:
             near, cut = True, problem.reject_outliers(search.x)
@@ -229,10 +231,14 @@ def _extend_tracking(search: _GaussNewton, judge: bool) -> None:
     """
     records = search.problem.records
     given, before = [data.present for data in records], [0] * len(records)
+    coherent = search.problem.count_coherent_samples()
     for _ in range(MOST_SPANS):
         ends = [max(end, FEWEST) for end in search.problem.count_tracked_samples(search.x)]
-        # Never more than twice the last span, however far a poor fit happens to track.
-        ends = [min(end, GROWTH * was or end) for end, was in zip(ends, before, strict=True)]
+        # Never more than twice the last span, however far a poor fit happens to track; the first no longer than modes
+        # are known to stay in step.
+        ends = [
+            min(end, GROWTH * was or max(first, FEWEST)) for end, was, first in zip(ends, before, coherent, strict=True)
+        ]
         # Either the whole is tracked, or the span no longer grows: then all samples are taken as they are.
         if all(end >= len(whole) for end, whole in zip(ends, given, strict=True)) or ends == before:
             break
@@ -240,7 +246,7 @@ def _extend_tracking(search: _GaussNewton, judge: bool) -> None:
         for data, whole, end in zip(records, given, ends, strict=True):
             data.present = whole & (np.arange(len(whole)) < end)[:, None]
         search.reset(judge)
-        search.run()
+        search.run_along_paths()
         before = ends
     for data, whole in zip(records, given, strict=True):
         data.present = whole
@@ -390,6 +396,17 @@ class _GaussNewton:
                 self.reason = StopReason.SMALL_STEP
             if self.problem.consider is None or self.reason is not StopReason.LIMIT:
                 return
+
+    def run_along_paths(self) -> None:
+        """Steps until they are small; where modes move, derivatives follow the most likely paths of the joints."""
+        for _ in range(MOST_STEPS):
+            moved = self.problem.correct_paths(self.x)
+            size = self.run(STEPS_ALONG if moved else MOST_STEPS)
+            if self.reason is not StopReason.LIMIT or len(self.history) >= MOST_STEPS:
+                break
+            if moved and size < SETTLED:
+                self.reason = StopReason.SMALL_STEP
+                break
 
     def run(self, steps: int = MOST_STEPS) -> float:
         """Steps until they are small; the size of the last, in standard deviations."""

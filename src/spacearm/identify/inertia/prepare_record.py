@@ -20,6 +20,7 @@ from spacearm import measure
 from spacearm.checks import array
 from spacearm.errors import InputError, error_context
 from spacearm.identify.inertia._encoders import detect_moving_joints
+from spacearm.identify.inertia._modal_motion import driven_indices
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
@@ -41,7 +42,7 @@ def prepare_record(
     Channels are those of :mod:`spacearm.measure.channels`; others are left alone. Where they were read at different
     times, those of the channel with the fewest readings count, and splines through the others. Noise that is not known
     is taken from the scatter of the readings. Commands are levels of thrusters, steady from break to break, and paths
-    of joints; joints without one that are seen to move are not taken as locked.
+    of joints; joints without one that are seen to move are not taken as locked. Channels of joints may leave out modes.
 
     Args:
         known_momentum: momentum and angular momentum (6,) at the start about the world's origin, world axes, where they
@@ -59,6 +60,8 @@ def prepare_record(
             own = channel if np.array_equal(channel.times, clock) else channel.resample(clock, "spline")
             size = CHANNELS[name].size or robot.n
             values = to_quaternions(own.values, record.source or None) if name == "attitude" else own.values
+            if CHANNELS[name].size is None and robot.mode_names:
+                values = _with_modes(robot, name, values)
             readings[name] = array(values, repr(name), (clock.size, 4 if name == "attitude" else size), finite=False)
         commands = {name: signal.shift(-float(clock[0])) for name, signal in record.commands.items()}
         # From zero: powers of dates would lose digits.
@@ -78,6 +81,18 @@ def prepare_record(
             known_momentum=None if known_momentum is None else array(known_momentum, "known_momentum", (6,)),
         )
         return _complete(robot, made, used, {n: s for n, s in commands.items() if n in robot.joint_names})
+
+
+def _with_modes(robot: Robot, name: str, values: Array) -> Array:
+    """Readings of all joints, of those that are no modes if so many were read: modes are then at rest in them."""
+    driven = driven_indices(robot)
+    if values.shape[-1] != len(driven):
+        return values
+    full = np.zeros((*values.shape[:-1], robot.n))
+    if name == "joint_position":
+        full += [0.0 if joint.spring is None else joint.spring.rest for joint in robot.joints]
+    full[..., driven] = values
+    return full
 
 
 def _thruster_wrenches(

@@ -16,6 +16,7 @@ import numpy as np
 
 from spacearm.checks import check_name
 from spacearm.errors import InputError, error_context
+from spacearm.identify.inertia._modal_motion import driven_indices
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.measure import Record, files
 from spacearm.measure.channels import CHANNELS
@@ -29,7 +30,7 @@ from spacearm.typing import Array
 
 
 def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Column]:
-    """The columns that :func:`write_record` writes: SI units, ``rate.x``, ``joint_rate.joint1``, ..."""
+    """The columns that :func:`write_record` writes: SI units, ``rate.x``, ``joint_rate.joint1``, ...; none of modes."""
     found = {}
     for name in channels:
         if name == "attitude":
@@ -37,7 +38,7 @@ def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Column]
         elif CHANNELS[name].size == 3:
             found[name] = Column(tuple(f"{name}.{c}" for c in "xyz"), CHANNELS[name].unit)
         else:
-            found[name] = Column(tuple(f"{name}.{joint}" for joint in robot.joint_names))
+            found[name] = Column(tuple(f"{name}.{robot.joint_names[i]}" for i in driven_indices(robot)))
     return found
 
 
@@ -112,7 +113,7 @@ def _select_columns(
     for name, column in chosen.items():
         with error_context("columns", file=path):
             check_name(name, CHANNELS, "channel")
-        size, count = CHANNELS[name].size or robot.n, len(column.names)
+        size, count = CHANNELS[name].size or len(driven_indices(robot)), len(column.names)
         allowed = (4, 3) if name == "attitude" else (size,)
         if count not in allowed:
             raise InputError(f"{name!r} has {count} columns", file=path, place="columns", hint=f"expected {allowed[0]}")
@@ -132,7 +133,7 @@ def _expected_unit(robot: Robot, name: str, k: int, channel: Column) -> str:
     unit = CHANNELS[name].unit
     if not channel.unit:
         return ""  # taken as SI
-    if CHANNELS[name].size is None and robot.joints[k].kind == "prismatic":
+    if CHANNELS[name].size is None and robot.joints[driven_indices(robot)[k]].kind == "prismatic":
         return {"rad": "m", "rad/s": "m/s", "rad/s2": "m/s2", "N m": "N"}[unit]
     return unit
 
@@ -144,7 +145,10 @@ def write_record(record: MotionRecord, robot: Robot, path: str | Path) -> Path:
         raise InputError(f"a file ending in {path.suffix!r} is not written", file=path, hint="expected .csv")
     columns = standard_columns(robot, tuple(record.readings))
     names = ["time", *(name for channel in columns.values() for name in channel.names)]
-    table = np.column_stack([record.times, *(record.readings[name] for name in columns)])
+    driven = driven_indices(robot)
+    read = {name: record.readings[name] for name in columns}
+    read |= {name: values[:, driven] for name, values in read.items() if CHANNELS[name].size is None}
+    table = np.column_stack([record.times, *read.values()])
     rows = [",".join(names), *(",".join(f"{value:.17g}" for value in row) for row in table)]
     write_atomically(path, "\n".join(rows) + "\n")
     return path

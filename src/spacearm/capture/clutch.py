@@ -155,6 +155,7 @@ def rest_event(
     total = ca.SX(0)
     for axis in axes:
         i = robot.joint_index(axis)
+        # An axis without a spring does not swing back: its rate alone says whether it is at rest.
         size = velocity[6 + i] ** 2
         # For x'' = -(k/h) x the amplitude of the rate is sqrt(x'^2 + (h/k) x''^2), constant over a swing: the event
         # does not fire each time the rate passes zero.

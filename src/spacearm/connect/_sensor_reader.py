@@ -58,6 +58,8 @@ class SensorReader:
         self._resolution = np.concatenate([np.zeros(0), *steps])
         self._fixed = self._spread_over("bias", sizes)
         self._noise, self._spread = self._spread_over("noise", sizes), self._spread_over("spread", sizes)
+        # A key of its own for each number, from names: one sensor more or less leaves the noise of the others as it
+        # was.
         named = [(sensor.name, k) for sensor, size in zip(self.sensors, sizes, strict=True) for k in range(size)]
         self._keys = [channel_key(system, name, k) for name, k in named]
 
@@ -100,5 +102,7 @@ class SensorReader:
             return states[:, :0]
         found = self._kernel({"state": states, "error": error})["reading"].reshape(len(states), -1)
         steps = array_module(states).asarray(self._resolution)
+        # np.where evaluates both of its branches: without a resolution the division is by one and its result is not
+        # used.
         fine = np.where(steps > 0.0, steps, 1.0)
         return np.where(steps > 0.0, fine * np.floor(found / fine + 0.5), found)

@@ -66,6 +66,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
         over = joint_map(robot, frame, {n: ranges[n] for n in across}, rows, still, [*ranges], self.grid)
         session.report_progress(0.4, "over places")
         longest = longest_reach(robot, frame)
+        # A slide without limits reaches without end; then a slice of 0.2 m.
         thick = self.thickness or 0.1 * (longest if math.isfinite(longest) else 2.0)
         places = hand_map(
             robot, frame, ranges, rows, still, axes=self.plane, thickness=thick, samples=self.samples, cells=self.cells
@@ -91,6 +92,8 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
                 if joint.name not in robot.arm_names:
                     continue
                 wide = math.pi if joint.kind == "revolute" else math.inf
+                # One revolution has all poses of a joint without limits; a slide without limits has no such range and
+                # is refused below.
                 given[joint.name] = (max(joint.limits.lower, -wide), min(joint.limits.upper, wide))
         with error_context("ranges"):
             for name, (low, high) in given.items():

@@ -57,6 +57,7 @@ def wheel_momentum_at_rate(world: World, actuators: Actuators, rows: Mapping[str
     rotation = rotation_matrices(states[:, at.quaternion])
     wanted[:, at.angular_velocity] = np.einsum("tji,tj->ti", rotation, turning)
     wanted[:, at.rates][:, [robot.joint_index(wheel) for wheel in actuators.wheels]] = 0.0
+    # The whole keeps its angular momentum: what bodies with still wheels would lack of it is in the wheels.
     now, then = (
         centre_motion(robot, each, numbers["inertia"], numbers["rotor"]).sums.angular for each in (states, wanted)
     )

@@ -127,7 +127,9 @@ def _merge_bodies(bodies: list[Body], places: Places, moments: Mapping[str, Arra
     for target, tensor in moments.items():
         carrier, pose = places[target]
         with error_context(f"body {carrier!r}", fallback=True):
+            # The tensor was given in the welded body's axes.
             inertias[carrier] = with_moment(inertias[carrier], pose.rotation @ tensor @ pose.rotation.T)
+    # In the file's order: the rows of inertia parameters follow it.
     kept = [body.name for body in bodies if places[body.name][0] == body.name]
     return tuple(Body(name, inertias[name], *map(tuple, shapes[name])) for name in kept)
 

@@ -78,6 +78,7 @@ class Loop(Part):
 def is_frozen(robot: Robot, loop: Loop, held: Set[str]) -> bool:
     """Whether all joints that a loop constrains are among those that are frozen; an error for one joint of a gear."""
     if loop.joins_frames:
+        # Joints that only one of both paths has are those of the loop: what both share moves its ends alike.
         paths = [robot.path(robot.body_index(robot.frame(end).body)) for end in (loop.first, loop.second)]
         return {robot.joints[i].name for i in {*paths[0]} ^ {*paths[1]}} <= held
     around = {loop.first, loop.second}
@@ -90,5 +91,6 @@ def scale_loop(robot: Robot, loop: Loop, length: float) -> Loop:
     """The loop of a similar robot, all lengths times ``length``."""
     if loop.joins_frames:
         return replace(loop, distance=length * loop.distance)
+    # Angles stay, lengths scale: a ratio between two joints of one kind is the same, between an angle and a length not.
     first, second = (1.0 if robot.joint(end).kind == "revolute" else length for end in (loop.first, loop.second))
     return replace(loop, ratio=loop.ratio * first / second, offset=first * loop.offset)

@@ -92,6 +92,7 @@ def inertia_of(keys: InertialKeys, place: Place, link_frame: Pose | None = None)
             )
         tensor = np.zeros((3, 3))
     else:
+        # Three numbers are the diagonal of principal axes.
         xx, yy, zz, xy, xz, yz = (*keys.inertia, 0.0, 0.0, 0.0)[:6]
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     com = np.array(keys.com)
@@ -150,6 +151,7 @@ def limits_of(table: LimitsTable | None, revolute: bool, place: Place) -> Limits
     if table is None:
         return Limits()
     _refuse_degrees(table, revolute, place)
+    # Rates beyond 4 pi rad/s are usual for motors: no doubt there.
     doubts = {"lower": revolute, "upper": revolute, "velocity": False}
     found = {key: _angle(table, key, place, doubt) for key, doubt in doubts.items()} | {"effort": table.effort}
     with error_context(place, fallback=True):

@@ -75,6 +75,7 @@ class Close(Change):
         robot, state = world.own_robot(system), states[system]
         closed = self._join(robot, state, first, second, terms)
         mass, stuck = terms.mass_matrix(robot, state), find_held(world, system, name_tuple(self.held))
+        # Of the new loop and of those that are closed already: the impact must not open these.
         loops = terms.loop_jacobian(closed, state)
         velocity, impulse = redistribute(mass, mass @ state.velocity, state.velocity, stuck, loops)
         lost = kinetic_energy(mass, state.velocity) - kinetic_energy(mass, velocity)
@@ -150,6 +151,7 @@ class Open(Change):
             )
         system = known[self.loop]
         robot = world.own_robot(system)
+        # The frame that Close made goes too, so that the same frames can be joined again.
         frames = tuple(frame for frame in robot.frames if frame.name != f"{self.loop}.end")
         opened = robot.replace(loops=tuple(each for each in robot.loops if each.name != self.loop), frames=frames)
         return ChangeResult(_replace_robot(world, system, opened), states, f"{self.loop} opened")
@@ -160,5 +162,7 @@ def _replace_robot(world: World, system: str, robot: Robot) -> World:
     attachments = tuple(
         replace(each, joined=robot) if each.joined is world.systems[system] else each for each in world.attachments
     )
+    # The robot has its overrides as its own numbers by now; left in the world they would count for another set of
+    # bodies.
     overrides = {name: values for name, values in world.overrides.items() if name != system}
     return world.replace(systems={**world.systems, system: robot}, overrides=overrides, attachments=attachments)

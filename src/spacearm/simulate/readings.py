@@ -55,6 +55,7 @@ class StateReadings:
         for sensor in self.sensors:
             if sensor.resolution:
                 value = found[sensor.name]
+                # Halves upward, as laws and exported C do; NumPy's round would take the even neighbour.
                 found[sensor.name] = sensor.resolution * np.floor(value / sensor.resolution + 0.5)
         return found
 
@@ -75,6 +76,8 @@ def read_moments(
     given: list[tuple[Any, Array]] = [(plant.state, moments.states)]
     for name, size, values in (("acceleration", 6 + n, moments.acceleration), ("effort", n, moments.effort)):
         if values is not None:
+            # What was recorded stands in for the expressions by which the plant would compute it from forces that are
+            # not known.
             plant.motion[name] = ca.SX.sym(name, size)
             given.append((plant.motion[name], values))
     if wrench_frames and moments.wrenches is not None:

@@ -92,6 +92,7 @@ class PushTable(ScenarioTable):
             raise InputError(f"is {self.end:g} s", place="end", hint="expected more than 'start'")
         if self.end <= begin + 1e-9:
             return None
+        # Times of the table count from the start of the run, those of a load from that of its phase.
         return Load.pulse(self.frame, self.force, self.moment, self.end - max(self.start, begin),
                           max(self.start - begin, 0.0), axes="world")  # fmt: skip
 
@@ -199,6 +200,7 @@ class ValidationRecordTable(ScenarioTable):
             (name, getattr(self, name)) for name in self.overrides if getattr(self, name) is not None
         ]
         if self.duration is not None:
+            # Earlier phases stay as they are: their switches are events of the experiment.
             last = self.duration - sum(phases[:-1])
             if last <= 0.0:
                 raise InputError(

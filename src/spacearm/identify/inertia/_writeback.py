@@ -50,6 +50,7 @@ def build_identified_robot(
 ) -> Robot:
     """The robot with identified inertias and modes; impossible bodies are an error (use the consistent estimator)."""
     rows = np.asarray(known.inertia if inertia is None else inertia).reshape(-1, 10)
+    # A file with such a body would be refused when it is read: better to say so with the estimate at hand.
     for body, why in impossible_bodies(known.robot, rows).items():
         raise InputError(
             f"the identified inertia belongs to no possible body: {why}",

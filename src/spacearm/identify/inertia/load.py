@@ -67,6 +67,7 @@ def extract_load(
     robot, own = found.known.robot, empty.body_index(body)
     block = slice(10 * robot.body_index(body), 10 * robot.body_index(body) + 10)
     sizes = typical_sizes(empty)[10 * own : 10 * own + 10]
+    # Errors of the empty body are independent of the estimate's: it was measured before, by other means.
     covariance = found.known.covariance[block, block] + np.diag((doubt * sizes) ** 2)
     return target_load(
         body, found.inertia[block], empty.inertia_parameters[own], covariance, found.known.null[block], placement
@@ -85,14 +86,17 @@ def target_load(
         hidden: directions (10, k) of ``whole`` that the data do not show.
         placement: as in :func:`extract_load`.
     """
+    # The ten numbers change frames by a linear map, so that their covariance goes along exactly.
     to_target = np.linalg.inv(transport(placement or Pose()))
     linear = to_target @ (whole - own)
+    # Without mass there is no mass centre: h / m would be noise divided by noise.
     if not linear[0] > 0.0:
         values, std = np.full(10, np.nan), np.full(10, np.inf)
         values[0], std[0] = linear[0], np.sqrt(covariance[0, 0])
         return TargetLoad(body, values, std)
     slope = plain_jacobian(linear) @ to_target
     std = np.sqrt(np.maximum(np.diag(slope @ covariance @ slope.T), 0.0))
+    # Compared with what the numbers themselves contribute to each: kg, m and kg m2 have no common scale.
     size = np.linalg.norm(slope * np.abs(whole), axis=1)
     shown = np.abs(slope @ hidden).max(axis=1, initial=0.0) <= OPEN * size
     return TargetLoad(body, plain_of(linear), np.where(shown, std, np.inf))

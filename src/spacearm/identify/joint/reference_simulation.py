@@ -101,6 +101,7 @@ def simulate_reference(
     each = len(setup.law.parameters)
     for k, f in enumerate(setup.flexible):
         stiffness = parameters[k * each + setup.law.parameters.index("stiffness")]
+        # The spring is between motor and link, by its deflection at the link's side of the gear.
         energy = energy + 0.5 * stiffness * (joints[:, f.link] - f.ratio * joints[:, f.motor] - f.rest) ** 2
     return ReferenceReadings(
         robot, times, joints, velocity, base, hand, forward.torque(response, parameters)[0], energy, dict(paths)

@@ -68,6 +68,7 @@ def dataset(
     """Samples of the integrated vector, of the kernel's input and of its output at each time."""
     robot, at = model.robot, Layout(model.robot.n)
     rotation, places, reaction = rotation_matrices(y[:, QUATERNION]), model.kernel.inputs, model.code.reaction
+    # The solver has them in base axes, trackers and observers in the world.
     velocity, angular_rate = (
         np.einsum("tij,tj->ti", rotation, y[:, p]) for p in (at.linear_velocity, at.angular_velocity)
     )
@@ -137,6 +138,7 @@ def as_frame(data: xr.Dataset) -> pd.DataFrame:
         values = variable.transpose("time", *others).values.reshape(data.sizes["time"], -1)
         labels = [[str(label) for label in data[dim].values] for dim in others]
         unit = str(variable.attrs.get("units", ""))
+        # The order of product is that of reshape: the last dimension runs fastest.
         for k, parts in enumerate(itertools.product(*labels)):
             column = ".".join((str(name), *parts))
             columns[column] = values[:, k]

@@ -157,6 +157,8 @@ class Store:
         """Whether a generation of the search for worst cases is there, at these points."""
         if not self.generation_path(cell, generation).is_file():
             return False
+        # Another seed, another box or another worst run leads to other points: what is stored is then of another
+        # search.
         return bool(np.array_equal(np.array(self.read_generation(cell, generation)["shares"]), shares))
 
     def write_generation(

@@ -49,6 +49,7 @@ def find_normal(base: BaseConstraint) -> Normal:
 def _free_name(name: str, taken: Iterable[str]) -> str:
     """``name``, or with the first number that makes it unique."""
     used = set(taken)
+    # One candidate more than there are names: one of them is free.
     numbered = (f"{name}{number}" for number in range(2, len(used) + 3))
     return next(word for word in (name, *numbered) if word not in used)
 
@@ -121,6 +122,7 @@ class Rig:
         if self.table is None:
             return ()
         k = "xyz".index(self.table)
+        # Along the normal, and about the two axes that lie in the plane.
         return (BASE_DOFS[k], *(BASE_DOFS[3 + i] for i in range(3) if i != k))
 
     @property

@@ -46,6 +46,8 @@ _MODULES = (
 
 
 #: How all loops are compiled. Nobody calls them as C functions: the code for that is left out.
+# NumPy's error model: a division by zero gives infinity or NaN and no exception. The solver judges results, and code
+# without branches for exceptions can be vectorised.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
@@ -94,6 +96,8 @@ class CompiledEntry:
     looks at every argument.
     """
 
+    # Numba's calling convention: addresses of the result and of an exception's data come first; the integer that is
+    # returned is zero where there was no exception.
     _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
     def __init__(self, function: Callable[[Any], int]) -> None:
@@ -180,10 +184,13 @@ class LoopCache(NullCache):
         return cache.read(self._key(sig, codegen), "loop") is not None
 
     def save_overload(self, sig: Any, cres: Any) -> None:
+        # Code with dynamic globals holds addresses of this process, which mean nothing in another.
         if not cres.library.has_dynamic_globals and all(part.can_cache for part in cres.lifted):
             cache.write(self._key(sig, cres.codegen), dumps(cres._reduce()), "loop")
 
     def _key(self, sig: Any, codegen: Any) -> str:
+        # Machine code is good for one Numba, one Python and one processor: its name and features are in the last of
+        # these.
         made_with = (numba.__version__, sys.implementation.cache_tag, repr(codegen.magic_tuple()))
         return cache.key(*self._source, *made_with, repr(sig))
 

@@ -68,6 +68,7 @@ class CaseMap(Findings):
         if self.normal is None:
             return NotedValue(axis if axis[np.argmax(np.abs(axis))] > 0 else -axis)
         x, y = plane_basis(self.normal).T @ axis
+        # An axis has no sign: from 0 to 180 deg, and rounded, so that 180 deg less an ulp is 0.
         return NotedValue(float(np.round(np.degrees(np.arctan2(y, x)), 9) % 180.0), "", "deg")
 
     @property

@@ -278,6 +278,7 @@ def build_system(
     """A system from the velocities of its base in WORLD axes (..., 3) and joint rates (..., n)."""
     place, attitude = array(position, "position", (..., 3)), _unit_quaternion(quaternion)
     rotation = rotation_matrices(attitude)
+    # Generalised velocities have the base's part in base axes: the transposed rotation.
     linear = np.einsum("...ji,...j->...i", rotation, array(velocity, "velocity", (..., 3)))
     angular = np.einsum("...ji,...j->...i", rotation, array(angular_velocity, "angular velocity", (..., 3)))
     joint_rates = np.zeros(robot.n) if rates is None else array(rates, "rates", (..., robot.n))

@@ -164,6 +164,7 @@ class _Model:
             if name in self.links:
                 return name
             if name == MODEL:
+                # A model's own frame is fixed to its canonical link: the first, if none is named.
                 canonical = (self.element.get("canonical_link") or "").strip()
                 name = canonical or next(iter(self.links))
             elif name in self.frames:
@@ -217,6 +218,7 @@ class _Model:
             raise ModelError("<fluid_added_mass> is not read", place=place)
         with error_context(place=place):
             mass = number(given.findtext("mass") or "1", "mass")
+            # SDF's defaults: moments of 1 kg m2, products of zero.
             found = {key: number(given.findtext(f"inertia/{key}") or "01"[key[1] == key[2]], key) for key in _MOMENTS}
             pose = self._pose(given, name)
         if inertial is None:
@@ -251,6 +253,7 @@ class _Model:
                 geometry.set(key, text)
         colour = (shape.findtext("material/diffuse") or "").strip()
         if tag == "visual" and colour:
+            # Opaque where the fourth number is missing.
             rgba = [*colour.split(), "1"][:4]
             material = ET.SubElement(written, "material", name="")
             ET.SubElement(material, "color", rgba=" ".join(rgba))
@@ -295,6 +298,8 @@ class _Model:
         direction = np.array([0.0, 0.0, 1.0] if xyz is None else numbers(xyz.text or "", 3, "axis.xyz"))
         frame = joint if xyz is None else (xyz.get("expressed_in") or "").strip() or joint
         old = (axis.findtext("use_parent_model_frame") or "false").strip() in ("true", "1")
+        # Up to SDF 1.4 axes are in the model's axes, up to 1.6 where use_parent_model_frame says so, later as
+        # expressed_in says.
         if self.version and (self.version < (1, 5) or (self.version < (1, 7) and old)):
             frame = MODEL
         length = float(np.linalg.norm(direction))
@@ -318,6 +323,7 @@ class _Model:
         endless = "lower" not in found and "upper" not in found
         if not endless:
             for key, sign in (("lower", "-"), ("upper", "")):
+                # URDF takes a missing limit as zero: the largest number stands for none.
                 found.setdefault(key, f"{sign}1.7976931348623157e+308")
         return found, endless
 

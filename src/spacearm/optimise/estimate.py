@@ -97,6 +97,7 @@ class Estimate:
 
     def interval(self, factor: float = 1.959964) -> tuple[Array, Array]:
         """Values minus and plus ``factor`` standard deviations (95 % by default)."""
+        # 1.959964 is the 97.5 % quantile of the normal distribution: 2.5 % of estimates lie beyond each end.
         return self.values - factor * self.std, self.values + factor * self.std
 
 

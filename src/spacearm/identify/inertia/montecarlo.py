@@ -62,6 +62,7 @@ class MonteCarlo:
     @property
     def ratio(self) -> Array:
         """Scatter found over scatter claimed, for each parameter."""
+        # Variances are averaged, not deviations: the mean of deviations would be too small.
         return np.asarray(self.values.std(axis=0, ddof=1) / np.sqrt(np.mean(self.claimed**2, axis=0)))
 
 

@@ -173,6 +173,7 @@ def _judge_intervals(model: JointProblem, estimate: Estimate, found: Diagnosis) 
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         return None, None
     known = np.isfinite(estimate.std)
+    # Infinite variances would make every product NaN.
     claimed = np.where(np.outer(known, known), estimate.covariance, 0.0)
     seen = scatter(residual, jacobian, claimed, estimate.values.size) if known.any() else None
     return seen, widen_deviations(found, seen, residual, jacobian, estimate.covariance)

@@ -39,6 +39,7 @@ class _Samples:
         self._starting, self._noise = ([np.random.default_rng() for _ in range(count)] for _ in range(2))
         self._device_noise = self.xp.random.default_rng() if device == "gpu" else None
         self.most = round(task.duration / task.period)
+        # Any states, for the arrays' shapes: begin draws those of the first episodes.
         first = Draws([np.random.default_rng(0)] * count)
         states, extra = task.draw(first)
         self._robots = task.simulate(states, task.draw_inertia(first), device)
@@ -124,6 +125,7 @@ class _Samples:
         # Out of time is not a failure: learners continue the value from there (Gymnasium's truncation).
         late = (self._steps >= self.most) & ~ended
         if fresh is not None:
+            # The potential of a fresh sample fell from one episode to the next, which no action has earned.
             reward, ended, late, success = np.where(fresh, 0.0, reward), ended & ~fresh, late & ~fresh, success & ~fresh
         # A learner must never be given NaN: it would spread to all weights.
         reward = np.nan_to_num(reward, nan=-PENALTY)
@@ -208,6 +210,7 @@ class TaskVectorEnvironment(VectorEnv[Any, Any, Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         several = [seed] * self.num_envs if seed is None else seed
+        # As Gymnasium's own vector environments spread a seed.
         given = [several + k for k in range(self.num_envs)] if isinstance(several, int) else list(several)
         super().reset(seed=given[0])
         self._samples.seed(given)

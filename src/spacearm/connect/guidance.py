@@ -90,6 +90,7 @@ class GuidanceProcess:
         self._ticks = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
+        # Of this machine alone: whoever connects commands the run.
         self._server = socket.create_server(("127.0.0.1", port))
         self._server.settimeout(POLL)
         units = dict(zip(robot.dof_names, _force_units(robot), strict=True))
@@ -140,6 +141,7 @@ class GuidanceProcess:
         self._ticks += 1
         if self._connection is None:
             self._connect()
+        # Doubles, little-endian on any machine: the same bytes as the client's "<f8".
         readings = self._reader.read(state.vector, now, self._seed)
         commands = self._exchange(struct.pack(f"<{1 + readings.size}d", now, *readings), 8 * len(self._forces), now)
         return dict(zip(self._forces, struct.unpack(f"<{len(self._forces)}d", commands), strict=True))
@@ -219,6 +221,7 @@ class GuidanceClient:
         self.readings, self.commands = dict(lines[: int(first[3])]), dict(lines[int(first[3]) :])
 
     def _line(self) -> str:
+        # Bounded: what answers at this port need not be spacearm.
         return self._file.readline(1 << 16).decode().rstrip("\n")
 
     def __iter__(self) -> GuidanceClient:

@@ -44,6 +44,7 @@ def mass_program(rig: Rig) -> Program:
     # One newton along the rail on an arm at rest: without velocity no other force acts, and 1 / acceleration is the
     # mass.
     push[6] = 1.0
+    # The rail is free; a joint that is held is driven at zero acceleration.
     mode = ca.vertcat(base, 0.0, 1.0 - free)
     hybrid = hybrid_dynamics(
         tree, ca.vertcat(0.0, joints), still, push, still, mode, inertia, rotor, [None] * tree.bodies

@@ -49,6 +49,7 @@ class BatchSource:
         self.kernel, self.varied, self.real, self.block = kernel, tuple(varied), real, block
         self.uniform = tuple(name for name in kernel.inputs if name not in varied)
         same = {k for name in self.uniform for k in range(kernel.inputs[name].start, kernel.inputs[name].stop)}
+        # What depends on common inputs alone is computed once, on the processor, and not by each of a million threads.
         self.once, rest = kernel.trace.hoist(frozenset(same))
         # Fewer values that wait at once need fewer registers, and so allow more threads.
         self.rest = rest.reorder()
@@ -65,6 +66,7 @@ class BatchSource:
         """Pointers to the varied inputs, to the outputs, the number of samples."""
         kernel, real = self.kernel, self.real
 
+        # A sample's numbers stand together, as in the caller's arrays, which then need not be copied in another order.
         def place(places: Mapping[str, slice], names: Sequence[str], array: str, flat: int) -> str:
             for k, name in enumerate(names):
                 at = places[name]
@@ -121,6 +123,7 @@ class GpuBatch:
             own = [cp.ascontiguousarray(cp.asarray(varied[name][rows], dtype=self.dtype)) for name in source.varied]
             count = rows.stop - rows.start
             parts = [found[n][rows] if there else cp.empty((count, size), self.dtype) for n, size in sizes.items()]
+            # Blocks are rounded up: threads beyond the last sample return at once.
             self.function((-(-count // source.block),), (source.block,), (*own, *parts, np.int64(count)))
             if not there:
                 for name, part in zip(sizes, parts, strict=True):

@@ -163,6 +163,7 @@ def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) 
     """
     names = [entry.key for entry in measured.file.uncertain]
     stacked, slopes = measured.stacked_readings, linear.slopes
+    # Uncertain numbers count in their stated deviations, and are independent: the prior's information is the identity.
     prior = np.eye(len(names))
     covariance: Array = np.asarray(np.linalg.inv(slopes.T @ slopes + prior), dtype=np.float64)
     middle, found = linear.middle, linear.deviations
@@ -173,6 +174,7 @@ def fit_record(measured: MeasuredRun, linear: Linearisation, shared: list[str]) 
         left = stacked.scaled_readings - middle
         step = covariance @ (slopes.T @ left - found)
         found = found + step
+        # A tenth of a standard deviation: further steps would change less than the data can show.
         if np.abs(step / np.sqrt(np.diag(covariance))).max() < 0.1:
             break
     # Residuals after the last step, to first order: the run is not made again for them.

@@ -109,6 +109,7 @@ def tune_numbers(table: TuneTable, records: int, predict: Predict, progress: Cal
                     own[record] = predict(record, values).loss(table.length)
                 # A point at which a run fails is a bad one; what fails everywhere is an error.
                 except SpacearmError as error:
+                    # One failure makes the score infinite: the records that remain cannot change it, and are not run.
                     failures.append(error)
                     break
             points.append(values)
@@ -381,6 +382,7 @@ class TuningFindings(Findings):
         if min(each.size for each in losses) < 2:
             return Check.not_applicable("fewer than two records on a side; " + note)
         found = ttest_ind(losses[1], losses[0], equal_var=False)
+        # One-sided: held-out records that are predicted better are no fault.
         return Check(max(float(found.statistic), 0.0), float(student.ppf(1.0 - CHANCE, found.df)), "", note)
 
     def _check_predictions(self) -> Check:

@@ -12,7 +12,7 @@ from benchmarks.peers import Mujoco
 from spacearm.capture import LoadCase, SettlingCriterion, design, simulate_capture
 from spacearm.capture.evaluate import Evaluator
 from spacearm.model import catalogue
-from spacearm.papers.zhang2020 import six_hit
+from spacearm.papers.zhang2020.data import six_hit
 from spacearm.simulate import Dopri853, Phase, State, simulate
 
 LENGTH = 60.0  # s

@@ -23,7 +23,7 @@ from spacearm.engine.trace import Trace
 from spacearm.errors import EngineError
 from spacearm.model import Robot, catalogue
 from spacearm.model.layout import Layout
-from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.papers.zhang2020.data import single_hit, six_hit
 from spacearm.simulate import Signal, rollout
 from spacearm.simulate.ensemble.rollout import _loop
 from spacearm.simulate.overrides import robot_parameters

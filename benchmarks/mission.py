@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.__main__ import HERE
 from benchmarks.common import Row, show
-from spacearm.campaign import CampaignPlan
 from spacearm.campaign._work import run_one
+from spacearm.campaign.plan import CampaignPlan
 
 MAP = HERE.parent / "examples" / "map.toml"
 

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from spacearm import validation as validation
     from spacearm import worker_process as worker_process
     from spacearm.deadline import time_limit as time_limit
-    from spacearm.engine import Kernel as Kernel
     from spacearm.engine import Mechanics as Mechanics
     from spacearm.errors import EngineError as EngineError
     from spacearm.errors import InputError as InputError
@@ -57,27 +56,15 @@ if TYPE_CHECKING:
     from spacearm.errors import SpacearmError as SpacearmError
     from spacearm.errors import TimeLimitError as TimeLimitError
     from spacearm.model import Body as Body
-    from spacearm.model import Coupling as Coupling
     from spacearm.model import Frame as Frame
-    from spacearm.model import Friction as Friction
     from spacearm.model import Inertia as Inertia
     from spacearm.model import Joint as Joint
-    from spacearm.model import Limits as Limits
     from spacearm.model import Pose as Pose
     from spacearm.model import Robot as Robot
-    from spacearm.model import Rotor as Rotor
-    from spacearm.model import Spring as Spring
-    from spacearm.model import Thruster as Thruster
-    from spacearm.model import Visual as Visual
     from spacearm.model import catalogue as catalogue
     from spacearm.model import load as load
     from spacearm.model import save as save
-    from spacearm.report import write_result as write_result
-    from spacearm.result import Check as Check
-    from spacearm.result import Figure as Figure
     from spacearm.result import Result as Result
-    from spacearm.result import Row as Row
-    from spacearm.result import Verdict as Verdict
     from spacearm.scene import scene_of as scene_of
     from spacearm.scene import show as show
     from spacearm.simulate import RK4 as RK4
@@ -91,15 +78,11 @@ if TYPE_CHECKING:
     from spacearm.simulate import VectorSimulator as VectorSimulator
     from spacearm.simulate import World as World
     from spacearm.simulate import compare as compare
-    from spacearm.simulate import constant as constant
     from spacearm.simulate import cross_check as cross_check
-    from spacearm.simulate import half_sine as half_sine
     from spacearm.simulate import load_run as load_run
-    from spacearm.simulate import pulse as pulse
     from spacearm.simulate import simulate as simulate
     from spacearm.simulate import simulate_batch as simulate_batch
     from spacearm.simulate import spline as spline
-    from spacearm.simulate import thruster_load as thruster_load
     from spacearm.simulate.ensemble.rollout import rollout as rollout
 
 
@@ -108,19 +91,13 @@ __version__ = "0.2.0"
 __all__ = [
     "RK4",
     "Body",
-    "Check",
-    "Coupling",
     "Dopri853",
     "EngineError",
     "Event",
-    "Figure",
     "Frame",
-    "Friction",
     "Inertia",
     "InputError",
     "Joint",
-    "Kernel",
-    "Limits",
     "Load",
     "Mechanics",
     "ModelError",
@@ -128,29 +105,20 @@ __all__ = [
     "Pose",
     "Result",
     "Robot",
-    "Rotor",
-    "Row",
     "Run",
     "SimulationError",
     "Simulator",
     "SpacearmError",
-    "Spring",
     "State",
-    "Thruster",
     "TimeLimitError",
     "VectorSimulator",
-    "Verdict",
-    "Visual",
     "World",
     "__version__",
     "catalogue",
     "compare",
-    "constant",
     "cross_check",
-    "half_sine",
     "load",
     "load_run",
-    "pulse",
     "rollout",
     "save",
     "scene_of",
@@ -158,15 +126,12 @@ __all__ = [
     "simulate",
     "simulate_batch",
     "spline",
-    "thruster_load",
     "time_limit",
-    "write_result",
 ]
 
 #: Where each public name lives. The imports above say the same to type checkers; a test compares the three lists.
 _HOME = {
     "time_limit": "spacearm.deadline",
-    "Kernel": "spacearm.engine",
     "Mechanics": "spacearm.engine",
     "EngineError": "spacearm.errors",
     "InputError": "spacearm.errors",
@@ -175,27 +140,15 @@ _HOME = {
     "SpacearmError": "spacearm.errors",
     "TimeLimitError": "spacearm.errors",
     "Body": "spacearm.model",
-    "Coupling": "spacearm.model",
     "Frame": "spacearm.model",
-    "Friction": "spacearm.model",
     "Inertia": "spacearm.model",
     "Joint": "spacearm.model",
-    "Limits": "spacearm.model",
     "Pose": "spacearm.model",
     "Robot": "spacearm.model",
-    "Rotor": "spacearm.model",
-    "Spring": "spacearm.model",
-    "Thruster": "spacearm.model",
-    "Visual": "spacearm.model",
     "catalogue": "spacearm.model",
     "load": "spacearm.model",
     "save": "spacearm.model",
-    "write_result": "spacearm.report",
-    "Check": "spacearm.result",
-    "Figure": "spacearm.result",
     "Result": "spacearm.result",
-    "Row": "spacearm.result",
-    "Verdict": "spacearm.result",
     "RK4": "spacearm.simulate",
     "Dopri853": "spacearm.simulate",
     "Event": "spacearm.simulate",
@@ -209,11 +162,7 @@ _HOME = {
     "VectorSimulator": "spacearm.simulate",
     "World": "spacearm.simulate",
     "compare": "spacearm.simulate",
-    "constant": "spacearm.simulate",
-    "thruster_load": "spacearm.simulate",
-    "half_sine": "spacearm.simulate",
     "load_run": "spacearm.simulate",
-    "pulse": "spacearm.simulate",
     "spline": "spacearm.simulate",
     "scene_of": "spacearm.scene",
     "show": "spacearm.scene",

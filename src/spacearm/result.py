@@ -541,7 +541,7 @@ class Result:
         return f"Result({', '.join(parts)}, {self.state})"
 
     def _repr_html_(self) -> str:
-        """For a notebook: the headline and the first rows; :func:`spacearm.write_result` writes the whole page."""
+        """For a notebook: headline and first rows; :func:`spacearm.report.write_result` writes the whole page."""
         rows = [
             (
                 row.words or humanise_name(row.quantity),

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spacearm.campaign import CampaignPlan, Store, report, run_campaign
+from spacearm.campaign import Store, report, run_campaign
 from spacearm.campaign._work import run_one
 from spacearm.campaign.decide import wilson_interval
 from spacearm.campaign.execute import _one_blas_thread
-from spacearm.campaign.plan import VaryTable
+from spacearm.campaign.plan import CampaignPlan, VaryTable
 from spacearm.cli import main
 from spacearm.deadline import time_limit
 from spacearm.errors import InputError, SpacearmError

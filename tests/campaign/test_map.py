@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm.campaign import CampaignPlan, Store, report, run_campaign
+from spacearm.campaign import Store, report, run_campaign
 from spacearm.campaign._work import run_one
+from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.report import cells_of
 from spacearm.cli import main
 from spacearm.cli.studies import LIMITS_BROKEN

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacearm.campaign import CampaignPlan, Store, run_campaign
+from spacearm.campaign import Store, run_campaign
 from spacearm.campaign._work import run_cell_batches, run_one
+from spacearm.campaign.plan import CampaignPlan
 from spacearm.cli import main
 from spacearm.errors import EngineError, InputError
 from spacearm.simulate.ensemble.vectorised_phases import VectorisedError

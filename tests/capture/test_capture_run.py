@@ -26,7 +26,7 @@ from spacearm.errors import InputError
 from spacearm.model import Inertia, Pose, catalogue
 from spacearm.model.edit import replace_inertias
 from spacearm.model.rotations import rotation_from_rpy
-from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.papers.zhang2020.data import single_hit, six_hit
 from spacearm.simulate import Load, State, rollout
 
 ARM = catalogue.load("zhang2020")

@@ -22,7 +22,7 @@ from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.model import Inertia, catalogue
 from spacearm.optimise.pareto import find_front_rows
-from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.papers.zhang2020.data import single_hit, six_hit
 from spacearm.simulate import Load, State
 from spacearm.simulate.bodies import evaluate_bodies
 

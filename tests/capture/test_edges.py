@@ -40,7 +40,7 @@ from spacearm.model.rotations import (
     rotation_from_rpy,
 )
 from spacearm.papers.zhang2020 import robot as paper_arm
-from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.papers.zhang2020.data import single_hit, six_hit
 from spacearm.simulate import Load, State, changes
 from spacearm.simulate.run.segment import Segment
 

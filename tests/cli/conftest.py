@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm import Body, Frame, Friction, Inertia, Joint, Robot, Rotor, Spring, Thruster
+from spacearm import Body, Frame, Inertia, Joint, Robot
+from spacearm.model import Friction, Rotor, Spring, Thruster
 from spacearm.model.files import save
 
 

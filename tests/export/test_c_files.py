@@ -15,6 +15,7 @@ import pytest
 from spacearm.cli.app import run_app
 from spacearm.control import Encoder, ForceTorque, Gyro, computed_torque, joint_pid
 from spacearm.engine import Mechanics
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError
 from spacearm.export import export_c
 from spacearm.export._motion_code import MotionCode, motion_code
@@ -23,7 +24,6 @@ from spacearm.model import Friction, Limits, Robot, Thruster, catalogue
 from spacearm.simulate import (
     RK4,
     Dopri853,
-    EndReason,
     Event,
     Gravity,
     JointStops,

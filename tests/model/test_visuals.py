@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm import Body, Inertia, Joint, ModelError, Pose, Robot, Visual, catalogue, load, save
+from spacearm import Body, Inertia, Joint, ModelError, Pose, Robot, catalogue, load, save
 from spacearm.engine import Kernel
 from spacearm.mechanics.motion import motion_program
-from spacearm.model import edit
+from spacearm.model import Visual, edit
 from spacearm.model.notices import LossyConversion
 from spacearm.model.rotations import rotation_about, rotation_from_rpy
 from spacearm.model.urdf_read import robot_from_urdf

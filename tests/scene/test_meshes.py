@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacearm import Body, Inertia, ModelError, Pose, Robot, Visual
+from spacearm import Body, Inertia, ModelError, Pose, Robot
+from spacearm.model import Visual
 from spacearm.scene import meshes as reading
 from spacearm.scene import scene_of
 from spacearm.scene.meshes import Mesh, SceneWarning, read_mesh

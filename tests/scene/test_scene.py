@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from spacearm import Body, Frame, Inertia, InputError, Joint, Load, Phase, Pose, Robot, State, Visual, catalogue
+from spacearm import Body, Frame, Inertia, InputError, Joint, Load, Phase, Pose, Robot, State, catalogue
 from spacearm.mechanics.shapes import Cone, Sphere
-from spacearm.model import edit
+from spacearm.model import Visual, edit
 from spacearm.scene import Scene, scene_of, show
 from spacearm.scene._contact_visuals import contact_shapes
 from spacearm.scene._page import unpack_numbers

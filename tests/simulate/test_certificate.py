@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spacearm.engine.solver import EndReason
 from spacearm.model import Body, Friction, Inertia, Joint, Robot, Thruster, catalogue
 from spacearm.model.parts import Frame
 from spacearm.simulate import (
     RK4,
     CertificateWarning,
     Dopri853,
-    EndReason,
     Load,
     Phase,
     Run,

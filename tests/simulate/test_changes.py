@@ -11,20 +11,8 @@ from spacearm.errors import InputError
 from spacearm.model import Body, Inertia, Joint, Robot, Rotor, Spring, edit
 from spacearm.model.parts import Frame
 from spacearm.model.rotations import rotation_matrices
-from spacearm.simulate import (
-    Attach,
-    CertificateWarning,
-    Change,
-    Lock,
-    Phase,
-    Release,
-    Separate,
-    State,
-    Switch,
-    World,
-    simulate,
-)
-from spacearm.simulate.changes import ChangeResult
+from spacearm.simulate import Attach, CertificateWarning, Lock, Phase, Release, Separate, State, Switch, World, simulate
+from spacearm.simulate.changes import Change, ChangeResult
 from spacearm.simulate.check.crosscheck import MujocoTerms, cross_check
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from support.random_robots import random_robot

@@ -8,12 +8,12 @@ import pytest
 
 from spacearm import control
 from spacearm.engine import Kernel
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError
 from spacearm.mechanics import Program
 from spacearm.model import Friction, Limits, Spring
 from spacearm.simulate import (
     Dopri853,
-    EndReason,
     Event,
     Load,
     Phase,

@@ -30,7 +30,7 @@ from spacearm.impact._mass_map import map_cases
 from spacearm.mechanics.plant import Plant
 from spacearm.model import Robot, catalogue, load
 from spacearm.model.layout import Layout
-from spacearm.papers.zhang2020 import single_hit, six_hit
+from spacearm.papers.zhang2020.data import single_hit, six_hit
 from spacearm.simulate import Load, Servo, State, VectorSimulator, close_state, rollout, rollout_extremes, spline
 from spacearm.typing import Array
 from support import ROOT

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from spacearm import Body, InputError, Joint, Phase, Spring, State, World, simulate
-from spacearm.model import Coupling, Inertia, Pose, Robot, Rotor
+from spacearm import Body, InputError, Joint, Phase, State, World, simulate
+from spacearm.model import Coupling, Inertia, Pose, Robot, Rotor, Spring
 from spacearm.simulate import Backlash, BoucWen, LuGre, spline, table
 
 INERTIA = 0.5

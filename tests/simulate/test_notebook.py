@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spacearm import Limits, Phase, State, World, simulate
+from spacearm import Phase, State, World, simulate
 from spacearm.errors import InputError
+from spacearm.model import Limits
 from spacearm.result import Figure, Result
 from spacearm.simulate import Load, Run, half_sine
 from support.arms import arm, slider

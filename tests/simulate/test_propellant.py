@@ -17,17 +17,8 @@ from spacearm.model.layout import Layout
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.model.slosh import Tank
 from spacearm.model.tanks import add_tank, drain_tank
-from spacearm.simulate import (
-    RK4,
-    Attach,
-    Detach,
-    Event,
-    RunContext,
-    UsePropellant,
-    pulse,
-    thruster_load,
-    use_propellant,
-)
+from spacearm.simulate import RK4, Attach, Detach, Event, RunContext, pulse, thruster_load, use_propellant
+from spacearm.simulate.run.propellant import UsePropellant
 from spacearm.study.scenario import run_scenario
 from spacearm.typing import Array
 

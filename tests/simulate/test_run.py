@@ -13,13 +13,13 @@ import pytest
 import xarray as xr
 
 from spacearm.engine import Mechanics
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError
 from spacearm.model import Body, Coupling, Friction, Inertia, Joint, Pose, Robot, Rotor, Spring, Thruster, edit
 from spacearm.simulate import (
     RK4,
     CertificateWarning,
     Dopri853,
-    EndReason,
     Event,
     Load,
     Phase,

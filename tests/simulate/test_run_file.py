@@ -20,7 +20,7 @@ from spacearm.simulate import Dopri853, Lock, Phase, Run, State, compare, load_r
 @pytest.fixture(scope="module")
 def run() -> Run:
     robot = sa.catalogue.load("yoshida1992")
-    push = sa.Load.from_direction("hand", [1.0, 0.0, 0.0], sa.constant(1.0))
+    push = sa.Load.from_direction("hand", [1.0, 0.0, 0.0], sa.simulate.constant(1.0))
     start = State.from_velocities(robot, "L", base_angular_velocity=[0.0, 0.0, 0.2])
     return sa.simulate(robot, start, [Phase(0.5, loads=[push]), Lock("joint1"), Phase(0.5)], sample=0.02)
 

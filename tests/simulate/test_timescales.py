@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import Body, Coupling, Inertia, Joint, Robot, Rotor, Spring, catalogue
-from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, RunWarning, State, simulate
+from spacearm.simulate import RK4, Dopri853, Event, Phase, RunWarning, State, simulate
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.law import Law
 from spacearm.simulate.motion import world_motion

@@ -10,20 +10,8 @@ import pytest
 
 from spacearm.errors import InputError
 from spacearm.model import Body, Friction, Inertia, Joint, Robot, Spring
-from spacearm.simulate import (
-    Change,
-    Event,
-    Load,
-    Phase,
-    RunContext,
-    State,
-    Switch,
-    World,
-    distance,
-    half_sine,
-    pulse,
-    simulate,
-)
+from spacearm.simulate import Event, Load, Phase, RunContext, State, Switch, World, distance, half_sine, pulse, simulate
+from spacearm.simulate.changes import Change
 from spacearm.simulate.check.crosscheck import cross_check
 from support.worlds import BASE, TIGHT, block, sliding_block, sound, two
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spacearm.campaign import CampaignPlan
+from spacearm.campaign.plan import CampaignPlan
 
 SCENARIO = """
 study = "impact"

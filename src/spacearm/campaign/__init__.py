@@ -10,12 +10,10 @@
 from __future__ import annotations
 
 from spacearm.campaign.execute import run_campaign
-from spacearm.campaign.plan import CampaignPlan
 from spacearm.campaign.report import report
 from spacearm.campaign.store import Store
 
 __all__ = [
-    "CampaignPlan",
     "Store",
     "report",
     "run_campaign",

@@ -38,14 +38,13 @@ from spacearm.capture.semiactive import OnOff
 from spacearm.capture.soft_joints import find_cushioning_axes, find_held_joints
 from spacearm.capture.target import Approach, CaughtTarget, Start, relative_twist, start_state
 from spacearm.checks import check_name, non_negative, one_of, positive
+from spacearm.engine.solver import EndReason
 from spacearm.errors import SimulationError
 from spacearm.model import Robot
 from spacearm.simulate import (
     Attach,
     CertificateWarning,
-    Change,
     Dopri853,
-    EndReason,
     Load,
     Lock,
     Phase,
@@ -57,7 +56,7 @@ from spacearm.simulate import (
     World,
     simulate,
 )
-from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
+from spacearm.simulate.changes import SPACEARM_TERMS, Change, ChangeResult, Terms
 from spacearm.simulate.methods import Method
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.phase import EventFunction

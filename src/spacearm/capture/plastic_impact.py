@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from spacearm.model import Robot
-from spacearm.simulate import Change, Lock, State, World
+from spacearm.simulate import Lock, State, World
+from spacearm.simulate.changes import Change
 from spacearm.simulate.run.ledger import LedgerEntry, record_change
 from spacearm.typing import Array
 

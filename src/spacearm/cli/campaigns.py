@@ -25,7 +25,8 @@ def run(
     json: bool,
 ) -> int:
     """Run the missing part of a campaign, then write its page."""
-    from spacearm.campaign import CampaignPlan, Store, run_campaign
+    from spacearm.campaign import Store, run_campaign
+    from spacearm.campaign.plan import CampaignPlan
 
     share = _part(part)
     plan = CampaignPlan.read(file, runs)

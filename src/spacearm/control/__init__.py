@@ -21,7 +21,7 @@ from spacearm.control.time_scaling import minimise_duration
 from spacearm.control.workspace import Workspace, dynamic_manipulability, virtual_manipulator, workspace
 from spacearm.mechanics.law import Commands
 from spacearm.mechanics.plant import Plant
-from spacearm.mechanics.sensors import BasePosition, BaseVelocity, Encoder, ForceTorque, Gyro, Sensor, StarTracker
+from spacearm.mechanics.sensors import BasePosition, BaseVelocity, Encoder, ForceTorque, Gyro, StarTracker
 from spacearm.simulate.law import Law, PythonLaw
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "PulseWidth",
     "PulseWidthFrequency",
     "PythonLaw",
-    "Sensor",
     "StarTracker",
     "Workspace",
     "attitude_by_thrusters",

@@ -16,8 +16,9 @@ from spacearm.ejection.separation_device import ForceSegment
 from spacearm.engine import mechanics_of
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import Layout
-from spacearm.simulate import Change, Event, Phase, RunContext, Separate, Switch
+from spacearm.simulate import Event, Phase, RunContext, Separate, Switch
 from spacearm.simulate.bodies import elastic_energy
+from spacearm.simulate.changes import Change
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.run import Track
 from spacearm.typing import Array

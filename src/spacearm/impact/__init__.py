@@ -5,7 +5,7 @@ generalized inertia tensor" (1992), for any robot of the model, in three dimensi
 ``docs/studies/impact.md``.
 """
 
-from spacearm.impact.collision import Collision, VelocityJump, collide, effective_mass, weld_after_grasp
+from spacearm.impact.collision import Collision, collide, effective_mass, weld_after_grasp
 from spacearm.impact.configuration_search import Impactor, optimise_configuration
 from spacearm.impact.contact import ContactRun, simulate_contact
 from spacearm.impact.floating import FloatingSystem, build_system, free_body, solid_ball
@@ -20,7 +20,6 @@ __all__ = [
     "ImpactPoint",
     "Impactor",
     "MassEllipsoid",
-    "VelocityJump",
     "build_system",
     "collide",
     "effective_mass",

@@ -24,8 +24,8 @@ from spacearm.model import Pose, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.result import Limit, LimitKind
-from spacearm.simulate import Bushing, Change, Disconnect, Phase, Release, Signal, State, World, distance
-from spacearm.simulate.changes import SPACEARM_TERMS, ChangeResult, Terms
+from spacearm.simulate import Bushing, Disconnect, Phase, Release, Signal, State, World, distance
+from spacearm.simulate.changes import SPACEARM_TERMS, Change, ChangeResult, Terms
 from spacearm.simulate.run.chain import Item
 from spacearm.study import key
 from spacearm.study.findings import NotedValue

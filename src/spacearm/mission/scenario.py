@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, SimulationError, error_context
 from spacearm.mission._approach_figures import approach_figures
 from spacearm.mission._curves import mission_curves
@@ -53,7 +54,7 @@ from spacearm.model import Robot
 from spacearm.model.toml_schema import Duration, Number
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import EndReason, Orbit, Run, State, simulate
+from spacearm.simulate import Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.run.propellant import draws_propellant, with_propellant

@@ -18,6 +18,7 @@ from spacearm.checks import check_name
 from spacearm.control.plans import HandPath
 from spacearm.engine.mechanics import mechanics_of
 from spacearm.errors import InputError, error_context
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.rotations import quaternion_from_rotation
 from spacearm.model.toml_schema import Name, Number, Vector3, Vector4
@@ -162,7 +163,7 @@ class ControlLawTable(ScenarioTable):
         self,
         robot: Robot,
         start: State,
-        sensors: Mapping[str, control.Sensor],
+        sensors: Mapping[str, Sensor],
         seed: int,
         others: Mapping[str, tuple[Robot, State]] | None = None,
         folder: Path = Path(),

@@ -10,15 +10,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from spacearm.control import JointPlan, Law, Sensor
+from spacearm.control import JointPlan, Law
+from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, SimulationError, error_context
+from spacearm.mechanics.sensors import Sensor
 from spacearm.model import Robot
 from spacearm.model.toml_schema import Duration, Name, Number, Seed
 from spacearm.motion._plan_tables import PlanFindings, PlanTable, plans_of, with_plans
 from spacearm.motion.law_tables import ControlLawTable
 from spacearm.result import Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
-from spacearm.simulate import RK4, Dopri853, EndReason, Event, Phase, Run, Signal, State, World, simulate
+from spacearm.simulate import RK4, Dopri853, Event, Phase, Run, Signal, State, World, simulate
 from spacearm.simulate.check.crosscheck import cross_check
 from spacearm.simulate.checks import LARGEST_ANGLE
 from spacearm.simulate.ensemble.vectorised_phases import RUN_WITHOUT_DEVICE, VectorisedError

@@ -7,7 +7,7 @@ deviations (:func:`profile`, :func:`sample`). Nothing here knows robots.
 """
 
 from spacearm.optimise.diagnose import diagnose, whiteness
-from spacearm.optimise.estimate import Estimate, Estimator
+from spacearm.optimise.estimate import Estimate
 from spacearm.optimise.least_squares import LeastSquares
 from spacearm.optimise.multistart import MultiStart
 from spacearm.optimise.nelder_mead import NelderMead
@@ -17,7 +17,6 @@ from spacearm.optimise.problem import Block, Parameter, Problem
 __all__ = [
     "Block",
     "Estimate",
-    "Estimator",
     "LeastSquares",
     "MultiStart",
     "NelderMead",

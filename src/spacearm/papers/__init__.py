@@ -20,8 +20,6 @@ from spacearm.errors import InputError, did_you_mean, quote_text
 from spacearm.result import Result
 
 __all__ = [
-    "PAPERS",
-    "Paper",
     "select",
 ]
 

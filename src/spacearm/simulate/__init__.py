@@ -3,7 +3,6 @@
 ``spacearm.simulate`` is the function :func:`spacearm.simulate.simulate`, with the names of this package as attributes.
 """
 
-from spacearm.engine.solver import EndReason
 from spacearm.engine.warm import warm_up
 from spacearm.simulate.attach import Attach, Detach, Pin
 from spacearm.simulate.bushing import Bushing, Connect, Disconnect
@@ -24,8 +23,7 @@ from spacearm.simulate.methods import RK4, Dopri853
 from spacearm.simulate.phase import Event, Phase
 from spacearm.simulate.run.certificate import CertificateWarning
 from spacearm.simulate.run.chain import RunContext
-from spacearm.simulate.run.ledger import Ledger
-from spacearm.simulate.run.propellant import UsePropellant, use_propellant
+from spacearm.simulate.run.propellant import use_propellant
 from spacearm.simulate.run.run import Run, RunWarning, simulate
 from spacearm.simulate.run.run_file import load_run
 from spacearm.simulate.run.simulator import Simulator
@@ -50,11 +48,9 @@ __all__ = [
     "Disconnect",
     "Dopri853",
     "Drag",
-    "EndReason",
     "Event",
     "Gravity",
     "JointStops",
-    "Ledger",
     "Load",
     "Lock",
     "LuGre",
@@ -75,7 +71,6 @@ __all__ = [
     "State",
     "Switch",
     "SystemLoop",
-    "UsePropellant",
     "VectorSimulator",
     "World",
     "approximate",

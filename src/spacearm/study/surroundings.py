@@ -20,7 +20,6 @@ from spacearm.simulate import (
     Backlash,
     BoucWen,
     Bushing,
-    Change,
     Close,
     Connect,
     Contact,
@@ -39,6 +38,7 @@ from spacearm.simulate import (
     World,
     gate,
 )
+from spacearm.simulate.changes import Change
 from spacearm.simulate.elements import ForceElement
 from spacearm.simulate.joint_laws import JointElement
 from spacearm.simulate.run.chain import Item, Phases

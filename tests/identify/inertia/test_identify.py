@@ -19,7 +19,6 @@ from spacearm.identify.inertia import (
     identify,
     prepare_record,
     read_record,
-    track_target,
     write_record,
 )
 from spacearm.identify.inertia._encoders import detect_moving_joints, joint_path
@@ -27,6 +26,7 @@ from spacearm.identify.inertia._writeback import build_identified_robot
 from spacearm.identify.inertia.consistent import impossible_bodies
 from spacearm.identify.inertia.identifiability import assess_information
 from spacearm.identify.inertia.identify import Identification
+from spacearm.identify.inertia.online import track_target
 from spacearm.identify.inertia.standard_parameters import ParameterSource
 from spacearm.measure import make_sensors
 from spacearm.model import Inertia, Robot, Rotor, Thruster, catalogue, save

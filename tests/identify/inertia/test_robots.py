@@ -26,10 +26,10 @@ from spacearm.identify.inertia import (
     identifiability,
     identify,
     predict_held_out,
-    track_target,
 )
 from spacearm.identify.inertia._writeback import save_identified_robot
 from spacearm.identify.inertia.design import ExperimentLimits, ExperimentPlan, evaluate, limit_excess
+from spacearm.identify.inertia.online import track_target
 from spacearm.identify.inertia.validate import SineTorque, indistinguishable_robot
 from spacearm.measure import make_sensors
 from spacearm.mechanics.sensors import Sensor

@@ -18,11 +18,11 @@ from spacearm.identify.inertia import (
     identify,
     monte_carlo,
     standard_parameters,
-    track_target,
 )
 from spacearm.identify.inertia.consistent import is_possible
 from spacearm.identify.inertia.identifiability import gauge
 from spacearm.identify.inertia.inertia_parameters import plain_of, typical_sizes
+from spacearm.identify.inertia.online import track_target
 from spacearm.identify.inertia.regression import find_undetermined_directions, fit_total
 from spacearm.identify.inertia.standard_parameters import ParameterSource
 from spacearm.identify.inertia.validate import indistinguishable_robot

@@ -12,7 +12,7 @@ from spacearm.identify.inertia.identifiability import identifiability
 from spacearm.identify.inertia.identify import Identification, identify
 from spacearm.identify.inertia.load import extract_load
 from spacearm.identify.inertia.montecarlo import monte_carlo
-from spacearm.identify.inertia.online import TargetFilter, track_target
+from spacearm.identify.inertia.online import TargetFilter
 from spacearm.identify.inertia.output_error import OutputErrorProblem
 from spacearm.identify.inertia.prepare_record import prepare_record
 from spacearm.identify.inertia.problem import InertiaProblem
@@ -46,6 +46,5 @@ __all__ = [
     "run_experiment",
     "standard_parameters",
     "start_state",
-    "track_target",
     "write_record",
 ]

@@ -21,7 +21,7 @@ from spacearm.papers.cai2023.data import ATTITUDES, DAMPING, DEGREE, NAME
 from spacearm.papers.cai2023.runs import DECK, MARGIN, Cai2023Study, compute
 from spacearm.result import Certificate, Check, Result
 
-__all__ = ["reproduce"]
+__all__: list[str] = []
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:

@@ -48,7 +48,7 @@ from spacearm.result import Certificate, Check, Result
 from spacearm.scene import scene_of
 from spacearm.simulate import Phase, Run, State, simulate
 
-__all__ = ["reproduce"]
+__all__: list[str] = []
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:

@@ -26,7 +26,7 @@ from spacearm.result import Certificate, Check, Result
 from spacearm.scene import scene_of
 from spacearm.simulate import Run
 
-__all__ = ["reproduce"]
+__all__: list[str] = []
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:

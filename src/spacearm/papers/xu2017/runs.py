@@ -32,14 +32,13 @@ from spacearm.identify.inertia import (
     run_experiment,
     standard_parameters,
     start_state,
-    track_target,
 )
 from spacearm.identify.inertia.base_parameters import BaseParameters
 from spacearm.identify.inertia.design import Experiment, ExperimentLimits, ExperimentPlan, evaluate
 from spacearm.identify.inertia.identifiability import Identifiability
 from spacearm.identify.inertia.inertia_parameters import linear_of, placements, plain_of
 from spacearm.identify.inertia.montecarlo import MonteCarlo
-from spacearm.identify.inertia.online import TargetState
+from spacearm.identify.inertia.online import TargetState, track_target
 from spacearm.identify.inertia.regression import fit_total
 from spacearm.identify.inertia.standard_parameters import ParameterSource, StandardParameters
 from spacearm.identify.inertia.validate import (

@@ -38,7 +38,7 @@ from spacearm.papers.yoshida1992.runs import certify, mujoco, run_case, run_cont
 from spacearm.result import Certificate, Result
 from spacearm.scene import scene_of
 
-__all__ = ["reproduce"]
+__all__: list[str] = []
 
 
 def reproduce(*, cross_check: bool = False, progress: Progress | None = None) -> Result:

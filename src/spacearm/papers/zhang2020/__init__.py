@@ -20,7 +20,6 @@ from spacearm.papers.zhang2020.data import (
     DAMPINGS,
     NAME,
     robot,
-    single_hit,
     six_hit,
 )
 from spacearm.papers.zhang2020.figures import build_figures
@@ -42,10 +41,7 @@ from spacearm.scene import scene_of
 from spacearm.simulate import State
 
 __all__ = [
-    "reproduce",
     "robot",
-    "single_hit",
-    "six_hit",
 ]
 
 CROSS_CHECK_TOLERANCE = 1e-6

@@ -335,3 +335,22 @@ def test_what_the_integration_does_not_resolve_is_no_fault() -> None:
     for drift in (scale, 6.744524472275127e-20):
         assert judge(BalanceError(drift, 7e-22, scale, unseen, ""), 1e-7)[1] == 3
     assert judge(BalanceError(2.0 * unseen, 7e-22, scale, unseen, ""), 1e-7)[1] == 0
+
+
+@pytest.mark.parametrize("duration", [5.0, 60.0])
+def test_a_link_on_a_held_base_that_turns_many_times(duration: float) -> None:
+    """Under a constant torque its angle is a parabola: steps must not pass over turns of the force on the base."""
+    inertia, mass, arm, torque = 0.06, 0.6, 0.3, 0.5
+    bodies = (
+        Body("base", Inertia(1.0, tensor=0.1 * np.eye(3))),
+        Body("link", Inertia(mass, np.array([0.0, arm, 0.0]), inertia * np.eye(3))),
+    )
+    robot = Robot("spinner", bodies, (Joint("hinge", "revolute", "base", "link", axis=[1, 0, 0]),), base="held")
+    run = simulate(robot, State.at_rest(robot), Phase(duration, forces={"hinge": torque}, limits="ignore"))
+    assert run.sound
+    about = inertia + mass * arm**2
+    assert run.end is not None
+    assert run.end.joints[0] == pytest.approx(0.5 * torque / about * duration**2, rel=1e-9)
+    # The rate's vector along the circle: what the base gave is all the momentum that there is.
+    assert run.certificate is not None
+    assert run.certificate["linear_momentum"].value < 1e-9

@@ -23,6 +23,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.engine._dop853 import dop853_error, fastest_rate, first_step
 from spacearm.engine.block import ArgumentBlock
@@ -91,6 +92,10 @@ PAUSED = -1
 ASKED = -3
 #: In place of a reason: go on.
 _ON = -2
+#: Largest turn, rad, in a step where angles are watched: the Gauss points of the audit follow a force that turns so far
+#: to 1e-12.
+MOST_TURN = 1.0
+
 # The reasons as plain numbers, which compiled code can use.
 _FINISHED, _TERMINAL, _EVENTS, _SMALL, _NOT_FINITE, _INDETERMINATE, _STEPS, _INTERRUPTED = (int(r) for r in EndReason)
 
@@ -115,6 +120,8 @@ class Options(NamedTuple):
     max_step: float
     max_steps: int
     max_events: int
+    #: int64: components of the state that are angles, which turn by at most ``MOST_TURN`` in a step.
+    turns: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 class Progress(NamedTuple):
@@ -306,8 +313,17 @@ def _error(system: System, options: Options, method: int, piece: int, t: float, 
     """Error of the step that was taken against its tolerance: at most 1 is good."""
     work, size = system.work, options.atol.size
     if method == 1:
-        return float(dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol))
-    return float(ask_radau(system, ERROR, piece, t, h))
+        error = float(dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol))
+    else:
+        error = float(ask_radau(system, ERROR, piece, t, h))
+    turned = 0.0
+    for k in range(options.turns.size):
+        i = options.turns[k]
+        turned = max(turned, abs(work.y_new[i] - work.y[i]))
+    # To the eighth power, as an error grows with the step: one too long is shortened to the turn that is allowed.
+    excess = (turned / MOST_TURN) ** 8
+    # An error that is not a number stays one.
+    return excess if error < excess else error
 
 
 @compile_inner

@@ -22,6 +22,7 @@ from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from spacearm.engine.phase import make_audit, make_peaks, make_record
 from spacearm.engine.record import SampleRecord
@@ -518,6 +519,8 @@ class PhaseChain:
         # Start with the last step of the phase before: nothing about the motion has changed but its drives.
         if segment.step:
             options = options._replace(step=segment.step)
+        if segment.balances is not None:
+            options = options._replace(turns=_held_turns(model, prepared))
         sides = initial_sides(model, prepared, work.y[: model.code.nx], self._sides)
         law = prepared.law
         carried = None if law is None else law.recall(self._remembered, self.time)
@@ -657,3 +660,19 @@ def _ends_run(prepared: PreparedPhase, record: SampleRecord, rows: tuple[int, in
     last = log[log[:, 0] == log[-1, 0]]
     functions = last[last[:, 1] >= EventKind.COMPONENT]
     return any(prepared.labels[int(row[2])][2] == "run" for row in functions)
+
+
+def _held_turns(model: WorldMotion, prepared: PreparedPhase) -> npt.NDArray[np.int64]:
+    """Angles of joints on bases whose motion is given in some direction.
+
+    What holds a base pushes it along with the arm. Where the arm's own motion does not depend on its angle, steps
+    would pass over many turns of that force, which the certificate sums.
+    """
+    given = {*prepared.locked, *prepared.driven}
+    found: list[int] = []
+    for part in model.parts:
+        robot, first = part.motion.robot, part.dofs.start
+        if not given.isdisjoint(range(first, first + 6)):
+            angles = [i for i, joint in enumerate(robot.joints) if joint.kind == "revolute"]
+            found += [part.layout.joint(i) for i in angles if robot.joints[i].name not in robot.wheel_names]
+    return np.array(found, dtype=np.int64)

@@ -16,6 +16,7 @@ from spacearm.engine import Mechanics
 from spacearm.model import Body, Inertia, catalogue, edit
 from spacearm.model.parts import STANDARD_GRAVITY
 from spacearm.study import Session
+from spacearm.study.findings import make_rows
 from spacearm.study.scenario import run_document, solve_document, study_file
 from support import ROOT
 
@@ -175,3 +176,36 @@ def test_a_servicer_catches_turns_and_burns() -> None:
     assert end["right finger1"] == pytest.approx(0.0, abs=1e-6)
     assert abs(end["oxidiser.slosh_x"]) > 1e-3
     assert run.certificate["loops"].value < 1e-9
+
+
+CLAW = {"file": "robots/gripper.toml", "frame": "gripper", "prefix": "claw "}
+
+
+def test_a_mission_with_a_linkage_gripper() -> None:
+    """The linkage flies as it is, its joints held by brakes and its loops closed, to the last margin as if frozen."""
+    data = tomllib.loads((EXAMPLES / "mission.toml").read_text())
+    for stage in ("settle", "detumble", "identify", "decide", "stow", "eject"):
+        data.pop(stage, None)
+    data["robot"] = {"file": "servicer", "mount": [CLAW]}
+    data["start"]["joints"] = {"claw pull": 0.01}
+    found = solve_document(data, Session(EXAMPLES))[1]
+    run = found.run
+    assert run.sound
+    assert run.certificate["loops"].value < 1e-12
+    del data["start"]["joints"]
+    data["robot"]["freeze"] = {"claw pull": 0.01}
+    frozen = solve_document(data, Session(EXAMPLES))[1]
+    numbers, rigid = ({row.quantity: row.value for row in make_rows(each)} for each in (found, frozen))
+    assert numbers["catch.success"] == 1.0
+    assert {name for name in numbers if "margin" in name} == {name for name in rigid if "margin" in name}
+    for name, value in rigid.items():
+        if isinstance(value, float):
+            assert numbers[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
+
+
+def test_a_linkage_is_not_driven_by_a_mission() -> None:
+    data = tomllib.loads((EXAMPLES / "mission.toml").read_text())
+    data["robot"] = {"file": "servicer", "mount": [CLAW]}
+    data["actuators"]["arm"] = [*(f"joint{k}" for k in range(1, 8)), "claw pull"]
+    with pytest.raises(SpacearmError, match=r"actuators.*'claw pull' is part of a closed loop.*brakes hold"):
+        solve_document(data, Session(EXAMPLES))

@@ -13,6 +13,8 @@ import numpy as np
 from spacearm.control import Law
 from spacearm.control.attitude import axis_torques, thruster_pulses
 from spacearm.errors import InputError, error_context
+from spacearm.mechanics.constraints import loop_joints
+from spacearm.mechanics.tree import Tree
 from spacearm.mission import _laws
 from spacearm.mission._encounter import TARGET, plan_carried_path
 from spacearm.mission._flight import MissionFlight
@@ -393,16 +395,23 @@ class ActuatorTable(ScenarioTable):
     soft_joints: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
 
     def build(self, robot: Robot) -> Actuators:
+        """The roles of this robot's joints. Linkages are nobody's: brakes hold their joints."""
         robot.frame(self.hand)
+        tree = Tree(robot)
+        tied = {robot.joint_names[i] for loop in robot.loops for i in loop_joints(tree, loop)[1]}
         soft = tuple(robot.joint(name).name for name in self.soft_joints)
         # A joint on a spring cannot follow computed torques as a driven joint does.
-        sprung = [name for name in robot.arm_names if robot.joint(name).spring is not None and name not in soft]
+        able = [name for name in robot.arm_names if name not in (*soft, *tied)]
+        sprung = [name for name in able if robot.joint(name).spring is not None]
         if sprung and self.arm is None:
             raise InputError(
                 f"joint {sprung[0]!r} has a spring and would be driven as a joint of the arm",
                 hint="expected it in 'soft_joints', or a list 'arm' of the joints that are driven; others are locked",
             )
-        rest = [name for name in robot.arm_names if name not in soft]
-        return Actuators(
-            robot, self.hand, tuple(rest if self.arm is None else [robot.joint(n).name for n in self.arm]), soft
-        )
+        arm = tuple(able if self.arm is None else [robot.joint(name).name for name in self.arm])
+        if bound := [name for name in (*arm, *soft) if name in tied]:
+            raise InputError(
+                f"joint {bound[0]!r} is part of a closed loop, whose motion a mission's laws and plans do not know",
+                hint="leave it out: brakes hold the joints of linkages throughout",
+            )
+        return Actuators(robot, self.hand, arm, soft)

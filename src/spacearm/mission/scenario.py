@@ -145,7 +145,7 @@ class MissionFile(StudyFile):
         return self.touch.duration(self.approach, self.strategy)
 
     def _actuators(self, session: Session) -> tuple[Actuators, State]:
-        robot = self.load_robot(session)
+        robot = self.load_robot(session, loops=True)
         with error_context("actuators"):
             servicer_actuators = self.actuators.build(robot)
         if robot.name == TARGET:

@@ -472,6 +472,7 @@ class CaptureFindings(Findings):
         whose = "base, arm and target" if self.caught else "base and arm"
         found.append(Figure("momentum", plot, f"Momentum of {whose}."))
         if self.front is not None:
+            # The last two objectives; a single one stands over itself.
             *_, y, x = (*self.front.objectives[-1:], *self.front.objectives)[-2:]
             colour = self.front.objectives[0] if len(self.front.objectives) > 2 else ""
             plot = figures.front_figure({"designs": self.front}, {}, x, y, colour)

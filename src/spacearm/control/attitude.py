@@ -41,6 +41,7 @@ def _attitude_error(plant: Plant, target: npt.ArrayLike) -> SX:
     """Twice the vector part of the shorter rotation from the base's attitude to the target, base axes."""
     w, x, y, z = unit_vector(target, "target attitude", (4,))
     a, b, c, d = ca.vertsplit(plant.quaternion)
+    # The conjugate of the base's quaternion times the target's: the error in base axes.
     vector = ca.vertcat(a * x - b * w - c * z + d * y, a * y + b * z - c * w - d * x, a * z - b * y + c * x - d * w)
     scalar = a * w + b * x + c * y + d * z
     # q and -q are the same attitude: with the sign of the scalar part the base always takes the shorter rotation.
@@ -133,6 +134,7 @@ def _pulses(robot: Robot, names: tuple[str, ...]) -> Array:
     for row, (axis, sign) in enumerate((k, s) for s in (1.0, -1.0) for k in range(3)):
         # Five equations: no net force, no torque about the two other axes.
         still = np.concatenate([push, np.delete(twist, axis, axis=0)])
+        # Linear in the levels, so that the optimum is a corner, where most levels are 0 or 1 and need no modulation.
         found = linprog(-sign * twist[axis], A_eq=still, b_eq=np.zeros(5), bounds=[(0.0, 1.0)] * len(names))
         # An optimum of zero is a success of the solver, and no torque.
         if not found.success or not sign * (twist[axis] @ found.x) > 1e-9 * np.abs(twist).max(initial=0.0):
@@ -152,6 +154,7 @@ def warn_of_partial_levels(robot: Robot, names: Sequence[str], table: Array, pla
         return
     row, column = divmod(int(np.argmax(np.abs(table - on))), table.shape[1])
     push, twist = (on @ part.T for part in _wrenches(robot, names))
+    # The torque that each row is for is no fault of it.
     twist[np.arange(6), np.arange(6) % 3] = 0.0
     force, torque = (np.linalg.norm(part, axis=1).max() for part in (push, twist))
     warnings.warn(

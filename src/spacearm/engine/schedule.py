@@ -73,6 +73,7 @@ class Schedule(NamedTuple):
         number = np.arange(interval.size) - self.first_steps[interval]
         asked = number % self.hold == self.law_steps[interval]
         times = (self.start + self.begins)[interval[asked]] + number[asked] * self.steps[interval[asked]]
+        # Numbers are drawn by whole numbers: times of one tick that were added up in different ways differ by rounding.
         return np.floor(times * MOMENTS + AFTER).astype(np.int64)
 
     def hold_inputs(self, name: str, values: Array) -> Schedule:

@@ -128,6 +128,7 @@ class MissionFile(StudyFile):
     def longest(self) -> float:
         """s that the mission may last."""
         more = sum(stage.duration for stage in (self.settle, self.detumble, self.identify) if stage is not None)
+        # Stow, ejection and retreat exclude each other: of these the longest counts.
         last = 0.0 if self.stow is None else self.stow.duration + self.stow.settle_time
         last = max(last, 0.0 if self.eject is None else 30.0 + self.eject.duration)
         last = max(last, 0.0 if self.retreat is None else self.retreat.longest)

@@ -101,6 +101,7 @@ def _read_robot(table: RobotFileKeys, folder: Path | None, depth: int) -> tuple[
         repair=table.repair, base=table.base, base_mass=table.base_mass, arguments=table.arguments, depth=depth
     )
     robot = find_robot(table.file, folder, reading)
+    # By identity: a mass that a file states is kept even if it has the same value.
     massless = robot.bodies[0].inertia is PLACEHOLDER
     return _change(robot, table), massless
 

@@ -146,11 +146,13 @@ class JointTest:
         if self.noise is None:
             raise InputError("a torque cannot be weighted against angles of unknown noise", place=f"test {self.name!r}",
                              hint="state the noise")  # fmt: skip
+        # A path that drives the model has one deviation for all of its samples: the largest.
         sigma = max(float(np.sqrt(self.noise[:, k, k].max())) for k in (order.index(f"{j}.torque") for j in motors))
         test = self.select_channels(tuple(c for c in order if c not in {f"{joint}.torque" for joint in motors}))
         for motor in motors.values():
             path = test.path(motor)
             assert isinstance(path, SmoothedPath)
+            # A deviation of zero would make the covariance singular.
             test = test.with_channel(motor, self.encoders[motor], max(path.sigma, 1e-12))
         return replace(test, torques=torques, torque_sigma=sigma)
 
@@ -342,6 +344,8 @@ def attitude(quaternion: Array, moved: Array | None, axis: int) -> tuple[Array, 
     # At the identity the factor is constant to first order: its derivative is zero there.
     small = s < 1e-9
     safe = np.where(small, 1.0, s)
+    # By atan2, which is exact for small angles and heeds no length; its derivative likewise: the integrated quaternion
+    # is of unit length only but for the error of the steps.
     angle = 2.0 * np.arctan2(s, w)
     ds = np.einsum("ti,tid->td", v, moved[:, 1:]) / safe
     d_angle = 2.0 * (w * ds - s * moved[:, 0]) / (w**2 + s**2)

@@ -271,20 +271,22 @@ class RendezvousTable(StageTable):
 def _stay_errors(flight: MissionFlight, hold: HoldPoint, states: States) -> Array:
     """Errors (T, 3) of a base at a hold point: of its position, m, attitude, rad, and velocity, m/s."""
     base, target = states[flight.name], states[TARGET]
-    turns = [rotation_matrices(each[:, QUATERNION]) for each in (base, target)]
+    rotations = [rotation_matrices(each[:, QUATERNION]) for each in (base, target)]
     moving, carried = (
-        np.einsum("tij,tj->ti", turn, each[:, Layout.from_size(each.shape[1]).linear_velocity])
-        for turn, each in zip(turns, (base, target), strict=True)
+        np.einsum("tij,tj->ti", rotation, each[:, Layout.from_size(each.shape[1]).linear_velocity])
+        for rotation, each in zip(rotations, (base, target), strict=True)
     )
-    turning = np.einsum("tij,tj->ti", turns[1], target[:, Layout.from_size(target.shape[1]).angular_velocity])
+    angular_velocity = np.einsum(
+        "tij,tj->ti", rotations[1], target[:, Layout.from_size(target.shape[1]).angular_velocity]
+    )
     # Hold points lie about the mass centre as it is taken to be: here that point of the true body.
-    com = turns[1] @ flight.table.assumed_robot.bodies[0].inertia.com
-    axes = turns[1] if hold.frame == "target" else np.broadcast_to(np.eye(3), turns[1].shape)
+    com = rotations[1] @ flight.table.assumed_robot.bodies[0].inertia.com
+    axes = rotations[1] if hold.frame == "target" else np.broadcast_to(np.eye(3), rotations[1].shape)
     arm = axes @ hold.pose.translation
-    speed = carried + np.cross(turning, com + arm if hold.frame == "target" else com)
+    speed = carried + np.cross(angular_velocity, com + arm if hold.frame == "target" else com)
     aim = axes @ hold.pose.rotation
     # The sine and the cosine of the angle between both: precise for small angles too.
-    between = np.swapaxes(aim, 1, 2) @ turns[0]
+    between = np.swapaxes(aim, 1, 2) @ rotations[0]
     sine = 0.5 * np.stack([between[:, 2, 1] - between[:, 1, 2], between[:, 0, 2] - between[:, 2, 0],
                            between[:, 1, 0] - between[:, 0, 1]], axis=1)  # fmt: skip
     cosine = 0.5 * (np.trace(between, axis1=1, axis2=2) - 1.0)

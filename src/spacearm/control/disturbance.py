@@ -116,6 +116,8 @@ class BaseAttitude:
             angular_rate, moved = still["spin"][node], by[node]
             if rotated is not None:
                 inward, change = _world_to_base(p, self.momentum)
+                # The momentum is constant in the world, so that the rate that it causes changes with the base's
+                # attitude.
                 angular_rate = angular_rate + still["momentum"][node] @ inward
                 moved = moved + rotated[node] @ inward + still["momentum"][node] @ (change @ dp)
             xi = _xi(p)
@@ -159,6 +161,7 @@ def _world_to_base(p: Array, vector: Array) -> tuple[Array, Array]:
     """A vector of the world in base axes, and its derivative (3, 4) by the quaternion."""
     w, v = p[0], p[1:]
     cross = np.cross(v, vector)
+    # R^T u for a unit quaternion, and |p|^2 R^T u for any: a polynomial, whose derivative by all four numbers is exact.
     value = (w * w - v @ v) * vector + 2 * (v @ vector) * v - 2 * w * cross
     by_v = 2 * (np.outer(v, vector) - np.outer(vector, v) + (v @ vector) * np.eye(3) + w * np.cross(np.eye(3), vector))
     return value, np.column_stack([2 * w * vector - 2 * cross, by_v])

@@ -385,6 +385,7 @@ def curves(ejection: Ejection) -> xr.Dataset:
     """Rail and flight on one time axis: base velocity and angular velocity (world axes), joints, energies."""
     rig, rail, flight = ejection.rig, ejection.rail, ejection.flight
     at = Layout(rig.arm.n)
+    # The separation is the last instant on the rail and the first of the flight: it is taken once.
     arm = np.concatenate([rig.split(rail.states)[0], flight.states[1:]])
     rotation = rotation_matrices(arm[:, QUATERNION])
     velocity, angular_rate = (
@@ -395,6 +396,7 @@ def curves(ejection: Ejection) -> xr.Dataset:
     across = "force of the rail on the arm across the rail, axes of the arm's base"
 
     def energy(name: str) -> Array:
+        # What was dissipated on the rail stays so; energies that depend on the state begin anew with the arm alone.
         before, after = getattr(rail.ledger, name), getattr(flight.ledger, name)[1:]
         before = elastic_on_rail(rig, rail.states) if name == "elastic" else before
         return np.concatenate([before, (before[-1] if name in ("damping", "friction") else 0.0) + after])

@@ -402,6 +402,8 @@ def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
 @compile_inner
 def dense_value(theta: float, y: Array, dense: Array, result: Array) -> None:
     """State ``result`` at the fraction ``theta`` (0 to 1) of the last step from ``y``, whatever its method."""
+    # The nested form of E. Hairer, S. P. Norsett, G. Wanner (Solving Ordinary Differential Equations I, II.6): factors
+    # theta and 1 - theta in turn, so that both ends of the step are met exactly.
     other = 1.0 - theta
     for i in range(y.size):
         value = dense[6, i] * theta

@@ -208,6 +208,7 @@ def _rows(tree: Tree, places: dict[int, Placement], at: dict[int, SX], joints: l
     def to_first(vector: SX, free: bool) -> SX:
         """A point (or a free vector) from the second frame's coordinates to the first's."""
         vector = constant(own[1].rotation) @ vector + (0 if free else constant(own[1].translation))
+        # Up from the second frame to the first common body, and down to the first frame.
         for i in reversed(paths[1]):
             vector = places[i].to_parent(vector) + (0 if free else places[i].origin())
         for i in paths[0]:
@@ -268,6 +269,7 @@ def _plane_normal(
     for k in paths[0]:
         vector = places[k].to_child(vector)
     symbols = ca.symvar(vector)
+    # In a planar loop the normal is the same in every configuration: any will do.
     at_zero = ca.substitute(vector, ca.vertcat(*symbols), ca.SX.zeros(len(symbols))) if symbols else vector
     normal = own[0].rotation.T @ np.array(ca.DM(at_zero)).ravel()
     return np.asarray(normal / np.linalg.norm(normal))

@@ -202,16 +202,23 @@ class ContactTorsion:
 def contact_torsion(
     law: ContactLaw, touch: Touch, closing: SX, size: SX, chi: SX, angular_rate: SX, memory: SX
 ) -> ContactTorsion:
-    """Where the second body turns at ``spin`` about the normal against the first; ``size`` is the normal force."""
+    """Moment about the normal of a patch at which the second body rotates at ``angular_rate`` (rad/s) against the first.
+
+    ``size`` is the normal force, N.
+    """
     assert law.friction is not None
     assert law.tangential is not None
     assert law.patch is not None
     state, s = memory[0], memory[1]
     closed, slipping = state > 0.5, state > 1.5
+    # A rotation shears a patch of radius r by r times the angle, and its force has the arm r: stiffness k_t r^2, and at
+    # most the moment mu N r.
     stiff, bound = law.tangential * law.patch**2, law.friction * size * law.patch
     full = stiff * (s + law.lag(-touch.gap, chi) * angular_rate)
     pull, radius = ca.fmax(-bound, ca.fmin(bound, full)), bound / stiff
     fresh = law.chi(closing)
+    # While a touch begins, the bound grows with the normal force. A rotation that is faster than the bound over the
+    # stiffness grows slips at once. Hertz's force has no slope at first: there any rotation slips.
     growth = (
         0
         if law.hertz
@@ -226,6 +233,7 @@ def contact_torsion(
         ca.vertcat(ca.if_else(fast, SLIPPING, STUCK), ca.if_else(fast, sense, 0)),
         ca.vertcat(SLIPPING, ca.if_else(full >= 0, 1, -1)),
         ca.vertcat(STUCK, radius * s),
+        # Squares, since a magnitude has a kink where the moment passes zero.
         bound * bound - ca.fmin(full * full, stiff * stiff * s * s),
         radius,
         ca.if_else(closed, spring, 0),

@@ -408,9 +408,11 @@ def _merge(gap: SX, gaps: list[SX], points: list[SX], deep: SX) -> tuple[list[SX
     count = range(len(points))
 
     def share(value: SX) -> SX:
+        # 1 for the lowest gap, 0 for one that is higher by ``deep``, and continuous between.
         return _clip(1 - (value - gap) / deep, 0, 1)
 
     def beside(i: int, j: int) -> SX:
+        # 1 within a distance, 0 beyond twice that; the tiny number keeps the root differentiable where points coincide.
         return _clip(2 - ca.sqrt(ca.sumsqr(points[i] - points[j]) + _TINY) / (_MERGED * deep), 0, 1)
 
     together = {(i, j): beside(*sorted((i, j))) for i in count for j in count if i != j}

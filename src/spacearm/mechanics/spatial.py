@@ -136,9 +136,9 @@ def wrench_rate(wrench: Spatial, twist: Spatial) -> Spatial:
 
 @dataclass(frozen=True)
 class Rotation:
-    """Rotation from child to parent axes as ``fixed @ turn``: kept apart while that is the cheaper way.
+    """Rotation from child to parent axes as ``fixed @ own``, a constant matrix and one rotation, kept apart to save operations.
 
-    ``turn`` is about coordinate axis ``axis`` by the angle with cosine ``c`` and sine ``s``, or nothing (None).
+    ``own`` is about coordinate axis ``axis`` by the angle with cosine ``c`` and sine ``s``, or nothing (None).
     ``plain``: ``fixed`` is the identity.
     """
 
@@ -159,7 +159,7 @@ class Rotation:
 
     def to_child(self, vector: SX) -> SX:
         """A vector's components from parent to child axes."""
-        # The fixed part first: the turn then acts on two components only.
+        # The fixed part first: the rotation about an axis then acts on two components only.
         vector = self.fixed.T @ vector
         return vector if self.axis is None else self._axis_rotation().T @ vector
 
@@ -206,7 +206,7 @@ class Rotation:
         return matrix if self.plain else self.fixed @ matrix @ self.fixed.T
 
     def _rotate_matrix(self, matrix: SX) -> SX:
-        """``turn @ matrix @ turn.T``."""
+        """``own @ matrix @ own.T``."""
         assert self.axis is not None
         k = self.axis
         i, j = (k + 1) % 3, (k + 2) % 3
@@ -220,7 +220,7 @@ class Rotation:
         return result
 
     def _rotate_plane(self, matrix: SX, i: int, j: int, product: SX, result: SX) -> None:
-        """The four entries in the plane of the turn, by a sum that all have; ``product``: c times the two products."""
+        """The four entries in the plane of the rotation, by a sum that all have; ``product``: c times the two products."""
         # With c^2 = 1 - s^2 all four entries are the old ones plus multiples of one sum.
         common = self.s * (matrix[i, i] - matrix[j, j]) + product
         along, across = self.s * common, self.c * common

@@ -306,6 +306,7 @@ def point_distance(shape: CollisionShape, points: Array) -> Array:
         return np.asarray(np.maximum(np.linalg.norm(points, axis=-1) - size[0], 0.0))
     if shape.shape == "box":
         return np.asarray(np.linalg.norm(np.maximum(np.abs(points) - 0.5 * size, 0.0), axis=-1))
+    # Cylinders and capsules lie along z: distances from the side, and from the nearer end.
     beside, beyond = np.linalg.norm(points[..., :2], axis=-1), np.maximum(np.abs(points[..., 2]) - 0.5 * size[1], 0.0)
     if shape.shape == "capsule":
         return np.asarray(np.maximum(np.hypot(beside, beyond) - size[0], 0.0))

@@ -96,6 +96,8 @@ def _variance_ratios(residual: Array, jacobian: Array, claimed: Array, count: in
     """Sandwich variances over the claimed ones (p,) by so many intervals, and for which parameters there are any."""
     moved, expected = np.zeros(len(claimed)), np.zeros(len(claimed))
     for part in np.array_split(np.arange(residual.size), count):
+        # An interval moves the estimate by C J^T r. Were its errors white, that would have the variance C J^T J C, less
+        # what the fit has taken from the residuals: the square of the gain.
         gain = claimed @ (jacobian[part].T @ jacobian[part])
         moved += (claimed @ (jacobian[part].T @ residual[part])) ** 2
         expected += np.einsum("ij,ji->i", gain - gain @ gain, claimed)

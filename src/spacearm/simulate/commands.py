@@ -233,6 +233,7 @@ def active_pulses(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> d
         if unit != "1" or not values[-1]:
             continue
         assert law is not None
+        # On since the tick after it was last off; never off in this phase: since its start or before.
         off = np.flatnonzero(values == 0.0)
         found[law, name] = float(times[off[-1] + 1]) if off.size else before.get((law, name), float(times[0]))
     return found

@@ -389,6 +389,7 @@ class FlightFit:
             return arm, np.hypot(self.doubt.arm, self.arm_sd[k])
         mass, device = self.bodies[k].mass, self.device_mass
         other = np.asarray(self.arms[self.alone])
+        # The mass centre of body and device together less the device's own share: (M + m) c = M c_body + m c_device.
         share = (mass + device) / mass
         centre = share * arm - device / mass * other
         own = share * np.hypot(self.doubt.arm, self.arm_sd[k])

@@ -185,6 +185,7 @@ class HeldArmIdentification:
         found = []
         for a, b in zip(own, others, strict=True):
             va, vb = a.var(ddof=1) / a.size, b.var(ddof=1) / b.size
+            # The degrees of freedom of Welch and Satterthwaite, for two variances that differ.
             freedom = (va + vb) ** 2 / (va**2 / (a.size - 1) + vb**2 / (b.size - 1))
             found.append(float(student.sf((a.mean() - b.mean()) / np.sqrt(va + vb), freedom)))
         return found

@@ -45,6 +45,7 @@ def simulate_record(
         w = 2.0 * np.pi * frequency
         angle = w * times[:, None] + random.uniform(0.0, 2.0 * np.pi, robot.n)
         size = amplitude * share
+        # Sines, so that rates and accelerations are exact and no differences.
         position, rate = position + size * np.sin(angle), rate + size * w * np.cos(angle)
         acceleration = acceleration - size * w**2 * np.sin(angle)
     matrix, rotors = torque_regressor(robot, position, rate, acceleration, np.asarray(gravity))

@@ -413,6 +413,8 @@ def rk4_weights(step: Array, begin: Array, half: Array, end: Array) -> tuple[Arr
 
     Written out, x1 = across x0 + first b(begin) + middle b(half) + h/6 b(end).
     """
+    # RK4's four stages put into each other and sorted by x0 and b: for linear equations the weights of all intervals
+    # are made at once, and a step is two products.
     one = np.eye(begin.shape[1])
     through = step * half @ (one + 0.5 * step * half)
     first = step / 6 * (one + through + 0.5 * step * end @ (through - step * half))

@@ -155,6 +155,7 @@ def _interpolate_neighbours(
     """Position and rate at samples ``at`` by the Hermite cubics from samples ``low`` to ``high``."""
     h = times[high] - times[low]
     s = (times[at] - times[low]) / h
+    # Rates times the interval: the cubic is then one in s, from 0 to 1.
     a, b, u, v = q[low], q[high], h * r[low], h * r[high]
     value = a + s * (u + s * (3 * (b - a) - 2 * u - v + s * (2 * (a - b) + u + v)))
     slope = (u + s * (2 * (3 * (b - a) - 2 * u - v) + 3 * s * (2 * (a - b) + u + v))) / h

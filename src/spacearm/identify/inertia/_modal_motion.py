@@ -142,6 +142,8 @@ def _momenta_program(robot: Robot) -> Program:
     sizes = {"joints": n, "velocity": 6 + n, "inertia": 10 * tree.bodies, "rotor": tree.rotors}
     x = {name: ca.SX.sym(name, size) for name, size in sizes.items()}
     energy = kinetic_energy(tree, x["joints"], x["velocity"], x["inertia"], x["rotor"])
+    # Momenta are the gradient of the kinetic energy by the velocities: one expression for all, and for their
+    # derivatives.
     momenta = ca.gradient(energy, x["velocity"])[[*range(6), *(6 + i for i in modes)]]
     values = {"momentum": momenta, "slope": ca.gradient(energy, x["joints"])[modes]}
     whole = Program("modal_momenta", x, {name: ca.densify(value) for name, value in values.items()})
@@ -285,6 +287,8 @@ class ModalMotion(BaseMotion):
             b[:, 12 + k :, 2 * n + d + count :] = by_modes[rows]
             by_joints, by_rates, rest = np.split(b, [n, 2 * n], axis=2)
             h = steps[:, None, None]
+            # Between samples the path is Hermite's cubic: errors of positions and rates at both ends enter with its
+            # weights, those of rates times the interval.
             scales = (1.0, h, 1.0, h)
             ends = [
                 s * (p * by_joints + v / h * by_rates) for s, (p, v) in zip(scales, hermite_weights(share), strict=True)

@@ -154,9 +154,13 @@ def fit_total(
     while done < iterations and not converged:
         done += 1
         step = search.step()[..., :rank]
+        # Deviations with all other parameters held, the smallest that there are: a stricter test than by the marginal
+        # ones. The second condition is for data without noise, whose steps end at rounding.
         scatter = np.sqrt(1.0 / np.maximum(np.einsum("...ii->...i", search.normal)[..., :rank], 1e-300))
         converged = bool(np.all(np.abs(step / scatter) < tolerance) or np.all(np.abs(step) / sizes < 1e-15))
     x, nuisances = search.x, len(problem.biases)
+    # Where no force is known the data show ratios only: the free direction is that of the parameters themselves, here
+    # at the end of the search.
     unseen = np.concatenate(
         [gauge(problem, x[..., :rank]), np.broadcast_to(rest, (*problem.batch, *rest.shape))], axis=-1
     )
@@ -231,6 +235,8 @@ class _TotalSearch:
         kept: list[tuple[LinearisedEquations, Array, Array]] = []
         for i, record in enumerate(problem.records):
             line = problem.linearise(i, record.add_errors(self.errors[i] - problem.offsets(record, x)[..., None, :]), x)
+            # The equations are linearised about corrected readings; what the corrections explain is taken off again, so
+            # that a step finds all errors anew and not their changes.
             last = (line.gap - line.weights.propagate_errors(self.errors[i]))[..., None]
             flat = line.weights.whiten(np.concatenate([line.columns, line.fixed, last], axis=-1))
             count = line.columns.shape[-1]
@@ -244,6 +250,7 @@ class _TotalSearch:
         self.x, self.normal, self.cross, self.residuals = x + step, normal, cross, []
         for i, (line, design, white) in enumerate(kept):
             left = white + (design @ step[..., line.places, None])[..., 0]
+            # The least errors, in standard deviations, that close the equations.
             self.errors[i] = -line.weights.errors(left)
             self.residuals.append(left.reshape(line.gap.shape))
         return np.asarray(step)

@@ -520,6 +520,7 @@ class _MatplotlibFigure:
                     found.setdefault(label, handle)
         if len(found) < 2 or self.layout.get("showlegend") is False:
             return
+        # Some 90 letters fit into a row; a line and its gap take four.
         columns = max(1, min(len(found), 90 // (4 + max(len(label) for label in found))))
         titled = any(note.get("yref") == "paper" and note.get("y", 0.0) >= 1.0 for note in self._notes())
         above = 0.955 if titled else 0.9

@@ -275,6 +275,7 @@ def _hand_law(
 
     def build_hand_law(plant: Plant) -> Any:
         hand, chosen = _Hand(plant, frame, kind), _arm(plant, joints)
+        # Joints that the phase itself moves or holds cannot follow the hand.
         able = [i for i in chosen if plant.robot.joint_names[i] not in plant.known_accelerations]
         if len(able) < hand.rows and not singular[0]:
             raise InputError(

@@ -342,6 +342,7 @@ class JointPlan:
             for what, (values, low, high) in ends.items():
                 over = np.maximum(values - high, low - values)
                 k = int(np.argmax(over))
+                # A plan may end at a limit: beyond it by rounding is no violation.
                 if over[k] > ROUNDING * max(1.0, abs(values[k])):
                     limit = high if values[k] > high else low
                     found.append(

@@ -72,6 +72,7 @@ def _columns(builder: Any, rows: list[Any]) -> list[Any]:
 def _rows(builder: Any, columns: list[Any]) -> list[Any]:
     """Four vectors of W as W rows of four numbers."""
     lanes = columns[0].type.count
+    # Transposed in registers by shuffles: memory is read and written in whole vectors only.
     if lanes == 2:
         pairs = [_shuffle(builder, columns[k], columns[k + 1], [0, 2, 1, 3]) for k in (0, 2)]
         return [_shuffle(builder, pairs[0], pairs[1], [k, k + 1, 4 + k, 5 + k]) for k in (0, 2)]

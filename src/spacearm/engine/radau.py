@@ -326,6 +326,8 @@ def _evaluate(system: System, piece: int, t: float, h: float) -> None:
         for k in range(stiff.index.size):
             if not stiff.held[k]:
                 i = stiff.index[k]
+                # The unknowns are increments: small against the state, they keep digits that differences of states
+                # would lose (E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, IV.8).
                 stiff.trial[i] = stiff.start[i] + stiff.z[stage, i]
         _world_rates(system, piece, t + C[stage] * h, stiff.f[stage])
 

@@ -303,6 +303,7 @@ def apply_memory_jump(system: System, piece: int, t: float, y: Array, number: in
     rates(system, piece, t, y, system.work.dy)
     for i in range(code.nx):
         inp[inp.size - code.nx - 1 + i] = system.work.dy[i]
+    # The kernel of jumps knows by this number which event it was.
     inp[inp.size - 1] = number
     memory = feedback.out[feedback.target.size :]
     call_kernel(feedback.jump, inp[feedback.first :], memory)

@@ -65,6 +65,7 @@ def make_sensors(
         if issubclass(kind, MountedSensor):
             options["mount"] = mount
         if name == "velocity":
+            # Trackers measure velocities against the world, unlike sensors that are strapped to the body.
             options["axes"] = "world"
         found.append(kind(period=period, **options))
     return tuple(found)

@@ -202,9 +202,9 @@ class ContactTorsion:
 def contact_torsion(
     law: ContactLaw, touch: Touch, closing: SX, size: SX, chi: SX, angular_rate: SX, memory: SX
 ) -> ContactTorsion:
-    """Moment about the normal of a patch at which the second body rotates at ``angular_rate`` (rad/s) against the first.
+    """Moment about the normal in a patch of contact.
 
-    ``size`` is the normal force, N.
+    ``angular_rate`` is that of the second body against the first, rad/s; ``size`` the normal force, N.
     """
     assert law.friction is not None
     assert law.tangential is not None

@@ -136,7 +136,7 @@ def wrench_rate(wrench: Spatial, twist: Spatial) -> Spatial:
 
 @dataclass(frozen=True)
 class Rotation:
-    """Rotation from child to parent axes as ``fixed @ own``, a constant matrix and one rotation, kept apart to save operations.
+    """Rotation from child to parent axes as ``fixed @ own``: kept apart, since the product costs more operations.
 
     ``own`` is about coordinate axis ``axis`` by the angle with cosine ``c`` and sine ``s``, or nothing (None).
     ``plain``: ``fixed`` is the identity.
@@ -213,6 +213,7 @@ class Rotation:
         result = ca.SX(3, 3)
         self._rotate_plane(matrix, i, j, self.c * (matrix[i, j] + matrix[j, i]), result)
         result[k, k] = matrix[k, k]
+        # The axis's own entry stays, the four in its plane share one sum, and the four beside it rotate like vectors.
         for row, column in ((i, j), (j, i)):
             sign = self.s if row == j else -self.s
             result[row, k] = self.c * matrix[row, k] + sign * matrix[column, k]
@@ -220,7 +221,7 @@ class Rotation:
         return result
 
     def _rotate_plane(self, matrix: SX, i: int, j: int, product: SX, result: SX) -> None:
-        """The four entries in the plane of the rotation, by a sum that all have; ``product``: c times the two products."""
+        """The four entries in the plane of rotation, by a sum that all have; ``product``: c times the two products."""
         # With c^2 = 1 - s^2 all four entries are the old ones plus multiples of one sum.
         common = self.s * (matrix[i, i] - matrix[j, j]) + product
         along, across = self.s * common, self.c * common

@@ -67,7 +67,7 @@ class BodyMotion(NamedTuple):
 
 
 def acceleration_matrix(angular_velocity: SX, angular_acceleration: SX) -> SX:
-    """K = [dw] + [w][w]."""
+    """Matrix K = [dw] + [w][w]: a point at p of a rotating body has the acceleration K p relative to the origin."""
     x, y, z = ca.vertsplit(angular_velocity)
     return ca.skew(angular_acceleration) + ca.blockcat(
         [

@@ -36,6 +36,7 @@ class FailureTable(ScenarioTable):
 
     def happens(self, number: int) -> bool:
         """Whether it happens; ``number`` among the failures of the file."""
+        # A stream for each failure: one more in the file changes nothing for the others.
         return bool(np.random.default_rng([self.seed, number]).random() < self.probability)
 
     def check(self, actuators: Actuators) -> None:
@@ -100,6 +101,7 @@ _STEP: Array = np.array([[1.0, 0.0]])
 
 @lru_cache(maxsize=64)
 def _build_failing(build: Callable[[Plant], Commands], parts: tuple[str, ...]) -> Callable[[Plant], Commands]:
+    # The law's own model still counts on the part: only what leaves the law is multiplied.
     def build_failing(plant: Plant) -> Commands:
         asked, health = build(plant), plant.reference("health").value
         share = {part: health[k] for k, part in enumerate(parts)}

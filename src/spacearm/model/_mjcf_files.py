@@ -403,6 +403,7 @@ class _ElementCount:
             count += self.count_copies(child)
         if element.tag == "replicate":
             words = element.get("count", "1").split()
+            # A count that is not plain digits is for MuJoCo to refuse: here it is as good as endless.
             count *= max(int(words[0]), 1) if words and re.fullmatch(r"\+?\d{1,9}", words[0]) else 10**9
         elif element.tag == "attach":
             model = element.get("model")

@@ -96,6 +96,7 @@ def _join_capsules(found: list[CollisionShape]) -> Iterator[CollisionShape]:
     k = 0
     while k < len(found):
         first, ends = found[k], found[k + 1 : k + 3]
+        # URDF has no capsules: they are written as a cylinder and two balls.
         capsule = CollisionShape("capsule", first.size, first.placement) if first.shape == "cylinder" else first
         parts = list(_parts(capsule))[1:]
         whole = len(ends) == len(parts) and all(

@@ -243,6 +243,8 @@ class _MjcfReader:
         joints = [j for j in self.tree.joints_of(i) if i == self.base and self.model.jnt_type[j] == FREE]
         for j in joints:
             dof, place = int(self.model.jnt_dofadr[j]), f"joint {self.joint_names[j]!r}"
+            # MuJoCo adds it to all six diagonal entries of the base: as a mass without and a tensor without preferred
+            # axes, it is the same in any attitude.
             armature = float(self.model.dof_armature[dof])
             if armature > 0.0:
                 self.losses.add(

@@ -148,6 +148,7 @@ class Tank(Part):
     def slosh_height(self) -> float:
         """Of that mass above the bottom, m."""
         if self.shape == "sphere":
+            # Pressure on a sphere acts through its centre: the mass hangs below it, like a pendulum of length a / w^2.
             return self.radius - self.acceleration / (2.0 * math.pi * self.frequency) ** 2
         k = BESSEL_ROOT
         return self.height - 2.0 * self.radius / k * math.tanh(0.5 * k * self.height / self.radius)

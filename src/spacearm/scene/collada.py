@@ -82,6 +82,7 @@ def _pose(node: Element) -> Array:
         elif np.any(numbers[:3]):
             axis = numbers[:3] / np.linalg.norm(numbers[:3])
             step[:3, :3] = rotation_about(axis, math.radians(float(numbers[3])))
+        # In the file's order, each in the axes that those before it have made.
         pose = pose @ step
     return pose
 

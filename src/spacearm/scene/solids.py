@@ -77,6 +77,7 @@ def revolve_rows(*strips: Sequence[Row]) -> tuple[Array, Array]:
         )
         for found, ring in ((corners, rings), (normals, directions)):
             for a, b in pairwise(ring):
+                # Two triangles for each facet, wound alike, so that normals and corners correspond.
                 found.append(np.stack([a[:-1], a[1:], b[1:]], axis=1))
                 found.append(np.stack([a[:-1], b[1:], b[:-1]], axis=1))
     return np.concatenate(corners), np.concatenate(normals)

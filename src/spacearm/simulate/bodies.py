@@ -347,9 +347,11 @@ def _shift_to_centre(
     """
     for t in range(rotation.shape[0]):
         own = rows[t if rows.shape[0] > 1 else 0]
+        # In scalars: arrays of three numbers would be made for each body at each instant.
         mass = c0 = c1 = c2 = d0 = d1 = d2 = 0.0
         for b in range(own.shape[0]):
             r, place, v, w, m = rotation[t, b], origin[t, b], velocity[t, b], angular_rate[t, b], own[b]
+            # First moment m c in world axes; a body's momentum is m v + w x m c.
             h0 = r[0, 0] * m[1] + r[0, 1] * m[2] + r[0, 2] * m[3]
             h1 = r[1, 0] * m[1] + r[1, 1] * m[2] + r[1, 2] * m[3]
             h2 = r[2, 0] * m[1] + r[2, 1] * m[2] + r[2, 2] * m[3]
@@ -361,6 +363,7 @@ def _shift_to_centre(
             d1 += m[0] * v[1] + (w[2] * h0 - w[0] * h2)
             d2 += m[0] * v[2] + (w[0] * h1 - w[1] * h0)
         c0, c1, c2, d0, d1, d2 = c0 / mass, c1 / mass, c2 / mass, d0 / mass, d1 / mass, d2 / mass
+        # Far from the origin or in fast motion, sums of moments and energies would lose the digits of what is inside.
         for b in range(own.shape[0]):
             origin[t, b, 0] -= c0
             origin[t, b, 1] -= c1
@@ -369,6 +372,7 @@ def _shift_to_centre(
             velocity[t, b, 1] -= d1
             velocity[t, b, 2] -= d2
         centre[t, 0], centre[t, 1], centre[t, 2] = c0, c1, c2
+        # The base's velocity had been left out for the same reason: the centre's needs it.
         base, u0, u1, u2 = rotation[t, 0], common[t, 0], common[t, 1], common[t, 2]
         whole[t, 0] = base[0, 0] * u0 + base[0, 1] * u1 + base[0, 2] * u2 + d0
         whole[t, 1] = base[1, 0] * u0 + base[1, 1] * u1 + base[1, 2] * u2 + d1

@@ -197,5 +197,6 @@ def wheel_of(robot: Robot, name: str | None) -> tuple[Array, float]:
         message = f"joint {joint.name!r} is not a wheel of the base"
         raise InputError(message, place="wheel", hint="expected a revolute joint on the first body")
     axis, wheel = np.asarray(joint.axis), robot.bodies[robot.body_index(joint.child)]
+    # A geared rotor spins faster by its ratio, and stores as much more momentum.
     rotor = 0.0 if joint.rotor is None else joint.rotor.inertia * joint.rotor.ratio
     return np.asarray(joint.placement.rotation @ axis), float(axis @ wheel.inertia.tensor @ axis) + rotor

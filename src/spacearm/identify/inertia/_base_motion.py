@@ -169,6 +169,7 @@ class MotionInputs:
 def _shift_cubics(cubics: Array, past: Array) -> Array:
     """The same cubics counted from ``past`` after their start."""
     a, b, c, d = cubics
+    # By Taylor's formula, which is exact for cubics.
     s = past[:, None]
     return np.stack([a + s * (b + s * (c + s * d)), b + s * (2 * c + 3 * s * d), c + 3 * s * d, d])
 

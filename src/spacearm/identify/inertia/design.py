@@ -360,6 +360,7 @@ class _CandidateSearch:
 
     def vary(self, genes: _Genes, size: float) -> _Genes:
         rng = self.rng
+        # Some three of ten nodes at a time: where all change at once, hardly any change is for the better.
         change = rng.normal(size=genes.nodes.shape) * (rng.random(genes.nodes.shape) < 0.3)
         nodes = self._scale_to_limits(genes.nodes + size * self.limits.angle * change)
         raw = genes.pulses.copy()

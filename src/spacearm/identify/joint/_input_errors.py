@@ -243,5 +243,6 @@ def _propagate_inputs(ties: ErrorModel, out: Array, inputs: Array) -> Array:
     for k in range(len(inputs)):
         rows.append(out[k] @ state)
         if k + 1 < len(inputs):
+            # Between samples an input is interpolated: its values at both ends move the state.
             state = ties.across[k] @ state + ties.before[k] @ inputs[k] + ties.after[k] @ inputs[k + 1]
     return np.array(rows)

@@ -109,6 +109,7 @@ def write_joint_values(robot: Robot, values: Mapping[str, Mapping[str, float]]) 
         (flexible,) = flexible_joints(robot, [name])
         motor, coupling = joints[flexible.motor], couplings[flexible.coupling]
         inertia = float(own.get("motor_inertia", flexible.motor_inertia))
+        # Identified at the load's side, where a rotor counts with the square of its gear.
         motor = replace(motor, rotor=Rotor(inertia / flexible.gear**2, flexible.gear))
         if "motor_damping" in own:
             motor = replace(motor, damping=float(own["motor_damping"]))

@@ -130,6 +130,24 @@ def test_results_do_not_depend_on_the_width(width: int) -> None:
         assert np.array_equal(run(function, rows[lane : lane + 1], 1), wide[lane : lane + 1])
 
 
+@pytest.mark.parametrize("count", [2, 3, 5, host().lanes + 1, 2 * host().lanes + 3])
+def test_angles_that_share_a_register_have_the_bits_of_one_alone(count: int) -> None:
+    """Inputs, sums of them, products, an angle that needs another's sine, and one that is not a number."""
+    x = ca.SX.sym("x", count + 1)
+    angles = [x[k] * [1.0, 30.0, 1e-9][k % 3] + 0.5 * x[k + 1] * (k % 2) for k in range(count)]
+    late = ca.sin(angles[0]) + x[1]
+    values = [ca.cos(late), *(ca.sin(angle) for angle in angles), *(ca.cos(angle) for angle in reversed(angles))]
+    function, width = ca.Function("f", [x], [ca.vertcat(*values)]), host().lanes
+    rows = RNG.normal(size=(width, count + 1))
+    rows[1, count - 1] = np.nan
+    wide = run(function, rows, width)
+    for lane in range(width):
+        single = run(function, rows[lane : lane + 1], 1)
+        assert single.tobytes() == wide[lane : lane + 1].tobytes()
+    expected = np.array([np.array(function(row)).ravel() for row in rows])
+    np.testing.assert_allclose(wide, expected, rtol=1e-13, atol=1e-15)
+
+
 def test_uniform_inputs_are_read_from_the_first_lane() -> None:
     x = ca.SX.sym("x", 3)
     function = ca.Function("f", [x], [ca.vertcat(ca.sin(x[0]) + x[1], (x[0] > 0) * x[2], x[0] * x[0])])
@@ -148,6 +166,19 @@ def test_lanes_go_in_few_groups_of_a_register_or_less(width: int, register: int,
     groups = lane_groups(width, register)
     assert [group.size for group in groups] == sizes
     assert [group.lane for group in groups] == [sum(sizes[:k]) for k in range(len(sizes))]
+
+
+@pytest.mark.parametrize("width", [1, 3, host().lanes])
+def test_a_kernel_in_place_gives_what_it_gives_elsewhere(width: int) -> None:
+    """Outputs that are known before their places are read, some for an angle alone, and some long after."""
+    x = ca.SX.sym("x", 9)
+    early = ca.vertcat(x[1] * x[2], x[3] - x[0])
+    late = ca.vertcat(*(ca.sin(x[k]) * ca.cos(x[(k + 2) % 9]) + x[(k + 1) % 9] for k in range(2, 8)), x[0] / x[8])
+    program = Program("f", {"x": x}, {"x": ca.vertcat(early, late * ca.sin(late[0] + x[0]))})
+    rows = RNG.normal(size=(width, 9))
+    room, kernel = rows.T.flatten(), Kernel(program, in_place=True)
+    _call(kernel.address(width), room, room)
+    np.testing.assert_array_equal(room.reshape(9, width).T, run(program.function, rows, width))
 
 
 @pytest.mark.parametrize(("width", "part"), [(1, 4000), (5, 4000), (5, 3), (host().lanes + 2, 4000)])

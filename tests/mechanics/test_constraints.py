@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -66,6 +68,20 @@ def welded() -> Robot:
     return Robot("chain", bodies, joints, frames, loops=(Loop("weld", "weld", "pivot", "tip end"),))
 
 
+def flipped() -> Robot:
+    """The four-bar linkage with coupler and rocker upside down and turned, a skew joint and a slide on them."""
+    robot = four_bar("point", 1)
+    over, quarter = np.diag([1.0, -1.0, -1.0]), np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    placed = {"coupler": Pose(over, (0.2, 0.0, 0.03)), "rocker": Pose(over @ quarter, (0.4, 0.0, 0.1))}
+    skew = Joint("skew", "revolute", "coupler", "pad", at(0.3, 0.02), (0.6, 0.0, 0.8))
+    slide = Joint("slide", "prismatic", "rocker", "weight", Pose(quarter, (0.05, 0.1, 0.0)), (0.0, 0.6, 0.8))
+    pad = Body("pad", Inertia(0.3, (0.05, 0.01, 0.02), np.diag([2e-3, 3e-3, 4e-3])))
+    weight = Body("weight", Inertia(0.2, (0.0, 0.03, 0.0), np.diag([1e-3, 1e-3, 1e-3])))
+    joints = [replace(own, placement=placed.get(own.name, own.placement)) for own in robot.joints]
+    frames = (Frame("coupler end", "coupler", at(0.4)), Frame("rocker end", "rocker", at(0.0, 0.3, -0.03)))
+    return robot.replace(bodies=(*robot.bodies, pad, weight), joints=(*joints, skew, slide), frames=frames)
+
+
 ROBOTS = {
     "point": (four_bar("point"), {"crank": 0.9}),
     "hinge": (four_bar("axis", 2), {"crank": 0.9, "q0": 0.3, "q1": -0.4}),
@@ -73,6 +89,7 @@ ROBOTS = {
     "oblique point": (four_bar("point", 1, turned=OBLIQUE), {"crank": 0.9, "q0": 0.5}),
     "weld": (welded(), {"crank": 0.9}),
     "tripod": (tripod(), {}),
+    "flipped": (flipped(), {"crank": 0.9}),
     "gear and rod": (geared(), {"crank": 0.9, "q2": 0.7}),
 }
 

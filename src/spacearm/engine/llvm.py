@@ -4,7 +4,8 @@ The function is ``void (ptr in, ptr out)`` with ``in`` laid out [n_in][W] and ``
 set: NaN and infinity keep their meaning, and fused multiply-adds stand where :mod:`spacearm.engine.trace` put them, so
 a sample's result does not depend on W, on its lane, or on its neighbours.
 
-All outputs are written after all inputs were read, so ``out`` may be the memory of ``in``.
+All outputs are written after all inputs were read, so ``out`` may be the memory of ``in``. A kernel in place knows what
+stands where, and writes each as soon as it can.
 
 A long trace is cut into parts of a few thousand instructions, each a function of its own, because LLVM's time grows
 faster than the length of a block; what a later part needs goes through scratch memory.
@@ -24,6 +25,8 @@ from spacearm.errors import EngineError
 ENTRY = "spacearm_kernel"
 #: Instructions in one function: up to twice this stay whole.
 PART = 4000
+#: Instructions between the inputs and an angle, at most, that are moved ahead so that angles share a register.
+_AHEAD = 3
 
 # sin and cos on |r| <= pi/4: r + r^3 S(r^2) and 1 - r^2/2 + r^4 C(r^2), S and C interpolated at Chebyshev nodes in
 # 300-bit arithmetic (relative errors 1.3e-17 and 5e-19); pi/2 in three parts for the reduction by fused multiply-adds.
@@ -114,6 +117,8 @@ class _Emitter:
     def __init__(self, trace: Trace, width: int, uniform: frozenset[int], register: int, places: Places | None) -> None:
         self.trace = trace
         self.width = width
+        self.register = register
+        self.in_place = places is not None
         self.places = places or Places(
             [index * width for index in range(trace.n_in)], [index * width for index in range(trace.n_out)]
         )
@@ -182,7 +187,13 @@ class _Emitter:
     def text(self) -> str:
         instructions, last = self.trace.instructions, self.part_of[-1] if self.part_of else 0
         functions: list[str] = []
+        ahead = self._pack_angles() if self.width == 1 and not last else frozenset()
+        due = self._due_outputs(ahead) if self.in_place and not last else {}
+        for output in due.get(-1, ()):
+            self._store_output(output)
         for index, instruction in enumerate(instructions):
+            if index in ahead:
+                continue
             if self.part_of[index] != self.part:
                 functions.append(self._function())
                 self._start_part(self.part_of[index])
@@ -190,14 +201,17 @@ class _Emitter:
                 self._emit(index, instruction, group)
                 if index in self.slot:
                     self._store("%scratch", self.slot[index] * self.width, self._as_double(index, group), group)
+            for output in due.get(index, ()):
+                self._store_output(output)
         # An output that is itself an input is read before the first one is written, which may stand in its place.
         for source in self.trace.outputs:
             if instructions[source].op == "input":
                 for group in self._groups_of(source):
                     self._as_double(source, group)
-        for index, source in enumerate(self.trace.outputs):
-            for group in [_SCALAR] if index in self.places.single else self.groups:
-                self._store("%out", self.places.out[index], self._as_double(source, group), group)
+        written = {output for outputs in due.values() for output in outputs}
+        for output in range(self.trace.n_out):
+            if output not in written:
+                self._store_output(output)
         functions.append(self._function())
         parts = [*self.declared.values(), *functions]
         if last:
@@ -207,19 +221,93 @@ class _Emitter:
                 f"  %scratch = alloca double, i64 {self.slots * self.width}, align 64\n  {calls}\n  ret void\n}}"
             )
         # The stack begins on a cache line, since values that find no register are kept there: a vector that lies across
-        # two lines takes longer.
+        # two lines takes longer. Those of a single sample are numbers, which need no such place: addressed from the
+        # frame's end each takes a byte less, and code that does not fit the processor's first cache takes longer.
+        stack = '"frame-pointer"="all" "no-realign-stack"' if self.width == 1 else "alignstack=64"
         parts.append(
-            'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+            f'attributes #0 = {{ nounwind {stack} "prefer-vector-width"="512" "min-legal-vector-width"="512" }}'
         )
         return "\n".join(parts) + "\n"
+
+    def _store_output(self, output: int) -> None:
+        for group in [_SCALAR] if output in self.places.single else self.groups:
+            value = self._as_double(self.trace.outputs[output], group)
+            self._store("%in" if self.in_place else "%out", self.places.out[output], value, group)
+
+    def _due_outputs(self, ahead: frozenset[int]) -> dict[int, list[int]]:
+        """After which instruction each output of a kernel in place can be written: when it is known, and what stood in
+        its place was read. Kept to the end it would need another place until then.
+
+        Instructions ``ahead`` came before all others, whose first is 0.
+        """
+        readers: dict[int, int] = {}
+        for index, instruction in enumerate(self.trace.instructions):
+            if instruction.op == "input" and index not in ahead:
+                place = self.places.inp[int(instruction.constant)]
+                for double in range(place, place + (1 if self.scalar[index] else self.width)):
+                    readers[double] = index
+        due: dict[int, list[int]] = {}
+        for output, source in enumerate(self.trace.outputs):
+            if self.trace.instructions[source].op in ("const", "input"):
+                continue
+            place = self.places.out[output]
+            size = 1 if output in self.places.single else self.width
+            last = max(readers.get(double, -1) for double in range(place, place + size))
+            due.setdefault(max(last, -1 if source in ahead else source), []).append(output)
+        return due
+
+    def _pack_angles(self) -> frozenset[int]:
+        """Sines and cosines of a single sample's angles, several in one register; the instructions emitted for that.
+
+        Element by element these are the operations of a single angle, so the bits are the same.
+        """
+        instructions, register = self.trace.instructions, self.register
+        angles = dict.fromkeys(args[0] for op, args, _ in instructions if op in ("sin", "cos"))
+        paths = {angle: path for angle in angles if (path := self._path_from_inputs(angle)) is not None}
+        packed = [*paths]
+        if len(packed) < 2 or register < 2:
+            return frozenset()
+        ahead = dict.fromkeys(index for path in paths.values() for index in path)
+        for index in sorted(ahead):
+            self._emit(index, instructions[index], _SCALAR)
+        for first in range(0, len(packed), register):
+            some = packed[first : first + register]
+            if len(some) == 1:  # as it is, where it is needed
+                break
+            group = _Group(0, 1 << (len(some) - 1).bit_length())
+            vector = "zeroinitializer"
+            for lane, angle in enumerate(some):
+                value = self._as_double(angle, _SCALAR)
+                vector = self._new(f"insertelement {group.type()} {vector}, double {value}, i64 {lane}")
+            found = self._sin_cos(vector, group)
+            for lane, angle in enumerate(some):
+                sine, cosine = (self._new(f"extractelement {group.type()} {each}, i64 {lane}") for each in found)
+                self.angle[angle, _SCALAR] = sine, cosine
+        return frozenset(ahead)
+
+    def _path_from_inputs(self, angle: int) -> list[int] | None:
+        """What computes an angle, ascending: at most a few plain operations on inputs; None if it is more."""
+        found: dict[int, None] = {}
+        waiting = [angle]
+        while waiting:
+            index = waiting.pop()
+            op, args, _ = self.trace.instructions[index]
+            if index in found or op == "const":
+                continue
+            if op not in ("input", "fma", "fms", "fnma", "neg", *_BINARY):
+                return None
+            found[index] = None
+            waiting += args
+        operations = sum(self.trace.instructions[index].op != "input" for index in found)
+        return sorted(found) if operations <= _AHEAD else None
 
     def _groups_of(self, index: int) -> list[_Group]:
         return [_SCALAR] if self.scalar[index] else self.groups
 
     def _function(self) -> str:
         whole = not self.part_of or self.part_of[-1] == 0
-        # Results are written last, after all inputs were read: ``out`` may be ``in``, so they are not noalias.
-        pointers = "ptr nocapture readonly %in, ptr nocapture %out"
+        # Results are written after inputs in their places were read: ``out`` may be ``in``, so they are not noalias.
+        pointers = f"ptr nocapture {'' if self.in_place else 'readonly '}%in, ptr nocapture %out"
         head = f"void @{ENTRY}({pointers})"
         if not whole:
             head = f"internal void @part{self.part}({pointers}, ptr noalias nocapture %scratch)"

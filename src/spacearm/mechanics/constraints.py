@@ -34,7 +34,7 @@ from spacearm.errors import ModelError
 from spacearm.mechanics.linear import Factorisation, factorise
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, constant, dot, scale_spatial
 from spacearm.mechanics.tree import Placement, Tree
-from spacearm.model import Loop, Pose
+from spacearm.model import Loop
 from spacearm.typing import Array
 
 #: How fast an open loop closes, 1/s at rest.
@@ -43,6 +43,8 @@ DECAY = 4.0
 DEPENDENT = 1e-11
 #: Entries of a Jacobian (1, m) below this, at configurations without meaning, are rounding.
 ZERO_ENTRY = 1e-12
+#: Axes whose unit vectors differ by no more than this are parallel: rounding of placements.
+PARALLEL = 1e-14
 #: A row that no joint moves must be fulfilled to this, m or rad.
 CLOSED = 1e-9
 
@@ -85,12 +87,32 @@ class Closure:
 
 
 class _Rows(NamedTuple):
-    """Rows of one loop, before any is left out; ``facing``: above zero unless it is closed the wrong way round."""
+    """Rows of one loop, before any is left out; ``facing``: above zero unless it is closed the wrong way round.
+
+    ``chains``: in a planar loop whose first rows are a gap along its normal n, along e and along n x e, the joints from
+    the ancestor to each end, with their senses about n.
+    """
 
     residual: SX
     kinds: tuple[int, ...]
     wrench: SX
     facing: SX
+    chains: tuple[dict[int, float], ...] = ()
+
+    def plane_bias(self, jacobian: SX, joints: Sequence[int], rates: SX) -> SX:
+        """(dJ/dt) v of the gap in the plane: n x the sum of J_i by how much w^2 grows at each joint.
+
+        An end moves by J_i = n x (its place less the joint's), which turns with the joint's bodies.
+        """
+        weight = ca.SX.zeros(len(joints))
+        for chain in self.chains:
+            turning = ca.SX(0)
+            for i, sense in chain.items():
+                k = joints.index(i)
+                before, turning = turning, turning + sense * rates[k]
+                weight[k] = sense * (turning**2 - before**2)
+        along = jacobian[1:3, :] @ weight
+        return ca.vertcat(-along[1], along[0])
 
 
 def loop_joints(tree: Tree, loop: Loop) -> tuple[int, tuple[int, ...]]:
@@ -146,9 +168,14 @@ def _closure(tree: Tree, q: SX, rates: SX, ancestor: int, joints: list[int], loo
     jacobian = ca.densify(ca.jacobian(residual, s))
     kept = _kept_rows(tree, ca.Function("closure", [s], [residual, jacobian]), loops, rows)
     kinds = [(k, kind) for k, own in enumerate(rows) for kind in own.kinds]
-    residual, jacobian = residual[kept], jacobian[kept, :]
     rate = jacobian @ v
-    bias = ca.jtimes(rate, s, v)
+    bias = ca.densify(ca.jtimes(rate, s, v))
+    first = 0
+    for own in rows:
+        if own.chains:
+            bias[first + 1 : first + 3] = own.plane_bias(jacobian[first : first + 3, :], joints, v)
+        first += len(own.kinds)
+    residual, jacobian, rate, bias = residual[kept], jacobian[kept, :], rate[kept], bias[kept]
     rotating = [k for k, i in enumerate(joints) if tree.joints[i].joint.kind == "revolute"]
     decay = DECAY * ca.sqrt(1 + ca.sumsqr(v[rotating])) if rotating else ca.SX(DECAY)
     maps, first = [], 0
@@ -202,44 +229,52 @@ def _rows(tree: Tree, places: dict[int, Placement], at: dict[int, SX], joints: l
         kind = int(robot.joint(loop.first).kind == "revolute")
         return _Rows(ca.vertcat(one - loop.ratio * two - loop.offset), (kind,), ca.SX.ones(1, 1), ca.SX(1))
     frames = [robot.frame(end) for end in (loop.first, loop.second)]
-    paths = [[i for i in tree.path(robot.body_index(frame.body)) if i in places] for frame in frames]
+    whole = [tree.path(robot.body_index(frame.body)) for frame in frames]
+    # Joints that carry both ends move them alike.
+    paths = [[i for i in path if i not in other] for path, other in zip(whole, reversed(whole), strict=True)]
     own = [tree.frame(frame) for frame in frames]
 
-    def to_first(vector: SX, free: bool) -> SX:
-        """A point (or a free vector) from the second frame's coordinates to the first's."""
-        vector = constant(own[1].rotation) @ vector + (0 if free else constant(own[1].translation))
-        # Up from the second frame to the first common body, and down to the first frame.
-        for i in reversed(paths[1]):
+    def to_ancestor(end: int, vector: SX, free: bool) -> SX:
+        """A point (or a free vector) from a frame's coordinates to the ancestor's."""
+        vector = constant(own[end].rotation) @ vector + (0 if free else constant(own[end].translation))
+        for i in reversed(paths[end]):
             vector = places[i].to_parent(vector) + (0 if free else places[i].origin())
-        for i in paths[0]:
-            vector = places[i].to_child(vector - (0 if free else places[i].origin()))
-        return constant(own[0].rotation.T) @ (vector - (0 if free else constant(own[0].translation)))
+        return vector
 
-    gap = to_first(ca.SX.zeros(3), False)
+    def to_first(vector: SX) -> SX:
+        """A free vector from the ancestor's coordinates to the first frame's."""
+        for i in paths[0]:
+            vector = places[i].to_child(vector)
+        return constant(own[0].rotation.T) @ vector
+
+    # In the ancestor's axes, which do not turn with the joints.
+    gap = to_ancestor(1, ca.SX.zeros(3), False) - to_ancestor(0, ca.SX.zeros(3), False)
     if loop.kind == "distance":
         # (|gap|^2 - d^2) / 2 d: as smooth as the gap, and a length where the loop is nearly closed.
-        force = ca.vertcat(gap / loop.distance, ca.SX.zeros(3))
+        force = ca.vertcat(to_first(gap / loop.distance), ca.SX.zeros(3))
         return _Rows((ca.vertcat(ca.sumsqr(gap)) - loop.distance**2) / (2 * loop.distance), (0,), force, ca.SX(1))
-    along = loop.hinge if loop.kind == "axis" else _plane_normal(tree, places, joints, paths, own)
-    basis = orthonormal_basis(along)
-    force = ca.vertcat(constant(basis), ca.SX.zeros(3, 3))
+    normal = _plane_normal(tree, places, paths)
+    basis = orthonormal_basis(normal)
+    force = ca.vertcat(ca.horzcat(*(to_first(constant(unit)) for unit in basis.T)), ca.SX.zeros(3, 3))
     residual, kinds = constant(basis.T) @ gap, (0, 0, 0)
+    chains = _chains(tree, places, paths, normal)
     if loop.kind == "point":
-        return _Rows(residual, kinds, force, ca.SX(1))
+        return _Rows(residual, kinds, force, ca.SX(1), chains)
     if loop.kind == "axis":
-        other = to_first(constant(along), True)
+        along, basis = loop.hinge, orthonormal_basis(loop.hinge)
+        other = to_first(to_ancestor(1, constant(along), True))
         tilt = constant(basis[:, 1:].T) @ other
         # A rotation by t turns the axis by t x axis: its share along e has the moment axis x e.
         moments = np.column_stack([np.cross(along, basis[:, 1]), np.cross(along, basis[:, 2])])
         wrench = ca.horzcat(force, ca.vertcat(ca.SX.zeros(3, 2), constant(moments)))
-        return _Rows(ca.vertcat(residual, tilt), (*kinds, 1, 1), wrench, ca.dot(constant(along), other))
-    columns = [to_first(constant(unit), True) for unit in np.eye(3)]
-    x, y, z = columns
+        return _Rows(ca.vertcat(residual, tilt), (*kinds, 1, 1), wrench, ca.dot(constant(along), other), chains)
+    x, y, z = (to_first(to_ancestor(1, constant(unit), True)) for unit in np.eye(3))
     rotated = 0.5 * ca.vertcat(y[2] - z[1], z[0] - x[2], x[1] - y[0])
     # Half the skew part changes by (trace R - R^T) / 2 of a rotation: the identity where the loop is closed.
-    moment = ca.vertcat(ca.SX.zeros(3, 3), constant(basis))
-    wrench = ca.horzcat(force, moment)
-    return _Rows(ca.vertcat(residual, constant(basis.T) @ rotated), (*kinds, 1, 1, 1), wrench, x[0] + y[1] + z[2])
+    basis = orthonormal_basis(_at_zero(to_first(constant(normal))))
+    wrench = ca.horzcat(force, ca.vertcat(ca.SX.zeros(3, 3), constant(basis)))
+    facing = x[0] + y[1] + z[2]
+    return _Rows(ca.vertcat(residual, constant(basis.T) @ rotated), (*kinds, 1, 1, 1), wrench, facing, chains)
 
 
 def orthonormal_basis(along: Array) -> Array:
@@ -251,10 +286,8 @@ def orthonormal_basis(along: Array) -> Array:
     return np.column_stack([along, second, np.cross(along, second)])
 
 
-def _plane_normal(
-    tree: Tree, places: dict[int, Placement], joints: Sequence[int], paths: list[list[int]], own: Sequence[Pose]
-) -> Array:
-    """The axis of a revolute joint of the loop in the first frame's axes: the normal, where the loop is planar.
+def _plane_normal(tree: Tree, places: dict[int, Placement], paths: list[list[int]]) -> Array:
+    """The axis of a revolute joint of the loop in the ancestor's axes: the normal, where the loop is planar.
 
     Rows along it are zero in a planar loop, and left out; in any other, one direction is as good as another.
     """
@@ -262,17 +295,41 @@ def _plane_normal(
     if not rotating:
         return np.array([0.0, 0.0, 1.0])
     i = rotating[0]
+    return _axis_at_zero(tree, places, paths[0] if i in paths[0] else paths[1], i)
+
+
+def _chains(
+    tree: Tree, places: dict[int, Placement], paths: list[list[int]], normal: Array
+) -> tuple[dict[int, float], ...]:
+    """The joints to each end with their senses about the normal, where all of them turn about it; else none."""
+    found = []
+    for path in paths:
+        axes = {i: _axis_at_zero(tree, places, path, i) for i in path}
+        if any(tree.joints[i].joint.kind != "revolute" for i in path):
+            return ()
+        chain = {i: float(np.sign(axis @ normal)) for i, axis in axes.items()}
+        # Parallel at zero they are parallel always.
+        if any(np.abs(axis - chain[i] * normal).max() > PARALLEL for i, axis in axes.items()):
+            return ()
+        found.append(chain)
+    return tuple(found)
+
+
+def _axis_at_zero(tree: Tree, places: dict[int, Placement], path: list[int], i: int) -> Array:
+    """The axis of a joint on a path in the ancestor's axes, all joints at zero."""
     vector = constant(tree.joints[i].axis)
-    path = paths[0] if i in paths[0] else paths[1]
     for k in reversed(path[: path.index(i) + 1]):
         vector = places[k].to_parent(vector)
-    for k in paths[0]:
-        vector = places[k].to_child(vector)
+    return _at_zero(vector)
+
+
+def _at_zero(vector: SX) -> Array:
+    """A unit vector with all joints at zero."""
     symbols = ca.symvar(vector)
     # In a planar loop the normal is the same in every configuration: any will do.
     at_zero = ca.substitute(vector, ca.vertcat(*symbols), ca.SX.zeros(len(symbols))) if symbols else vector
-    normal = own[0].rotation.T @ np.array(ca.DM(at_zero)).ravel()
-    return np.asarray(normal / np.linalg.norm(normal))
+    found = np.array(ca.DM(at_zero)).ravel()
+    return np.asarray(found / np.linalg.norm(found))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
+from spacearm.mechanics._linkage import TreeView, align_linkages
 from spacearm.mechanics.constraints import AbsorbedClosure, Closure, absorb_closure, closures, stiffen
 from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.spatial import SX, Spatial, SpatialInertia, dot, rigid_inertia, scale_spatial, spatial
@@ -375,8 +376,11 @@ def hybrid_with_inertias(
     """
     placements = tree.placements(q)
     given = select_driven(mode, drive)
-    needed = inertial_wrenches(tree, placements, velocity, given, inertia, rotor)
     loops = closures(tree, q, velocity[6:])
+    if loops:
+        seen = TreeView(tree, placements, inertia, wrenches)
+        tree, placements, inertia, wrenches = align_linkages(seen, loops)
+    needed = inertial_wrenches(tree, placements, velocity, given, inertia, rotor)
     inertias = articulate_inertias(tree, placements, mode, inertia, rotor, loops)
     demand = [loop.demand - loop.jacobian @ given[[6 + i for i in loop.joints]] for loop in loops]
     # Superposition: the equations are linear in acceleration, so the answer is the given motion plus the response of

@@ -191,6 +191,15 @@ class Rotation:
         )
         return rotated.shift(arm)
 
+    def parameters_to_parent(self, parameters: SX) -> SX:
+        """A body's ten inertia parameters from child to parent axes, the origin being the same."""
+        xx, yy, zz, xy, xz, yz = ca.vertsplit(parameters[4:10])
+        tensor = self._symmetric(ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+        return ca.vertcat(
+            parameters[0], self.to_parent(parameters[1:4]),
+            tensor[0, 0], tensor[1, 1], tensor[2, 2], tensor[0, 1], tensor[0, 2], tensor[1, 2],
+        )  # fmt: skip
+
     def _axis_rotation(self) -> SX:
         assert self.axis is not None
         i, j = (self.axis + 1) % 3, (self.axis + 2) % 3

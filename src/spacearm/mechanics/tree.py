@@ -51,6 +51,14 @@ class Placement:
         """Rotation from child to parent axes."""
         return reduce(operator.matmul, (link.rotation.matrix() for link in self.links))
 
+    def fixed_rotation(self) -> Array | None:
+        """The constant rotation before the joint's own about a coordinate axis, which is the last; None without one."""
+        last = self.links[-1].rotation
+        if last.axis is None:
+            return None
+        parts = [np.array(ca.DM(link.rotation.matrix())) for link in self.links[:-1]]
+        return snap_entries(reduce(operator.matmul, [*parts, np.array(ca.DM(last.fixed))]))
+
     def origin(self) -> SX:
         """The child's origin, parent axes."""
         return self.arm + self.to_parent(self.along)

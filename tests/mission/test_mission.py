@@ -163,7 +163,10 @@ def test_a_plastic_capture_keeps_the_momentum_of_both() -> None:
     mission = flown(**SHORT, catch__mode="rigid")
     actuators, start = mission.flight.actuators, mission.run.start
     both = combined_angular_momentum(
-        actuators.robot, start["servicer"], mission.flight.table.reference_robot, start["target"]
+        actuators.robot,
+        start["servicer"].vector[None],
+        mission.flight.table.reference_robot,
+        start["target"].vector[None],
     )
     assert rows(mission)["detumble.momentum"] == pytest.approx(float(np.linalg.norm(both)), rel=1e-6)
     assert any(isinstance(entry.change, Attach) and entry.lost > 0.0 for entry in mission.run.changes)

@@ -25,7 +25,10 @@ def test_the_rotation_of_the_servicer_is_taken_too() -> None:
     start = mission.run.start
     assert np.degrees(np.linalg.norm(start["servicer"].base_angular_velocity)) == pytest.approx(np.sqrt(0.29))
     both = combined_angular_momentum(
-        mission.flight.actuators.robot, start["servicer"], mission.flight.table.reference_robot, start["target"]
+        mission.flight.actuators.robot,
+        start["servicer"].vector[None],
+        mission.flight.table.reference_robot,
+        start["target"].vector[None],
     )
     found = rows(mission)
     assert mission.outcomes[-1].stage == "detumble", mission.headline()

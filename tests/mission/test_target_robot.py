@@ -77,10 +77,6 @@ def test_it_moves_as_its_parts_together(tmp_path: Path) -> None:
     assert by_file.flight.table.reference_robot.bodies[0].collisions[0].shape == "cylinder"
 
 
-def test_what_a_mission_cannot_take_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "stage.toml"
-    file.write_text(STAGE.replace("axis = [0, 0, 1]", "axis = [0, 0, 1]\nspring = { stiffness = 3.0 }"))
-    with pytest.raises(InputError, match="joint 'gimbal' is on a spring and would stay passive"):
-        flown(**QUICK, target={**MOTION, "robot": str(file)})
+def test_a_target_without_mass_is_refused() -> None:
     with pytest.raises(InputError, match="target: mass: has no mass"):
         flown(**QUICK, target=MOTION)

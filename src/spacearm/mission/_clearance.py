@@ -31,11 +31,14 @@ def compute_gaps(
 
     Args:
         states: of the servicer (T, 13 + 2 n or more).
-        target: positions and quaternions (T, 7) of the target's frame.
+        target: positions and quaternions (T, 7) of the target's frame; of one with free joints its states.
     """
-    body = table.reference_robot.bodies[0]
-    centre = target[:, :3] + rotation_matrices(target[:, 3:7]) @ body.inertia.com
-    given = tuple(each for each in body.collisions if each.shape in SOLIDS)
+    robot = table.reference_robot
+    centre = target[:, :3] + rotation_matrices(target[:, 3:7]) @ table.mass_centre
+    has_shapes = any(shape.shape in SOLIDS for _, shapes in _solids(actuators) for shape in shapes)
+    if table.has_free_joints and has_shapes and any(solid_shapes(body) for body in robot.bodies):
+        return _gaps_of_parts(actuators, robot, states, target)
+    given = solid_shapes(robot.bodies[0])
     # a box or a ball lies about the mass centre, wherever that is: the same code serves any target of this size
     place, shapes = (target[:, :3], given) if given else (centre, (shape_around(table),))
     world, pairs = _pairs(Keyed((actuators.robot.structure, _solids(actuators), shapes), (actuators, shapes)))
@@ -46,6 +49,30 @@ def compute_gaps(
     # Flat states of both systems; the target's velocity does not matter for distances.
     rows = np.concatenate([states, place, target[:, 3:7], np.zeros((len(states), 6))], axis=1)
     return gaps(world, pairs, rows), [str(first.frame).partition("/")[2] for first, _ in pairs]
+
+
+def solid_shapes(body: Body) -> tuple[CollisionShape, ...]:
+    """The shapes of a body whose distances are looked at."""
+    return tuple(each for each in body.collisions if each.shape in SOLIDS)
+
+
+def _gaps_of_parts(actuators: Actuators, robot: Robot, states: Array, target: Array) -> tuple[Array, list[str]]:
+    """Gaps (T, P), m, between all bodies of a target and parts of the servicer, with the names of these."""
+    shapes = tuple((body.name, solid_shapes(body)) for body in robot.bodies)
+    key = actuators.robot.structure, _solids(actuators), robot.structure, shapes
+    world, pairs = _pairs_of_parts(Keyed(key, (actuators, robot)))
+    return gaps(world, pairs, np.concatenate([states, target], axis=1)), [
+        str(first.frame).partition("/")[2] for first, _ in pairs
+    ]
+
+
+@lru_cache(maxsize=32)
+def _pairs_of_parts(made: Keyed[tuple[Actuators, Robot]]) -> tuple[World, tuple[Pair, ...]]:
+    actuators, robot = made.value
+    world = World({actuators.robot.name: actuators.robot, TARGET: robot})
+    own = [side for body, _ in _solids(actuators) for side in _sides(world, f"{actuators.robot.name}/{body}")]
+    theirs = [side for body in robot.body_names for side in _sides(world, f"{TARGET}/{body}")]
+    return world, tuple(product(own, theirs))
 
 
 def shape_around(table: MissionTargetTable, centre: Array | None = None) -> CollisionShape:

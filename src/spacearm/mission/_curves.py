@@ -39,7 +39,10 @@ def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutc
     )
     stored = np.einsum("tij,tj->ti", rotation, actuators.wheel_momentum(states[:, at.rates]))
     target = _target_motion(run, flight, tracks)
-    gaps, parts = compute_gaps(actuators, flight.table, flight.file.bus_radius, states, target[:, :BASE_POSE])
+    own = [track for track in run.tracks if track.name == TARGET] if flight.table.has_free_joints else []
+    joints = np.concatenate([track.states for track in own]) if own else target[:, :BASE_POSE]
+    gaps, parts = compute_gaps(actuators, flight.table, flight.file.bus_radius, states, joints)
+    place = Layout(flight.table.reference_robot.n)
     pulses, world = [*_pulses(run, flight)], "world axes"
     thrusters = [name for name, *_ in pulses]
     begins, ends, levels = (np.array([pulse[k] for pulse in pulses], dtype=np.float64) for k in (1, 2, 3))
@@ -49,6 +52,7 @@ def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutc
             "axis": [*"xyz"],
             "component": [*"wxyz"],
             "joint": [*actuators.robot.joint_names],
+            **({"target_joint": [*flight.table.reference_robot.joint_names]} if own else {}),
             "part": parts,
             "stage": [outcome.stage for outcome in outcomes],
             "pulse": np.arange(len(pulses)),
@@ -65,6 +69,24 @@ def mission_curves(run: Run, flight: MissionFlight, outcomes: Sequence[StageOutc
             "target_position": ("time axis", target[:, :3], "m", "of the target's frame"),
             "target_quaternion": ("time component", target[:, QUATERNION], "1", "target to world, w x y z"),
             "target_angular_velocity": ("time axis", target[:, BASE_POSE:], "rad/s", f"of the target, {world}"),
+            **(
+                {
+                    "target_joint_position": (
+                        "time target_joint",
+                        joints[:, place.joints],
+                        "rad or m",
+                        "of free joints",
+                    ),
+                    "target_joint_velocity": (
+                        "time target_joint",
+                        joints[:, place.rates],
+                        "rad/s or m/s",
+                        "of free joints",
+                    ),
+                }
+                if own
+                else {}
+            ),
             "gap": ("time part", gaps, "m", "from the target to parts of the servicer"),
             "stage_begin": ("stage", np.array([outcome.begin for outcome in outcomes]), "s", "of a stage"),
             "stage_end": ("stage", np.array([outcome.end for outcome in outcomes]), "s", "of a stage"),

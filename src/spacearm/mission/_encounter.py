@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,11 +33,13 @@ from spacearm.model.rotations import (
 )
 from spacearm.model.toml_schema import Name, Number, Vector3
 from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate
+from spacearm.simulate.bodies import centre_motion
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import signals_of_splines
 from spacearm.study import Session, key
 from spacearm.study.keys import RobotTable
 from spacearm.study.surroundings import PoseKeys
-from spacearm.study.tables import RigidBodyTable, ShapedBodyTable
+from spacearm.study.tables import ConfigurationKeys, JointNumbers, RigidBodyTable, ShapedBodyTable
 from spacearm.typing import Array
 
 TARGET, BODY, GRASP = "target", "target body", "grasp"
@@ -45,6 +47,8 @@ TARGET, BODY, GRASP = "target", "target body", "grasp"
 GRID = 0.5
 #: s between the points of a path that the target is carried on.
 STEP = 0.1
+#: Rounds of Newton's method for the target's start, its steps of the differences and where it ends, SI units.
+MOST_ROUNDS, DIFFERENCE, MET = 12, 1e-5, 1e-8
 #: The hand's frame against that of the grasp: z axes opposed, x axes alike.
 FACING = np.diag([1.0, -1.0, -1.0])
 
@@ -61,7 +65,7 @@ class AssumedTargetTable(RigidBodyTable):
     """The model of the target that laws assume until it has been identified."""
 
 
-class MissionTargetTable(ShapedBodyTable):
+class MissionTargetTable(ShapedBodyTable, ConfigurationKeys):
     """The target: its body, and how it moves at the planned instant of touch."""
 
     key_changes: ClassVar = {
@@ -73,9 +77,14 @@ class MissionTargetTable(ShapedBodyTable):
     either: ClassVar = (("robot", "mass"), ("grasp", "grasp_frame"))
 
     robot: RobotTable | None = key(
-        None, "robot file of the target, in place of `mass` to `collision`: one rigid body, its joints braked"
+        None, "robot file of the target, in place of `mass` to `collision`; joints that are not free are braked"
     )
-    configuration: Name | None = key(None, "of that robot; all joints at zero if omitted")
+    configuration: Name | None = key(None, "of that robot at time zero; all joints at zero if omitted")
+    free_joints: list[Name] | None = key(
+        None, "joints of that robot that stay free, with their springs and dampers; those on springs if omitted"
+    )
+    rates: JointNumbers | None = key(None, "rates of its free joints at time zero, by name; rad/s or m/s")
+    rates_deg: JointNumbers | None = key(None, "the same in degrees")
     grasp_frame: Name | None = key(None, "frame of that robot to be grasped, in place of `grasp`")
     mass: Number = key(0.0, "kg; required without `robot`")
     grasp: PoseKeys = key(PoseKeys(), "frame to be grasped, on the body; its z axis points out, towards the hand")
@@ -100,8 +109,10 @@ class MissionTargetTable(ShapedBodyTable):
     )
     assumed: AssumedTargetTable | None = key(None, "what laws take it for; what it is, if omitted")
 
-    #: What the robot file's bodies are together.
+    #: What the robot file's bodies are together, with the joints as they start.
     _body: Body | None = PrivateAttr(None)
+    #: The robot of the file with its free joints, and their positions and rates at time zero.
+    _robot: tuple[Robot, Array, Array] | None = PrivateAttr(None)
 
     @property
     def angular_velocity(self) -> Array:
@@ -115,29 +126,56 @@ class MissionTargetTable(ShapedBodyTable):
         return 0.5 * math.hypot(*self.size) if self.radius is None else self.radius
 
     def fuse_robot(self, session: Session) -> Self:
-        """The same table with the body of its robot file, all joints braked; as it is without one."""
+        """The same table with the robot of its file, as it is without one."""
         if self.robot is None:
             if not self.mass > 0.0:
                 raise InputError("has no mass", place="mass", hint="expected 'mass' or 'robot'")
             return self
         robot = session.robot(self.robot)
         sprung = [joint.name for joint in robot.joints if joint.spring is not None]
-        if sprung:
+        free = sprung if self.free_joints is None else [robot.joint(name).name for name in self.free_joints]
+        positions, rates = self.positions(robot), self.joint_array(robot, "rates", np.zeros(robot.n))
+        moving = [name for name, rate in zip(robot.joint_names, rates, strict=True) if rate and name not in free]
+        if moving:
             raise InputError(
-                f"joint {sprung[0]!r} is on a spring and would stay passive",
-                place="robot",
-                hint="missions take the target as one rigid body: expected a file without such joints",
+                f"joint {moving[0]!r} is braked", place="rates", hint=f"expected free ones: {', '.join(free) or 'none'}"
             )
-        positions = np.zeros(robot.n) if self.configuration is None else robot.configuration(self.configuration)
-        held = edit.freeze(robot, dict(zip(robot.joint_names, map(float, positions), strict=True)))
-        (body,) = held.bodies
+        at = dict(zip(robot.joint_names, map(float, positions), strict=True))
+        (body,) = edit.freeze(robot, at).bodies
+        held = edit.freeze(robot, {name: place for name, place in at.items() if name not in free})
+        if held.loops or held.couplings:
+            raise InputError(
+                "has closed loops or couplings of free joints",
+                place="robot",
+                hint="expected other 'free_joints', or 'freeze' for the joints of a linkage",
+            )
         update: dict[str, Any] = {}
         if self.grasp_frame is not None:
-            place = held.frame(self.grasp_frame).placement
-            update["grasp"] = PoseKeys(position=list(place.translation), rpy=list(rpy_from_rotation(place.rotation)))
+            port = held.frame(self.grasp_frame)
+            if port.body != held.bodies[0].name:
+                raise InputError(
+                    f"frame {self.grasp_frame!r} is on {port.body!r}, which moves on free joints",
+                    place="grasp_frame",
+                    hint=f"expected a frame of the base {held.bodies[0].name!r}; 'base' of the robot chooses another",
+                )
+            update["grasp"] = PoseKeys(
+                position=list(port.placement.translation), rpy=list(rpy_from_rotation(port.placement.rotation))
+            )
         found = self.model_copy(update=update)
         found._body = body
+        if free:
+            # Names of its parts differ from those of the servicer.
+            parts = edit.prefix_names(held, f"{TARGET}.")
+            frame = Frame(GRASP, parts.bodies[0].name, found.grasp.pose())
+            index = [robot.joint_index(name) for name in held.joint_names]
+            whole = parts.replace(name=TARGET, frames=(*parts.frames, frame))
+            found._robot = whole, positions[index], rates[index]
         return found
+
+    @property
+    def has_free_joints(self) -> bool:
+        """Whether parts of it move on free joints."""
+        return self._robot is not None
 
     def make_robot(self, inertia: Inertia) -> Robot:
         """The body with its grasp, as a system; drawn as a box where it has no visuals."""
@@ -147,17 +185,45 @@ class MissionTargetTable(ShapedBodyTable):
         return Robot(TARGET, (replace(body, inertia=inertia, visuals=body.visuals or (box,)),), (), (frame,))
 
     @cached_property
-    def reference_robot(self) -> Robot:
+    def rigid_robot(self) -> Robot:
+        """The target as one rigid body; free joints are where they are at time zero."""
         return self.make_robot(self.inertia_of("target", TARGET) if self._body is None else self._body.inertia)
+
+    @property
+    def mass_centre(self) -> Array:
+        """In its own frame (3,), m; with free joints as they are at time zero."""
+        return self.rigid_robot.bodies[0].inertia.com
+
+    @property
+    def reference_robot(self) -> Robot:
+        """The target as it is."""
+        return self.rigid_robot if self._robot is None else self._robot[0]
+
+    def stand_in(self, grasp: Pose | None) -> Robot:
+        """A robot of unit masses for events that watch its grasp: targets of other masses share their code."""
+        return make_point_target(grasp) if self._robot is None else self._unit_robot
+
+    @cached_property
+    def _unit_robot(self) -> Robot:
+        assert self._robot is not None
+        robot = self._robot[0]
+        return robot.replace(bodies=tuple(Body(each.name, Inertia(1.0, tensor=np.eye(3))) for each in robot.bodies))
 
     @cached_property
     def assumed_robot(self) -> Robot:
-        """The target as the laws assume it to be."""
+        """The target as the laws assume it to be: one rigid body."""
         return (
-            self.reference_robot
+            self.rigid_robot
             if self.assumed is None
             else self.make_robot(self.assumed.inertia_of("target.assumed", TARGET))
         )
+
+
+@lru_cache(maxsize=64)
+def make_point_target(grasp: Pose | None) -> Robot:
+    """A target of unit mass with this grasp."""
+    body = Body("body", Inertia(1.0, tensor=np.eye(3)))
+    return Robot(TARGET, (body,), (), (Frame(GRASP, "body", Pose() if grasp is None else grasp),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +268,7 @@ def find_free_state(table: MissionTargetTable) -> TouchState:
     attitude = np.eye(3) if rpy is None else rotation_from_rpy(rpy)
     if table.closing_speed:
         raise InputError("does not apply in a rendezvous", place="closing_speed", hint="expected 'drift'")
-    place = -attitude @ table.reference_robot.bodies[0].inertia.com
+    place = -attitude @ table.mass_centre
     if table.contact_point is not None:
         place = np.array(table.contact_point) - attitude @ grasp.translation
     return TouchState(place, attitude, np.array(table.drift), table.angular_velocity)
@@ -214,52 +280,127 @@ def simulate_encounter(
     """Run the target back from the touch to time zero, and on for as long as the hand may wait.
 
     Motion without torques is reversible: back in time it is the motion with all velocities reversed (and the orbit's
-    rate, where there is one).
+    rate, where there is one). With free joints, whose dampers are not, the state at time zero is sought.
     """
-    robot, grasp, place, attitude = table.reference_robot, table.grasp.pose(), touch.place, touch.attitude
-    angular_rate, centre = touch.angular_velocity, attitude @ robot.bodies[0].inertia.com
-    # The velocity is that of the mass centre, the state wants the frame's origin.
-    velocity = touch.velocity - np.cross(angular_rate, centre)
-
-    def simulate_target(sign: float, duration: float) -> tuple[Array, Array]:
-        state = State.from_velocities(
-            robot,
-            position=place,
-            quaternion=quaternion_from_rotation(attitude),
-            base_velocity=sign * velocity,
-            base_angular_velocity=sign * angular_rate,
-        )
-        field = () if orbit is None else ((Orbit if sign > 0 else _Reversed)(orbit),)
-        # Samples on the grid of the path, on which both parts meet at the touch.
-        count = round(duration / GRID)
-        run = simulate(
-            World({TARGET: robot}, elements=field),
-            state,
-            duration,
-            sample=np.linspace(0.0, duration, count + 1),
-            ledger=False,
-        )
-        if run.times.size <= count:
-            raise SimulationError(
-                f"the target's own motion cannot be followed: {run.why}", hint="expected a slower motion"
-            )
-        return run.times, run.states
-
-    back, before = simulate_target(-1.0, meeting)
-    on, after = simulate_target(1.0, wait)
+    if table.has_free_joints:
+        return _simulate_flexible(table, touch, meeting, wait, orbit)
+    robot = table.rigid_robot
+    back, before = _simulate_free(robot, _touch_motion(table, touch, -1.0), meeting, orbit, -1.0)
+    on, after = _simulate_free(robot, _touch_motion(table, touch, 1.0), wait, orbit)
     before = before[::-1].copy()
     at = Layout.from_size(before.shape[1])
     before[:, at.velocity] *= -1.0  # position and attitude as they are, velocities reversed
-    states = np.concatenate([before, after[1:]])
-    rotations = rotation_matrices(states[:, at.quaternion])
+    states, times = np.concatenate([before, after[1:]]), np.concatenate([meeting - back[::-1], meeting + on[1:]])
+    return _encounter_of(table, times, states, meeting)
+
+
+def _touch_motion(table: MissionTargetTable, touch: TouchState, sign: float) -> State:
+    """The target as one rigid body at the touch, or with all velocities reversed."""
+    # The velocity is that of the mass centre, the state wants the frame's origin.
+    velocity = touch.velocity - np.cross(touch.angular_velocity, touch.attitude @ table.mass_centre)
+    return State.from_velocities(
+        table.rigid_robot,
+        position=touch.place,
+        quaternion=quaternion_from_rotation(touch.attitude),
+        base_velocity=sign * velocity,
+        base_angular_velocity=sign * touch.angular_velocity,
+    )
+
+
+def _simulate_free(
+    robot: Robot, state: State, duration: float, orbit: float | None, sign: float = 1.0
+) -> tuple[Array, Array]:
+    """Times (T,) and states (T, 13 + 2 n) of a target that nothing touches, on the grid of the path."""
+    field = () if orbit is None else ((Orbit if sign > 0 else _Reversed)(orbit),)
+    # Samples on the grid of the path, on which both parts meet at the touch.
+    count = round(duration / GRID)
+    run = simulate(
+        World({TARGET: robot}, elements=field),
+        state,
+        duration,
+        sample=np.linspace(0.0, duration, count + 1),
+        ledger=False,
+    )
+    if run.times.size <= count:
+        raise SimulationError(f"the target's own motion cannot be followed: {run.why}", hint="expected a slower motion")
+    return run.times, run.states
+
+
+def _encounter_of(table: MissionTargetTable, times: Array, states: Array, meeting: float) -> Encounter:
+    grasp, at = table.grasp.pose(), Layout.from_size(states.shape[1])
+    turns = rotation_matrices(states[:, at.quaternion])
     return Encounter(
         State.from_vector(states[0]),
-        np.concatenate([meeting - back[::-1], meeting + on[1:]]),
-        states[:, at.position] + rotations @ grasp.translation,
-        rotations @ grasp.rotation @ FACING,
-        np.einsum("tij,tj->ti", rotations, states[:, at.angular_velocity]),
+        times,
+        states[:, at.position] + turns @ grasp.translation,
+        turns @ grasp.rotation @ FACING,
+        np.einsum("tij,tj->ti", turns, states[:, at.angular_velocity]),
         meeting,
     )
+
+
+def _simulate_flexible(
+    table: MissionTargetTable, touch: TouchState, meeting: float, wait: float, orbit: float | None
+) -> Encounter:
+    """The target with free joints, which start as its file says, and whose body moves at the touch as it says.
+
+    Newton's method over the body's pose and velocity at time zero, from those of the rigid body.
+    """
+    assert table._robot is not None
+    robot, joints, rates = table._robot
+    _, back = _simulate_free(table.rigid_robot, _touch_motion(table, touch, -1.0), meeting, orbit, -1.0)
+    first = rigid_state(State.from_vector(back[-1]))
+    guess = State(first.position, first.quaternion, joints, np.concatenate([-first.velocity[:6], rates]))
+    found, error = guess, np.full(12, np.inf)
+    for _ in range(MOST_ROUNDS):
+        _, states = _simulate_free(robot, found, meeting, orbit)
+        error = _touch_error(robot, touch, states[-1])
+        if np.abs(error).max() < MET:
+            break
+        slope = np.empty((12, 12))
+        for k, step in enumerate(DIFFERENCE * np.eye(12)):
+            _, states = _simulate_free(robot, _displace(found, step), meeting, orbit)
+            slope[:, k] = (_touch_error(robot, touch, states[-1]) - error) / DIFFERENCE
+        found = _displace(found, np.asarray(np.linalg.solve(slope, -error), dtype=np.float64))
+    else:
+        raise SimulationError(
+            f"no start of the target was found from which it moves at {meeting:g} s as the file says; it is off by "
+            f"{np.abs(error).max():.2g}",
+            hint="expected free joints that start nearer to rest, or a shorter approach",
+        )
+    times, states = _simulate_free(robot, found, meeting + wait, orbit)
+    return _encounter_of(table, times, states, meeting)
+
+
+def _touch_error(robot: Robot, touch: TouchState, vector: Array) -> Array:
+    """Errors (12,) of a state at the touch: position, rotation, velocity of the mass centre, angular velocity."""
+    from scipy.spatial.transform import Rotation
+
+    state, numbers = State.from_vector(vector), robot_parameters(robot)
+    turn = rotation_matrices(state.quaternion)
+    seen = centre_motion(robot, vector[None], numbers["inertia"], numbers["rotor"])
+    return np.concatenate([
+        state.position - touch.place,
+        Rotation.from_matrix(turn @ touch.attitude.T).as_rotvec(),
+        seen.velocity[0] - touch.velocity,
+        turn @ state.velocity[3:6] - touch.angular_velocity,
+    ])  # fmt: skip
+
+
+def _displace(state: State, step: Array) -> State:
+    """The state with its body moved and turned (m, rad, world axes) and faster (m/s, rad/s, world axes)."""
+    from scipy.spatial.transform import Rotation
+
+    turn = rotation_matrices(state.quaternion)
+    turned = Rotation.from_rotvec(step[3:6]).as_matrix() @ turn
+    linear, angular = turn @ state.velocity[:3] + step[6:9], turn @ state.velocity[3:6] + step[9:]
+    velocity = np.concatenate([linear @ turned, angular @ turned, state.rates])
+    return State(state.position + step[:3], quaternion_from_rotation(turned), state.joints, velocity)
+
+
+def rigid_state(state: State) -> State:
+    """The state of a robot's body alone, without its joints."""
+    return State(state.position, state.quaternion, np.zeros(0), state.velocity[:6])
 
 
 def coast(robot: Robot, start: State, time: float, orbit: float | None) -> State:

@@ -27,6 +27,7 @@ from spacearm.result import Limit, LimitKind
 from spacearm.simulate import Bushing, Disconnect, Phase, Release, Signal, State, World, distance
 from spacearm.simulate.changes import SPACEARM_TERMS, Change, ChangeResult, Terms
 from spacearm.simulate.run.chain import Item
+from spacearm.simulate.system_loop import SystemLoop
 from spacearm.study import key
 from spacearm.study.findings import NotedValue
 from spacearm.typing import Array
@@ -334,6 +335,8 @@ class Unlatch(Change):
     stroke: float
 
     def apply(self, world: World, states: Mapping[str, State], terms: Terms = SPACEARM_TERMS) -> ChangeResult:
+        if TARGET in world.systems:
+            return self._open(world, states, terms)
         joined, state = world.own_robot(self.host), states[self.host]
         # The servicer's own joints among those of the joined robot.
         order = [joined.joint_index(name) for name in self.robot.joint_names]
@@ -343,13 +346,25 @@ class Unlatch(Change):
         # Rows of both vectors times the rotation matrix: from world axes into the target's own.
         twist = (terms.jacobian(joined, state, BODY) @ state.velocity).reshape(2, 3) @ rotation
         away = State(origin, quaternion_from_rotation(rotation), np.zeros(0), twist.ravel())
-        place, axes = terms.frame_pose(joined, state, self.hand)
-        grasp, facing = terms.frame_pose(self.target, away, GRASP)
-        # Rest of the spring: the present pose of the grasp in the hand, moved out by the stroke along z. Force and
-        # energy at release follow: k stroke and k stroke^2 / 2.
-        slack = Pose(axes.T @ facing, axes.T @ (grasp - place) + np.array([0.0, 0.0, self.stroke]))
-        stiff = np.array([0.0, 0.0, 2.0 * self.energy / self.stroke**2, 0.0, 0.0, 0.0])
-        springs = Bushing(f"{self.host}/{self.hand}", f"{TARGET}/{GRASP}", stiff, rest=slack, name=SPRINGS)
+        springs = self._springs(terms.frame_pose(joined, state, self.hand), terms.frame_pose(self.target, away, GRASP))
         locked = tuple(f"{self.host}/{name}" for name in world.locked)
         after = World({self.host: self.robot, TARGET: self.target}, locked).with_lasting([*world.elements, springs])
         return ChangeResult(after, {self.host: rest, TARGET: away}, f"{TARGET} let go")
+
+    def _open(self, world: World, states: Mapping[str, State], terms: Terms) -> ChangeResult:
+        """The same of a target that was a system of its own in the hand."""
+        springs = self._springs(
+            terms.frame_pose(world.own_robot(self.host), states[self.host], self.hand),
+            terms.frame_pose(world.own_robot(TARGET), states[TARGET], GRASP),
+        )
+        kept = [element for element in world.elements if not isinstance(element, SystemLoop)]
+        return ChangeResult(world.replace(elements=(*kept, springs)), states, f"{TARGET} let go")
+
+    def _springs(self, hand: tuple[Array, Array], grasp: tuple[Array, Array]) -> Bushing:
+        """Between hand and grasp at these places with these axes."""
+        (place, axes), (end, facing) = hand, grasp
+        # Rest of the spring: the present pose of the grasp in the hand, moved out by the stroke along z. Force and
+        # energy at release follow: k stroke and k stroke^2 / 2.
+        slack = Pose(axes.T @ facing, axes.T @ (end - place) + np.array([0.0, 0.0, self.stroke]))
+        stiff = np.array([0.0, 0.0, 2.0 * self.energy / self.stroke**2, 0.0, 0.0, 0.0])
+        return Bushing(f"{self.host}/{self.hand}", f"{TARGET}/{GRASP}", stiff, rest=slack, name=SPRINGS)

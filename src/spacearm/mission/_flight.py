@@ -33,13 +33,19 @@ from spacearm.mission._encounter import (
     HandPoseSignals,
     plan_hand_path,
     plan_hand_with_base,
+    rigid_state,
     smooth_step,
 )
 from spacearm.mission._failures import PartFailures
 from spacearm.mission._laws import Actuators, WheelReference
 from spacearm.mission._limits import Break, EndCondition, LimitBroken, LimitUsage, limit_events
 from spacearm.mission._loop_check import CoarseLoop, check_loop
-from spacearm.mission._motion import combined_angular_momentum, compute_frame_motion
+from spacearm.mission._motion import (
+    angular_momentum,
+    combined_angular_momentum,
+    compute_frame_motion,
+    is_held_as_system,
+)
 from spacearm.mission._navigation import TargetNavigation
 from spacearm.mission._nearest import States, find_least, limit_least
 from spacearm.mission._outcomes import StageOutcome
@@ -218,8 +224,10 @@ class MissionFlight:
         # Phases are numbered in the order of flight: the same numbers when the mission is flown again.
         number, begin, goes_on = len(self._starts), self.context.time, self.file.continue_after_limit
         self._starts.append(begin)
-        rate, alone = self.file.limits.si_value("base_rate"), TARGET in self.context.world.systems
-        events = limit_events(self.actuators, None if rate is None else float(rate), alone, until, goes_on)
+        rate, guest = self.file.limits.si_value("base_rate"), None
+        if TARGET in self.context.world.systems:
+            guest = self.table.stand_in(None if until is None else until.grasp)
+        events = limit_events(self.actuators, None if rate is None else float(rate), guest, until, goes_on)
         # Before it is flown: an unstable loop is then reported as the cause, not as a list of broken limits.
         phase, loops = self._with_sensors(phase), list[Limit]()
         if not is_checked:
@@ -373,12 +381,9 @@ class MissionFlight:
     @property
     def preload(self) -> tuple[float, ...]:
         """Angular momentum (world axes, N m s) about the common mass centre that the target will bring."""
-        return tuple(
-            map(
-                float,
-                combined_angular_momentum(self.actuators.robot, self.start, self.table.assumed_robot, self.seen.start),
-            )
-        )
+        robot, target = self.actuators.robot, rigid_state(self.seen.start)
+        rows = self.start.vector[None], target.vector[None]
+        return tuple(map(float, combined_angular_momentum(robot, rows[0], self.table.assumed_robot, rows[1])[0]))
 
     @property
     def is_clutch_open(self) -> bool:
@@ -404,6 +409,8 @@ class MissionFlight:
     def target_state(self) -> State:
         """The target in the hand, as a body of its own."""
         assert self.caught is not None
+        if TARGET in self.context.states:
+            return rigid_state(self.context.states[TARGET])
         # By sums over the bodies: programs of the joined robot would be compiled for each pose of the catch.
         origin, rotation, velocity, angular_rate = compute_frame_motion(
             self.context.world.own_robot(self.name), self.state, BODY
@@ -421,7 +428,17 @@ class MissionFlight:
         numbers = robot_parameters(robot)
         rotation, origin = frame_pose(robot, evaluate_bodies(robot, state.vector[None]), self.actuators.hand)
         seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
-        return origin[0], quaternion_from_rotation(rotation[0]), seen.velocity[0]
+        velocity = seen.velocity[0]
+        if is_held_as_system(self.context.world):
+            mass, other = self.table.reference_robot.mass, self._target_velocity(self.context.states[TARGET])
+            velocity = (seen.mass * velocity + mass * other) / (seen.mass + mass)
+        return origin[0], quaternion_from_rotation(rotation[0]), velocity
+
+    def _target_velocity(self, state: State) -> Array:
+        """Velocity (3,) of the target's mass centre in a state of its own, world, m/s."""
+        robot = self.table.reference_robot
+        numbers = robot_parameters(robot)
+        return np.asarray(centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"]).velocity[0])
 
     # -- what is seen -----------------------------------------------------------------------------------------------
 
@@ -430,9 +447,12 @@ class MissionFlight:
         robot, state = self.context.world.own_robot(self.name), self.state
         # At the end of a phase it is asked for several times: a state is replaced and never written into.
         if self._momentum is None or self._momentum[0] is not state:
-            numbers = robot_parameters(robot)
-            seen = centre_motion(robot, state.vector[None], numbers["inertia"], numbers["rotor"])
-            self._momentum = state, np.asarray(rotation_matrices(state.quaternion).T @ seen.sums.angular[0])
+            if is_held_as_system(self.context.world):
+                guest, other = self.table.reference_robot, self.context.states[TARGET]
+                found = combined_angular_momentum(robot, state.vector[None], guest, other.vector[None])[0]
+            else:
+                found = angular_momentum(robot, state.vector[None])[0]
+            self._momentum = state, np.asarray(rotation_matrices(state.quaternion).T @ found)
         return self._momentum[1]
 
     def base_rotation(self, since: State | None = None) -> float:
@@ -442,7 +462,10 @@ class MissionFlight:
 
     def impulse_on_target(self, before: State) -> float:
         """Impulse of the catch on the target, N s, from the target's state before it."""
-        centre, now = self.table.reference_robot.bodies[0].inertia.com, self.target_state()
+        if TARGET in self.context.states:
+            change = self._target_velocity(self.context.states[TARGET]) - self._target_velocity(before)
+            return float(self.table.reference_robot.mass * np.linalg.norm(change))
+        centre, now = self.table.mass_centre, self.target_state()
         # Velocity of the mass centre before and after: mass times its change is the impulse.
         moving = [
             rotation_matrices(each.quaternion) @ (each.velocity[:3] + np.cross(each.velocity[3:6], centre))
@@ -482,7 +505,7 @@ class MissionFlight:
 
     def find_gaps(self, states: States) -> tuple[Array, list[str]]:
         """Gaps (T, P) of the target and parts of the servicer in these states, m, and these parts' names."""
-        track = self.target_track(states)
+        track = states[TARGET] if self.table.has_free_joints else self.target_track(states)
         return compute_gaps(self.actuators, self.table, self.file.bus_radius, states[self.name], track)
 
     def target_track(self, states: States) -> Array:

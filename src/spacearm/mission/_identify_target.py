@@ -6,7 +6,8 @@ which leaves the target's, moved into its frame. Linear maps carry the covarianc
 deviation; directions that the motion does not excite are reported as not determined and never as numbers.
 
 The record without noise is kept, so that noise can be drawn again from other seeds without another run. Sensors have
-white noise of known deviation; bias, misalignment and flexible modes are not modelled.
+white noise of known deviation; bias and misalignment are not modelled. The model has the target as one rigid body:
+where it moves on free joints, chi-square says how badly that fits.
 """
 
 from __future__ import annotations
@@ -123,6 +124,10 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
     sensors: IdentifySamplingTable = key(IdentifySamplingTable(), "what is measured, how often, from which seed")
     sensor: list[SensorTable] = key([], "sensors that differ from typical ones")
     mass: Positive = key(0.05, "largest standard deviation of the mass, relative to it")
+    chi_square: Positive = key(
+        1.5,
+        "largest chi-square by degree of freedom; more says that the target is not one rigid body, or a part failed",
+    )
 
     def excursion_paths(self, flight: MissionFlight) -> dict[str, Signal]:
         """Paths of the joints that move."""
@@ -189,8 +194,12 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
             ) from None
         # An undetermined mass has an infinite deviation; a finite stand-in keeps margins comparable.
         doubt = min(float(found.std[0] / found.mass), UNKNOWN * self.mass)
-        limits = [Limit("uncertain", doubt, self.mass, "of its mass")]
-        truth = plain_of(flight.table.reference_robot.inertia_parameters[0])
+        # Deviations hold for a model that explains what was measured: with slosh they may be far too small.
+        limits = [
+            Limit("uncertain", doubt, self.mass, "of its mass"),
+            Limit("poor fit", found.chi_square, self.chi_square, "by degree of freedom"),
+        ]
+        truth = plain_of(flight.table.rigid_robot.inertia_parameters[0])
         numbers: dict[str, Any] = {"target": found.rows(truth)}
         numbers["error"] = NotedValue(
             float(np.max(np.abs(found.plain - truth) / found.std)), "largest, of the ten numbers", "standard deviations"
@@ -225,7 +234,8 @@ class IdentifyLoadTable(StageTable, ExciteKeys):
         self, flight: MissionFlight, paths: Mapping[str, Signal], sensors: Sequence[Sensor], times: Array, states: Array
     ) -> MotionRecord:
         """Readings of the sensors, without noise; that a thruster has failed is not known to the estimate."""
-        robot = flight.context.world.own_robot(flight.name)
+        # A target with free joints is a system of its own: the model has it as one rigid body.
+        robot = flight.assumed_robot() if flight.table.has_free_joints else flight.context.world.own_robot(flight.name)
         rows = read_moments(robot, sensors, Moments(states))
         x, y, z = (float(entry) for entry in shared_mount(sensors))
         channels = {

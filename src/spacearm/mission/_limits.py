@@ -21,7 +21,7 @@ from spacearm.mechanics import Program
 from spacearm.mechanics.spatial import SX
 from spacearm.mission._laws import Actuators
 from spacearm.mission._motion import wheel_momentum_at_rate
-from spacearm.model import Body, Frame, Inertia, Pose, Robot
+from spacearm.model import Pose, Robot
 from spacearm.model.layout import Layout
 from spacearm.model.toml_schema import positive_number
 from spacearm.result import LIMIT_SLACK, Limit, LimitKind
@@ -312,21 +312,18 @@ class EndCondition:
 
 @lru_cache(maxsize=64)
 def limit_events(
-    actuators: Actuators, base_rate: float | None, alone: bool, until: EndCondition | None, goes_on: bool
+    actuators: Actuators, base_rate: float | None, guest: Robot | None, until: EndCondition | None, goes_on: bool
 ) -> EventFunction:
     """Events of a phase: its end, and the crossings of ranges, rates and the base's rate.
 
     Args:
-        alone: whether the target is a system of its own.
+        guest: what stands for the target, where that is a system of its own; its inertia is not used.
         goes_on: whether the phase goes on however far a limit is exceeded; else it ends at ``MOST_USE`` times it.
     """
     robot, at = actuators.robot, Layout(actuators.robot.n)
     systems = {robot.name: robot}
-    if alone:
-        # The same code serves any target with a grasp there: its inertia is not used.
-        grasp = Pose() if until is None or until.grasp is None else until.grasp
-        body = Body("body", Inertia(1.0, tensor=np.eye(3)))
-        systems[TARGET] = Robot(TARGET, (body,), (), (Frame(GRASP, "body", grasp),))
+    if guest is not None:
+        systems[TARGET] = guest
     view = ElementView(systems, 0, 0)
     shares: dict[str, SX] = {}
     # The latch depends on where the grasp is, which campaigns vary: the less is compiled with it, the better.

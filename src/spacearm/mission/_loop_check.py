@@ -16,13 +16,18 @@ from typing import Any
 import numpy as np
 
 from spacearm.control import Law, LinearLoop, linearise_loop
+from spacearm.engine import mechanics_of
 from spacearm.mechanics.sensors import Sensor
+from spacearm.mission._encounter import TARGET
 from spacearm.mission._laws import Actuators, OpenPeriodLaw
+from spacearm.mission._motion import is_held_as_system
 from spacearm.model import Robot
-from spacearm.model.rotations import quaternion_from_rotation
+from spacearm.model.parts import skew
+from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.result import Limit
 from spacearm.simulate import Phase, State, World, constant
 from spacearm.simulate.bodies import evaluate_bodies, frame_pose
+from spacearm.simulate.overrides import robot_parameters
 from spacearm.typing import Array
 
 #: Periods to choose from, s: few, because each is a program of its own.
@@ -216,11 +221,70 @@ def _linearise_at_rest(
     held = law.replace(references={**_lead(law, 0.0), **_hold(actuators, robot, still, law)})
     alone = World({name: robot}, locked)
     loop = linearise_loop(alone, still, Phase(phase.duration, laws=held, limits="ignore"))
+    if is_held_as_system(world):
+        loop = _add_target(loop, actuators, robot, still, world.own_robot(TARGET), states)
     if "lead" not in law.references or all(joint in locked for joint in actuators.soft):
         return loop
     ahead = held.replace(references=_lead(held, LEAD))
-    rise = (linearise_loop(alone, still, Phase(phase.duration, laws=ahead, limits="ignore")).gain - loop.gain) / LEAD
+    gain = linearise_loop(alone, still, Phase(phase.duration, laws=ahead, limits="ignore")).gain
+    if is_held_as_system(world):
+        gain = _spread_gain(gain, loop.gain.shape[1])
+    rise = (gain - loop.gain) / LEAD
     return LeadingLoop(**{each.name: getattr(loop, each.name) for each in fields(loop)}, rise=rise)
+
+
+def _add_target(
+    loop: LinearLoop, actuators: Actuators, robot: Robot, state: State, guest: Robot, states: Mapping[str, State]
+) -> LinearLoop:
+    """The loop of a servicer whose hand holds a target with free joints; laws do not know of these.
+
+    At rest, with M the mass matrix of the servicer, f(x, u) the forces that its own linear motion stands for, M2, K2,
+    D2 those of the target and v2 = S (v, rates of its joints) the velocity of a body that is a part of the hand:
+    (M + S^T M2 S) (dv, joints'') = f - S^T (K2 x2 + D2 v2). Springs of both are slack.
+    """
+    name, count, more = actuators.robot.name, len(loop.names), guest.n
+    moving = [robot.dof_names.index(each) for each in loop.names]
+    jacobian = mechanics_of(robot).jacobian(actuators.hand, state.joints, base=state.pose)[:, moving]
+    # The grasp's body in the hand as it is now, and the hand where it is with slack springs of the servicer.
+    now, held = states[name], states[TARGET]
+    origin, axes = mechanics_of(robot).frame_pose(actuators.hand, now.joints, base=now.pose)
+    _, turn = mechanics_of(robot).frame_pose(actuators.hand, state.joints, base=state.pose)
+    arm = turn @ axes.T @ (held.position - origin)
+    attitude = turn @ axes.T @ rotation_matrices(held.quaternion)
+    shift = np.zeros((6 + more, count + more))
+    shift[:3, :count] = attitude.T @ (jacobian[:3] - skew(arm) @ jacobian[3:])
+    shift[3:6, :count] = attitude.T @ jacobian[3:]
+    shift[6:, count:] = np.eye(more)
+    numbers = robot_parameters(guest)
+    slack = numbers["rest"]
+    own = mechanics_of(robot).mass_matrix(state.joints)[np.ix_(moving, moving)]
+    mass = shift.T @ mechanics_of(guest).mass_matrix(slack) @ shift
+    mass[:count, :count] += own
+    # Forces of the servicer alone by states and commands, then those of the target's springs and dampers.
+    size = count + more
+    force = np.zeros((size, 2 * size))
+    for half in (0, 1):
+        force[:count, half * size : half * size + count] = own @ loop.motion[count:, half * count : (half + 1) * count]
+    joints = slice(count, size)
+    force[joints, joints] -= np.diag(numbers["stiffness"])
+    force[joints, size + count :] -= np.diag(numbers["damping"][6:])
+    motion = np.zeros((2 * size, 2 * size))
+    motion[:size, size:] = np.eye(size)
+    motion[:count, :count] = loop.motion[:count, :count]
+    motion[size:] = np.linalg.solve(mass, force)
+    drive = np.zeros((2 * size, loop.drive.shape[1]))
+    drive[size:] = np.linalg.solve(mass, np.concatenate([own @ loop.drive[count:], np.zeros((more, drive.shape[1]))]))
+    store = _spread_gain(loop.store, 2 * size)
+    names = (*loop.names, *guest.joint_names)
+    return replace(loop, motion=motion, drive=drive, gain=_spread_gain(loop.gain, 2 * size), store=store, names=names)
+
+
+def _spread_gain(gain: Array, size: int) -> Array:
+    """Gains (rows, size) on a state that also has the coordinates and rates of joints that nothing reads."""
+    half, count = size // 2, gain.shape[1] // 2
+    found = np.zeros((gain.shape[0], size))
+    found[:, :count], found[:, half : half + count] = gain[:, :count], gain[:, count:]
+    return found
 
 
 def _hold(actuators: Actuators, robot: Robot, state: State, law: Law) -> dict[str, list[Any]]:

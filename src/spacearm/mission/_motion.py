@@ -14,6 +14,7 @@ from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import State, World
 from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose
 from spacearm.simulate.overrides import robot_parameters
+from spacearm.simulate.system_loop import SystemLoop
 from spacearm.typing import Array
 
 
@@ -27,18 +28,21 @@ def compute_frame_motion(robot: Robot, state: State, frame: str) -> tuple[Array,
     return origin[0], rotation[0], velocity, angular_rate
 
 
-def combined_angular_momentum(robot: Robot, state: State, guest: Robot, moving: State) -> Array:
-    """Angular momentum (3,) of both about their common mass centre, world axes, N m s."""
+def combined_angular_momentum(robot: Robot, states: Array, guest: Robot, others: Array) -> Array:
+    """Angular momentum (T, 3) of both about their common mass centre, world axes, N m s.
+
+    ``states``, ``others``: flat states (T, 13 + 2 n) of each.
+    """
     seen = []
-    for each, own in ((robot, state), (guest, moving)):
+    for each, own in ((robot, states), (guest, others)):
         numbers = robot_parameters(each)
-        seen.append(centre_motion(each, own.vector[None], numbers["inertia"], numbers["rotor"]))
+        seen.append(centre_motion(each, own, numbers["inertia"], numbers["rotor"]))
     a, b = seen
     # Koenig: own angular momenta, plus that of the relative motion with the reduced mass.
     reduced = a.mass * b.mass / (a.mass + b.mass)
-    between = moving.position + b.centre[0] - state.position - a.centre[0]
-    apart = np.cross(between, b.velocity[0] - a.velocity[0])
-    return np.asarray(a.sums.angular[0] + b.sums.angular[0] + reduced * apart)
+    way = others[:, :3] + b.centre - states[:, :3] - a.centre
+    apart = np.cross(way, b.velocity - a.velocity)
+    return np.asarray(a.sums.angular + b.sums.angular + reduced * apart)
 
 
 def wheel_momentum_at_rate(world: World, actuators: Actuators, rows: Mapping[str, Array], turning: Array) -> Array:
@@ -52,16 +56,34 @@ def wheel_momentum_at_rate(world: World, actuators: Actuators, rows: Mapping[str
     """
     name = actuators.robot.name
     robot, states = world.own_robot(name), rows[name]
-    at, numbers = Layout(robot.n), robot_parameters(robot)
-    wanted = states.copy()
-    rotation = rotation_matrices(states[:, at.quaternion])
-    wanted[:, at.angular_velocity] = np.einsum("tji,tj->ti", rotation, turning)
+    at, wanted = Layout(robot.n), states.copy()
+    turn = rotation_matrices(states[:, at.quaternion])
+    wanted[:, at.angular_velocity] = np.einsum("tji,tj->ti", turn, turning)
     wanted[:, at.rates][:, [robot.joint_index(wheel) for wheel in actuators.wheels]] = 0.0
-    # The whole keeps its angular momentum: what bodies with still wheels would lack of it is in the wheels.
-    now, then = (
-        centre_motion(robot, each, numbers["inertia"], numbers["rotor"]).sums.angular for each in (states, wanted)
+    if not is_held_as_system(world):
+        return np.asarray(angular_momentum(robot, states) - angular_momentum(robot, wanted))
+    # What the hand holds turns with the base, about the base's origin.
+    guest, own = world.own_robot(TARGET), rows[TARGET]
+    place, carried = Layout(guest.n), own.copy()
+    more = turning - np.einsum("tij,tj->ti", turn, states[:, at.angular_velocity])
+    axes = rotation_matrices(own[:, place.quaternion])
+    speed = np.cross(more, own[:, place.position] - states[:, at.position])
+    carried[:, place.linear_velocity] += np.einsum("tji,tj->ti", axes, speed)
+    carried[:, place.angular_velocity] += np.einsum("tji,tj->ti", axes, more)
+    return np.asarray(
+        combined_angular_momentum(robot, states, guest, own) - combined_angular_momentum(robot, wanted, guest, carried)
     )
-    return np.asarray(now - then)
+
+
+def is_held_as_system(world: World) -> bool:
+    """Whether the hand holds a target that is still a system of its own, because of its free joints."""
+    return any(isinstance(element, SystemLoop) for element in world.elements)
+
+
+def angular_momentum(robot: Robot, states: Array) -> Array:
+    """Angular momentum (T, 3) about the mass centre, world axes, N m s, in states (T, 13 + 2 n)."""
+    numbers = robot_parameters(robot)
+    return np.asarray(centre_motion(robot, states, numbers["inertia"], numbers["rotor"]).sums.angular)
 
 
 def make_world(actuators: Actuators, target: Robot) -> World:

@@ -96,6 +96,7 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
         else "Laws take the target for `target.assumed` until it is identified."
     )
     failed = [f"{part} fails at {time:g} s" for part, time in flight.failures.times.items()]
+    free = ", ".join(name.partition(".")[2] for name in flight.table.reference_robot.joint_names)
     found = [
         "Rigid bodies; springs and dampers at the soft joints. Brakes, clutch and latch close without slip.",
         orbit,
@@ -105,6 +106,8 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
         f"Failures: {', '.join(failed)}." if failed else "No part fails.",
         "Limits are looked at between samples too, torques of laws and power at every tick.",
     ]
+    if free:
+        found.insert(1, f"Free joints of the target: {free}. Plans, laws and the identification take it as rigid.")
     if file.rendezvous is not None:
         found.append(
             "The base's law counts on an arm at rest and on the robot's mass at the start, whatever propellant is used."

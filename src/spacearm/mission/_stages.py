@@ -16,7 +16,7 @@ from spacearm.errors import InputError, error_context
 from spacearm.mechanics.constraints import loop_joints
 from spacearm.mechanics.tree import Tree
 from spacearm.mission import _laws
-from spacearm.mission._encounter import TARGET, plan_carried_path
+from spacearm.mission._encounter import GRASP, TARGET, plan_carried_path
 from spacearm.mission._flight import MissionFlight
 from spacearm.mission._laws import Actuators, WheelReference
 from spacearm.mission._limits import EndCondition, LimitUsage, Positive
@@ -26,7 +26,7 @@ from spacearm.model import Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.model.toml_schema import Duration, Name
 from spacearm.result import Limit
-from spacearm.simulate import Attach, Phase, Release, Signal, constant
+from spacearm.simulate import Attach, Close, Phase, Release, Signal, constant
 from spacearm.simulate.run.chain import Item
 from spacearm.study import ScenarioTable, key
 from spacearm.study.findings import NotedValue
@@ -90,7 +90,9 @@ class CatchTable(GainKeys):
         # Released before the impact, so that the soft joints take it up.
         if self.mode == "soft" and actuators.soft:
             yield Release([f"{host}/{name}" for name in actuators.soft])
-        yield Attach(TARGET, f"{host}/{actuators.hand}")
+        # With its free joints the target stays a system of its own, welded to the hand: the laws' robot is unchanged.
+        grasp = f"{host}/{actuators.hand}"
+        yield Close(grasp, f"{TARGET}/{GRASP}") if flight.table.has_free_joints else Attach(TARGET, grasp)
         # Just after the plastic impact, before any law acts.
         rate, impulse = float(np.linalg.norm(flight.state.base_angular_velocity)), flight.impulse_on_target(before)
         if flight.file.limits.impulse is not None:

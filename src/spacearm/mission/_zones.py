@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.errors import InputError
-from spacearm.mission._clearance import SOLIDS, shape_around
+from spacearm.mission._clearance import SOLIDS, shape_around, solid_shapes
 from spacearm.mission._encounter import TARGET
 from spacearm.mission._limits import Positive, order_limits
 from spacearm.mission._nearest import SAME_TIME, States, find_least, interpolate_states, limit_least, limit_most
 from spacearm.model import CollisionShape, Pose, Robot
 from spacearm.model.layout import QUATERNION
-from spacearm.model.rotations import rotation_matrices
+from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.model.toml_schema import Vector3
 from spacearm.result import Limit
 from spacearm.simulate.bodies import evaluate_bodies, frame_pose
@@ -97,7 +97,7 @@ def _judge_volume(flight: MissionFlight, volume: KeepOutZoneTable, name: str) ->
 def _volume_distances(flight: MissionFlight, volume: KeepOutZoneTable, states: States) -> Array:
     """Scaled distances (T, shapes) of the servicer's shapes from the centre of a volume."""
     bodies, target = evaluate_bodies(flight.actuators.robot, states[flight.name]), flight.target_track(states)
-    com, rotation = flight.table.reference_robot.bodies[0].inertia.com, rotation_matrices(target[:, QUATERNION])
+    com, rotation = flight.table.mass_centre, rotation_matrices(target[:, QUATERNION])
     mass_centre = target[:, :3] + rotation @ com
     if volume.frame == "orbit":
         axes = np.broadcast_to(np.eye(3), rotation.shape)
@@ -195,16 +195,13 @@ def _corridor_angles(flight: MissionFlight, most: float, states: States) -> Arra
 
 
 def _judge_plumes(flight: MissionFlight, plume: PlumeTable) -> Iterator[Limit]:
-    body = flight.table.reference_robot.bodies[0]
-    shapes = tuple(each for each in body.collisions if each.shape in SOLIDS)
-    shapes = shapes or (shape_around(flight.table, body.inertia.com),)
     found = []
     for name, pulses in _pulses_of_phase(flight).items():
         times, states = _sample_pulses(*flight.context.samples, pulses)
         times, angles = find_least(
             times,
             states,
-            lambda states, name=name: _plume_angles(flight, plume, name, shapes, states),  # type: ignore[misc]
+            lambda states, name=name: _plume_angles(flight, plume, name, states),  # type: ignore[misc]
             plume.half_angle,
             lambda middles, pulses=pulses: _is_firing(pulses, middles),  # type: ignore[misc]
         )
@@ -213,16 +210,24 @@ def _judge_plumes(flight: MissionFlight, plume: PlumeTable) -> Iterator[Limit]:
         yield min(found, key=order_limits)
 
 
-def _plume_angles(
-    flight: MissionFlight, plume: PlumeTable, thruster: str, shapes: tuple[CollisionShape, ...], states: States
-) -> Array:
+def _plume_angles(flight: MissionFlight, plume: PlumeTable, thruster: str, states: States) -> Array:
     """Angles (T, 1), rad, between a thruster's axis and the nearest line to the target."""
-    robot = flight.actuators.robot
+    robot, target = flight.actuators.robot, flight.table.reference_robot
     part = robot.thruster(thruster)
     bodies, k = evaluate_bodies(robot, _own_rows(robot, states[flight.name])), robot.body_index(part.body)
     turn = bodies.rotation[:, k]
     nozzle, axis = bodies.origin[:, k] + turn @ part.position, -turn @ part.direction
-    return plume_angle(nozzle, axis, plume.range, flight.target_track(states), shapes)[:, None]
+    given = {number: shapes for number, body in enumerate(target.bodies) if (shapes := solid_shapes(body))}
+    given = given or {0: (shape_around(flight.table, flight.table.mass_centre),)}
+    if not flight.table.has_free_joints:
+        return plume_angle(nozzle, axis, plume.range, flight.target_track(states), given[0])[:, None]
+    parts = evaluate_bodies(target, states[TARGET])
+    found = []
+    for number, shapes in given.items():
+        quaternion = np.array([quaternion_from_rotation(each) for each in parts.rotation[:, number]])
+        track = np.concatenate([parts.origin[:, number], quaternion], axis=1)
+        found.append(plume_angle(nozzle, axis, plume.range, track, shapes))
+    return np.asarray(np.min(found, axis=0))[:, None]
 
 
 def _own_rows(robot: Robot, rows: Array) -> Array:

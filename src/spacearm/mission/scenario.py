@@ -213,6 +213,12 @@ class MissionFile(StudyFile):
             met = self._simulate_target(target, servicer_actuators, servicer)
         world = make_world(servicer_actuators, target.reference_robot)
         elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
+        if target.has_free_joints and self.touch.contact:
+            raise InputError(
+                "is not supported with free joints of the target",
+                place="touch.contact",
+                hint="leave it out, or 'target.free_joints = []'",
+            )
         for k, contact in enumerate(self.touch.contact):
             with error_context(f"touch.contact[{k}]"):
                 elements += contact.contacts(world)

@@ -21,7 +21,7 @@ from spacearm.engine.events import NODES
 from spacearm.engine.friction import begin
 from spacearm.engine.law import reset_law
 from spacearm.engine.loops import CompiledEntry, compile_inner, interpret
-from spacearm.engine.record import AUDIT_ROWS, DrivePeaks, SampleRecord, no_peaks
+from spacearm.engine.record import AUDIT_ROWS, NO_PEAKS, DrivePeaks, SampleRecord
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import (
     EndReason,
@@ -125,7 +125,7 @@ def make_record(
         np.zeros((max_events, 4)),
         np.zeros(5, dtype=np.int64),
         np.zeros(1),
-        no_peaks() if peaks is None else peaks,
+        NO_PEAKS if peaks is None else peaks,
     )
 
 

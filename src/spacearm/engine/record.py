@@ -34,9 +34,8 @@ class DrivePeaks(NamedTuple):
     most: Array  # (s or 0, 2, nv + groups): N, N m or W, and when, s
 
 
-def no_peaks() -> DrivePeaks:
-    """For records that do not want them."""
-    return DrivePeaks(0, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 2, 0)))
+#: For records that do not want them.
+NO_PEAKS = DrivePeaks(0, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 2, 0)))
 
 
 class SampleRecord(NamedTuple):
@@ -49,7 +48,7 @@ class SampleRecord(NamedTuple):
     log: Array  # (events, 4): time, kind, degree of freedom or number of the watched function, value
     counts: Any  # int64: next sample, events logged, steps, rejected steps, audit rows
     now: Array  # (1,) time reached, s: for whoever watches from another thread
-    peaks: DrivePeaks = no_peaks()
+    peaks: DrivePeaks = NO_PEAKS
 
 
 @compile_inner

@@ -16,6 +16,8 @@ from spacearm.model import Body, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_from_rpy
 from spacearm.model.slosh import BESSEL_ROOT, Tank, sphere_mode
 from spacearm.model.tanks import add_tank, drain_tank
+from spacearm.typing import Array
+from support.slosh_elements import slosh_mode
 
 HUB = Robot("hub", (Body("bus", Inertia(400.0, np.zeros(3), np.diag([60.0, 80.0, 70.0]))),), ())
 WATER = {"density": 998.0, "surface_tension": 0.0728}
@@ -143,6 +145,32 @@ def test_a_sphere_sloshes_as_published() -> None:
     square, mass = sphere_mode(0.01)
     assert square == pytest.approx(1.0, abs=5e-3)
     assert mass == pytest.approx(math.pi * 0.01**2 * (3.0 - 0.01) / 3.0, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("depth", "most"), [(0.2, 1e-6), (0.6, 1e-6), (1.0, 5e-6), (1.2, 2e-5), (1.4, 2e-4), (1.6, 1e-3), (1.8, 5e-3)]
+)
+def test_a_sphere_sloshes_as_finite_elements_do(depth: float, most: float) -> None:
+    """Frequency and mass, by elements that share nothing with the harmonic polynomials."""
+    largest = math.acos(1.0 - depth)
+
+    def wall(share: Array) -> Array:
+        return np.column_stack([np.sin(largest * share), 1.0 - np.cos(largest * share)])
+
+    assert sphere_mode(depth) == pytest.approx(slosh_mode(wall, depth), rel=most)
+
+
+@pytest.mark.parametrize("depth", [0.3, 1.0])
+def test_a_cylinder_sloshes_as_finite_elements_do(depth: float) -> None:
+    tank = Tank("t", 1.0, math.pi * depth, 1.0, 1.0)
+
+    def wall(share: Array) -> Array:
+        length = share * (1.0 + depth)
+        return np.column_stack([np.minimum(length, 1.0), np.maximum(length - 1.0, 0.0)])
+
+    square, mass = slosh_mode(wall, depth, 40)
+    assert (2.0 * math.pi * tank.frequency) ** 2 == pytest.approx(square, rel=5e-5)
+    assert tank.slosh_mass == pytest.approx(mass, rel=5e-5)
 
 
 def test_a_half_full_sphere() -> None:

@@ -17,12 +17,14 @@ quotient
 
     w^2 / g = integral |grad f|^2 dV / integral_surface f^2 dS,
 
-over harmonic polynomials about the surface's centre, whose volume integral is one over the boundary (error below 1e-4
-up to 1.4 R, below 3e-3 up to 1.8 R of depth). The liquid pushes through the sphere's centre, so the mass hangs at the
-depth g / w^2 below it, like a pendulum's. Surface tension is left out in a sphere. In a deep cylinder it adds, in
-units of s / (d R^3), 6.26 - 4.76 cos(contact angle) to the 1.84 Bo of the weight (H. M. Satterlee and W. C. Reynolds,
-Stanford University, report LG-2, 1964; in NASA SP-106, chapter 11): 4 % of the frequency for a liquid that wets the
-wall and 16 % at 90 degrees at a Bond number of 10, 0.4 % and 1.7 % at 100; expect as much in a sphere. Below 10 the
+over harmonic polynomials about the surface's centre, whose volume integral is one over the boundary (against finite
+elements: w^2 within 1e-5 up to 1.2 R of depth, 1e-4 at 1.4 R, 4e-4 at 1.6 R and 3e-3 at 1.8 R, the mass within twice
+that). The liquid pushes through the sphere's centre, so the mass hangs at the
+depth g / w^2 below it, like a pendulum's. Surface tension is left out in a sphere. In a cylinder it multiplies w^2 by
+1 + k^2 / Bo at a contact angle of 90 degrees (the formula above): 16 % of the frequency at a Bond number of 10, 1.7 %
+at 100; expect as much in a sphere. For a liquid that wets the wall it is less: H. M. Satterlee and W. C. Reynolds
+(Stanford University, report LG-2, 1964) are quoted for deep cylinders with 6.26 - 4.76 cos(contact angle) in place of
+k^3 = 6.24, which is 4 % and 0.4 %; the report was not at hand, and no number of a run depends on it. Below 10 the
 surface is curved and the frequency has to be given, from a test or a chart.
 
 Where the frequency is given, it replaces the formula's; masses and places stay. The pendulum with the same forces has

@@ -218,7 +218,12 @@ def test_a_run_that_breaks_down_is_told_as_alone(place: Path) -> None:
 WRONG = {
     "until": ('duration = 0.3\n', 'duration = 0.3\nuntil = [{ quantity = "joint1" }]\n', "coast.*until"),
     "method": ('kind = "rk4", step = 0.004', 'kind = "dopri853"', "method.*adapts its steps"),
-    "gravity": ('seed = 0\n', 'seed = 0\ngravity = [0.0, 0.0, -1.0]\n', "gravity.*single robot in free space"),
+    "gravity": ('seed = 0\n', 'seed = 0\ngravity = [0.0, 0.0, -1.0]\n', "gravity: .*without gravity.*leave out"),
+    "joint_law": (
+        '[[phase]]\nname = "hold"',
+        '[[joint_law]]\nkind = "lugre"\njoint = "joint1"\ncoulomb = 1.0\nstiffness = 1e3\n[[phase]]\nname = "hold"',
+        "joint_law: a vectorised run has no laws of joints.*leave out 'joint_law', or run it without a device",
+    ),
     "stop": ('duration = 0.3\n', 'duration = 0.3\nlimits = "stop"\n', "coast.*limits"),
     "force": ('kind = "gyro"\n', 'kind = "force_torque"\nframe = "hand"\n', "force_torque"),
     "study": ('study = "motion"', 'study = "workspace"', "study.*'workspace'"),

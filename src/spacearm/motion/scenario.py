@@ -198,6 +198,22 @@ def check_path(robot: Robot, name: str, path: Signal, duration: float) -> None:
             )
 
 
+#: Tables that vectorised runs do not have, and why: force elements and further systems need events, or other programs
+#: than the lanes share.
+NOT_VECTORISED = {
+    "system": "has one robot and no further systems",
+    "contact": "has no contacts: each sample would have events of its own",
+    "stops": "has no joint stops: each sample would have events of its own",
+    "gravity": "is in free space, without gravity",
+    "orbit": "is in free space, without an orbit",
+    "drag": "is in free space, without drag",
+    "joint_law": "has no laws of joints (LuGre, Bouc-Wen, backlash), whose memory it does not integrate; springs, "
+    "dampers and couplings of the robot's file are part of it",
+    "latch": "has no latches: each sample would close its own at another time",
+    "loop": "has one robot, whose own loops are part of it; loops between systems are not",
+}
+
+
 class MotionFile(StudyFile, SurroundingsKeys):
     """A single run in time."""
 
@@ -297,11 +313,10 @@ class MotionFile(StudyFile, SurroundingsKeys):
 
     def prepare_lane(self, session: Session) -> VectorisedStudy:
         """The scenario with fixed steps as one lane of a vectorised batch."""
-        # Force elements and further systems need events or other programs than the lanes share.
-        for name in ("system", "contact", "stops", "gravity", "orbit", "drag", "joint_law", "latch", "loop"):
+        for name, what in NOT_VECTORISED.items():
             if getattr(self, name):
                 raise VectorisedError(
-                    "a vectorised run has a single robot in free space", place=name, hint=RUN_WITHOUT_DEVICE
+                    f"a vectorised run {what}", place=name, hint=f"leave out {name!r}, or {RUN_WITHOUT_DEVICE}"
                 )
         robot, start, phases, method, plans = self.prepare_run(session)
         if draws_propellant(World({robot.name: robot})):

@@ -277,7 +277,7 @@ def one_of(value: T, choices: Iterable[object], what: str, *, place: str = "", e
 def check_exclusive(
     given: Mapping[str, object], *, required: bool = False, place: str = "", hint: str = "", error: Kind = InputError
 ) -> str | None:
-    """Of options that exclude each other, the one that is not None; an error where there are several."""
+    """The name of the one option that is given, of several that exclude each other; an error where more are."""
     found = [name for name, value in given.items() if value is not None]
     if len(found) > 1:
         raise error(f"both {found[0]!r} and {found[1]!r} are given", place=place, hint=hint or "expected one of them")
@@ -290,7 +290,7 @@ def check_exclusive(
 def check_not_empty(
     items: Sized, what: str, *, place: str = "", hint: str = "expected at least one", error: Kind = InputError
 ) -> None:
-    """There is at least one item."""
+    """Raise an error if there is no item."""
     if not len(items):
         raise error(f"there is no {what}", place=place, hint=hint)
 

@@ -223,7 +223,7 @@ class Certificate(Mapping[str, Check]):
 
     @classmethod
     def worst(cls, parts: Mapping[str, Mapping[str, Check]]) -> Certificate:
-        """Of each check the worst of several certificates; its note says whose, where there are several."""
+        """The certificate with the worst of each check of several; notes say whose, where there are several."""
         found: dict[str, tuple[str, Check]] = {}
         # By name: the same residual of all parts, whatever other checks each has.
         for whose, part in parts.items():
@@ -622,7 +622,7 @@ class Result:
         return [self.rows[k] for _, k in sorted(sorted(places)[:count], key=lambda place: place[1])]
 
     def counts(self) -> dict[Verdict, int]:
-        """How many rows have each verdict; verdicts without a row are left out."""
+        """Number of rows with each verdict; verdicts without a row are left out."""
         counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in Verdict}
         return {verdict: number for verdict, number in counts.items() if number}
 

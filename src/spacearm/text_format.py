@@ -69,7 +69,7 @@ def format_uncertain(value: float, deviation: float) -> str:
 
 
 def format_result(value: Any) -> str:
-    """As :func:`format_value`, with rounding about zero as zero."""
+    """A value as text, as :func:`format_value` writes it, with rounding about zero as zero."""
     return format_value(value, ROUNDING)
 
 

@@ -162,7 +162,7 @@ def _corner(plan: CampaignPlan, columns: Mapping[str, Any], cell: int) -> Array:
 
 
 def worst_cases(plan: CampaignPlan, store: Store) -> list[WorstCase]:
-    """What the searches that are there have found."""
+    """The worst case of each cell whose search has a sound run."""
     columns, found = _columns(store), []
     for cell in range(len(plan.cells)):
         first, made = _worst_run(columns, cell), store.read_generations(cell)
@@ -183,7 +183,7 @@ def worst_cases(plan: CampaignPlan, store: Store) -> list[WorstCase]:
 
 
 def chart_worst_cases(plan: CampaignPlan, found: Sequence[WorstCase], titles: Sequence[str]) -> Any:
-    """Where worst case and worst run lie in the distributions, in standard deviations; a panel for each cell."""
+    """A figure of where worst case and worst run lie in the distributions; a panel for each cell."""
     from scipy.special import ndtri
 
     searched = searched_numbers(plan)

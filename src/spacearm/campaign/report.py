@@ -26,7 +26,7 @@ MOST_FIGURES = 6
 
 
 def report(store: Store) -> Result:
-    """Of all runs that are there."""
+    """The result of a campaign: rows, checks and figures of all stored runs."""
     plan, table = store.plan, store.read()
     columns: dict[str, Any] = {name: table[name].to_pylist() for name in table.column_names}
     success = np.array(columns["success"], dtype=bool)

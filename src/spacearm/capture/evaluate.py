@@ -86,7 +86,7 @@ class Responses:
     settling: Array
 
     def select_objective(self, objective: str) -> Array:
-        """(B, cases) of ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz`` or ``settling``."""
+        """Values (B, cases) of one of ``base_rate``, ``force``, ``moment``, ``fx`` ... ``mz`` or ``settling``."""
         if objective == "settling":
             return self.settling
         names = OBJECTIVES[:9]

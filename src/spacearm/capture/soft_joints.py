@@ -92,7 +92,7 @@ class SoftJoint:
 
     @classmethod
     def from_axes(cls, axes: Mapping[str, SoftAxis]) -> SoftJoint:
-        """From a mapping of axis names."""
+        """A soft joint from springs by the names of axes."""
         return cls(
             **{
                 check_name(name, AXES, "axis", place="soft joint", error=ModelError): axis

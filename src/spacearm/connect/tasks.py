@@ -77,11 +77,11 @@ class Draws:
         return len(self._generators)
 
     def uniform(self, size: int, most: float = 1.0) -> Array:
-        """(B, size) from -most to most."""
+        """Uniform random numbers (B, size) from -most to most."""
         return most * (2.0 * np.array([each.random(size) for each in self._generators]) - 1.0)
 
     def normal(self, size: int) -> Array:
-        """(B, size) of the standard normal distribution."""
+        """Random numbers (B, size) of the standard normal distribution."""
         return np.array([each.standard_normal(size) for each in self._generators])
 
 
@@ -252,7 +252,7 @@ class Task(ABC):
         """Values of a sample that are to become small, and their limits, by name."""
 
     def observe(self, plant: Plant, extra: SX) -> SX:
-        """What is observed of a target (relative_size), each number of the order of 1."""
+        """The observation of a target (relative_size), each number of the order of 1."""
         del plant, extra
         return ca.SX(0, 1)
 
@@ -261,7 +261,7 @@ class Task(ABC):
         return _mean(actions**2)
 
     def simulate_extra(self, extra: Array, device: Device = "cpu") -> VectorSimulator | None:
-        """What moves the rest of the samples, one step a period; nothing where it stands still."""
+        """The simulator of what else moves in the samples, one step a period; None where nothing does."""
         del extra, device
         return None
 
@@ -317,7 +317,7 @@ class Task(ABC):
         return (own * scale[..., None]).reshape(len(draws), -1)
 
     def simulate(self, states: Array, inertia: Array, device: Device = "cpu") -> VectorSimulator:
-        """What moves the robots by actions, from these states (B, 13 + 2 n) and inertia parameters (B, 10 bodies)."""
+        """The simulator of the robots, from states (B, 13 + 2 n) and inertia parameters (B, 10 bodies)."""
         return VectorSimulator(
             self.robot, states, forces=self.robot.dof_names, period=self._count * self.step, steps=self._count,
             servo=self.servo, overrides={"inertia": inertia}, threads=1, ignore_friction=True, device=device,
@@ -335,7 +335,7 @@ class Task(ABC):
         return origin, twist[:, :3]
 
     def start_states(self, draws: Draws, spread: float, base_rate: float) -> Array:
-        """At rest near the configuration ``ready``, with some angular velocity of the base."""
+        """Random states (B, 13 + 2 n) near the configuration ``ready``, with some angular velocity of the base."""
         states = np.zeros((len(draws), self.layout.size))
         states[:, self.layout.quaternion] = 1.0, 0.0, 0.0, 0.0
         named = self.robot.configurations
@@ -410,7 +410,7 @@ class Reach(Task):
         return point - plant.pose(self.hand).origin, velocity - plant.twist(self.hand)[:3]
 
     def observe(self, plant: Plant, extra: SX) -> SX:
-        """From the hand to the target: position (m) and velocity (dm/s); velocity of the hand (dm/s); base axes."""
+        """Position (m) and velocity (dm/s) of the target from the hand, velocity of the hand (dm/s); base axes."""
         away, slip = self._errors(plant, extra)
         seen = (away, 10.0 * slip, 10.0 * plant.twist(self.hand)[:3])
         return ca.vertcat(*(plant.base.rotation.T @ each for each in seen))

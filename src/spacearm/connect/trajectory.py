@@ -131,7 +131,7 @@ def parse_time(text: str) -> np.datetime64:
 
 
 def check_word(value: object, what: str, place: str, *, empty: bool = False) -> str:
-    """A value of one line."""
+    """The text if it stands in one line, without blanks at its ends; an error otherwise."""
     if not isinstance(value, str) or not value.isprintable() or value.strip() != value or (not value and not empty):
         raise InputError(f"{what} is {quote_text(value)}", place=place, hint="expected text in one line")
     return value

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def figures(over: JointMap, places: HandMap, radii: Workspace | None, robot: Robot) -> Iterator[Figure]:
-    """In the order in which they are to be read."""
+    """The study's figures, in the order in which they are to be read."""
     yield _hand_map_figure(places, radii, robot)
     yield _joint_map_figure(over, radii, robot)
     if radii is not None:

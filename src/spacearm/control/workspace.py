@@ -38,7 +38,7 @@ def twist_directions(rows: Sequence[int], joints: int) -> list[int]:
 
 
 def joint_ranges(ranges: Mapping[str, tuple[float, float]]) -> Array:
-    """(joints, 2) lowest and highest position of each."""
+    """Lowest and highest position (joints, 2) of each joint, rad or m."""
     if not ranges:
         raise InputError("there are no ranges", hint="expected joint = (lowest, highest)")
     return np.stack([array(each, f"range of {name!r}", (2,)) for name, each in ranges.items()])
@@ -106,7 +106,7 @@ def fixed_point(robot: Robot, joints: npt.ArrayLike) -> Array:
 
 
 def fixed_point_name(robot: Robot) -> str:
-    """What :func:`fixed_point` is, in words."""
+    """The name of the point that :func:`fixed_point` gives, in words."""
     if robot.base.is_free:
         return "the mass centre"
     return "the base's origin" if robot.base.kind == "held" else f"the mass centre ({robot.base.kind} base)"

@@ -47,7 +47,7 @@ class WorkspaceFile(StudyFile, ConfigurationKeys):
     cells: Count = key(60, "cells of the position map along each axis")
 
     def solve(self, session: Session) -> WorkspaceFindings:
-        """Make the maps."""
+        """Map reach, dynamic singularities and disturbance of the base."""
         robot = self.load_robot(session)
         frame = robot.frames[-1].name if self.frame is None and robot.frames else self.frame or robot.bodies[-1].name
         with error_context("frame"):

@@ -63,7 +63,7 @@ class EjectionParameters:
 
     @classmethod
     def from_overrides(cls, rig: Rig, given: Mapping[str, Array]) -> EjectionParameters:
-        """From overrides that :func:`count_samples` has accepted."""
+        """Parameters of both robots from overrides that :func:`count_samples` has accepted."""
         mounted: dict[str, Array] = {}
         arm: dict[str, Array] = {}
         if "inertia" in given:

@@ -157,7 +157,7 @@ def _mark_broken_constraints(figure: go.Figure, chart: xr.Dataset, x: Array, y: 
 
 
 def map_caption(chart: xr.Dataset) -> str:
-    """How many configurations satisfy all constraints, and the meaning of the symbols."""
+    """A caption: how many configurations satisfy all constraints, and what the symbols mean."""
     allowed = chart["allowed"].values
     return (
         f"Velocity and angular velocity over two joints: {int(allowed.sum())} of {allowed.size} configurations satisfy "

@@ -42,7 +42,7 @@ def arm() -> Robot:
 
 
 def states(robot: Robot, count: int, seed: int = 2) -> Array:
-    """(count, 13 + 2n) random states: any attitude, angles to 1 rad, rates about 0.3 rad/s."""
+    """Random states (count, 13 + 2 n): any attitude, angles to 1 rad, rates about 0.3 rad/s."""
     rng = np.random.default_rng(seed)
     quaternion = rng.normal(size=(count, 4))
     quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)

@@ -102,7 +102,7 @@ def entries(kind: str = "kernel") -> list[Path]:
 
 
 def size() -> int:
-    """Bytes in the cache."""
+    """Size of the cache, bytes."""
     return sum(path.stat().st_size for kind in KINDS for path in entries(kind))
 
 

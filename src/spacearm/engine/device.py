@@ -100,7 +100,7 @@ def run_portions(cp: Any, samples: int, numbers: int, itemsize: int, task: Calla
 
 
 def allocate_array(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array for results."""
+    """An uninitialised array for results."""
     try:
         return xp.empty(shape, dtype=dtype)
     except MemoryError as error:  # CuPy's is one too

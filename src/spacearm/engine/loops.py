@@ -119,11 +119,11 @@ class CompiledEntry:
         return found
 
     def is_cached(self, kind: BlockType) -> bool:
-        """Whether it is here already or on disk."""
+        """Whether machine code for blocks of this type is in memory or on disk."""
         return kind in self._functions or self.loop._cache.holds((kind,), self.loop.targetctx.codegen())
 
     def address(self, kind: BlockType) -> int:
-        """Of this machine code, for :func:`spacearm.engine._call.call_entry`."""
+        """The address of the machine code, for :func:`spacearm.engine._call.call_entry`."""
         found = ctypes.cast(self.compile(kind), ctypes.c_void_p).value
         assert found is not None
         return found

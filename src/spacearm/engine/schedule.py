@@ -77,7 +77,7 @@ class Schedule(NamedTuple):
         return np.floor(times * MOMENTS + AFTER).astype(np.int64)
 
     def hold_inputs(self, name: str, values: Array) -> Schedule:
-        """With one more channel: an input that is constant, or on each of equally many steps.
+        """The schedule with one more channel: an input that is constant, or constant on each of equally many steps.
 
         Args:
             values: (cases, 1 or count, size); with ``count``, no interval may have steps of two of them.

@@ -92,11 +92,11 @@ class Trace:
         return len(self.outputs)
 
     def prefix(self, count: int) -> Trace:
-        """What the first outputs need, instruction for instruction."""
+        """The part of the trace that the first outputs need."""
         return _prune([*self.instructions], self.outputs[:count], self.n_in)
 
     def hoist(self, same: frozenset[int]) -> tuple[Trace, Trace]:
-        """What depends on these inputs alone, and the rest.
+        """The trace in two: what depends on these inputs alone, and the rest.
 
         The outputs of the first are further inputs of the second, behind its own.
         """

@@ -49,7 +49,7 @@ add_test(NAME {prefix} COMMAND {prefix}_test)
 
 
 def readme_text(prefix: str, motion: MotionCode | None) -> str:
-    """How to build, call and time it."""
+    """The text of README.md: how to build, call and time the code."""
     text = f"""# {prefix}
 
 | File | What it has |

@@ -125,7 +125,7 @@ class MotionCode:
         return max(len(self.friction_dofs(each)) + len(each.levels) + len(self.margins(each)) for each in self.phases)
 
     def watched_names(self) -> list[list[str]]:
-        """For each phase what its watched functions are."""
+        """Names of the watched functions of each phase."""
         dofs = self.model.dof_names
         return [
             [
@@ -289,7 +289,7 @@ int {prefix}_step_to(const {prefix}_parameters *p, {prefix}_run *run, double tim
         return found
 
     def memory(self) -> Array:
-        """What sampled laws remember at the start; not empty, since C has no empty arrays."""
+        """Memory of sampled laws at the start; not empty, since C has no empty arrays."""
         kept = [law.program.memory for own, law in self.laws.items() if own.period is not None]
         found = np.concatenate([np.zeros(0), *kept])
         return found if found.size else np.zeros(1)

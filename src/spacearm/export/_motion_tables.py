@@ -175,7 +175,7 @@ def _reference(prepared: PreparedPhase) -> Signals:
 
 
 def output_count(law: PreparedLaw) -> int:
-    """How many of a law's outputs are used."""
+    """Number of a law's outputs that are used."""
     kept = law.target.size + law.program.memory.size
     return int(law.kernel.outputs["margin"].stop) if law.event_outputs else kept
 

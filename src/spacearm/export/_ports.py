@@ -62,7 +62,7 @@ class Ports:
                 yield Port(f"wrench.{frame.name}.{name}", "N" if name[0] == "f" else "N.m", f"{what} {where}")
 
     def outputs(self) -> Iterator[Port]:
-        """In the order of the outputs' program."""
+        """Names, units and meanings of the outputs, in their order."""
         for frame in self.robot.frames:
             own, of = frame.name, f"of frame {frame.name}"
             for axis in "xyz":

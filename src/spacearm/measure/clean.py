@@ -110,7 +110,7 @@ def _limits(away: Array, present: Mask) -> Array:
 
 
 def truncated_squares(deviations: Callable[[Mask], Array], present: Mask, bad: Mask) -> float:
-    """How much smaller the square sum of normal noise is without what lies beyond the limits of these outliers.
+    """Expected square sum of the normal noise that is left out together with outliers, in variances.
 
     Arguments are those of :func:`find_outliers`, and what it found.
     """

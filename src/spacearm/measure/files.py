@@ -57,7 +57,7 @@ class Column:
         return (self.name,) if isinstance(self.name, str) else tuple(self.name)
 
     def each(self) -> list[_Single]:
-        """Its columns one by one."""
+        """Single columns of a column of several."""
         expected = [self.expects] * len(self.names) if isinstance(self.expects, str) else self.expects
         pairs = zip(self.names, expected, strict=True)
         scales = [self.scale] * len(self.names) if isinstance(self.scale, int | float) else [*self.scale]

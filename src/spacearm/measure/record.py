@@ -85,7 +85,7 @@ class Channel:
         return float(np.median(np.diff(self.times)))
 
     def pick(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Channel:
-        """Some of the readings."""
+        """The channel with some of its readings."""
         sigma = np.asarray(self.sigma)
         own = sigma[rows] if sigma.shape == self.values.shape else sigma
         return replace(self, times=self.times[rows], values=self.values[rows], sigma=own)
@@ -238,7 +238,7 @@ class Record:
         return np.stack([chosen[name] for name in names], axis=-1)
 
     def select(self, names: Iterable[str]) -> Record:
-        """These channels."""
+        """The record with these channels only."""
         return replace(self, channels={name: self.channel(name) for name in names})
 
     def merge(self, other: Record) -> Record:

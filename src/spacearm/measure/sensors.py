@@ -123,7 +123,7 @@ def _commands(run: Run, track: Track) -> dict[str, Signal]:
 
 
 def phase_commands(robot: Robot, spans: Iterable[tuple[Phase, float]], system: str = "") -> dict[str, Signal]:
-    """What phases command a robot: paths of driven joints, levels of thrusters.
+    """Commands of phases to a robot, as signals: paths of driven joints, levels of thrusters.
 
     A joint that is not driven in a phase stays where it was; a thruster that does not fire is at zero.
 

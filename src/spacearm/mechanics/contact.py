@@ -90,7 +90,7 @@ class ContactLaw:
         return self.elastic(depth) * ca.fmax(depth, 0) / (2.5 if self.hertz else 2.0)
 
     def normal(self, depth: SX, rate: SX, chi: SX) -> SX:
-        """N, at an indentation (m) that grows at ``rate``."""
+        """Normal force, N, at an indentation (m) that grows at ``rate``."""
         # Settled, the damper follows the slope of the spring at this depth: the damping ratio is the same at any load.
         steepness = self.stiffness * (1.5 * ca.sqrt(ca.fmax(depth, 0) + 1e-300) if self.hertz else 1)
         damper = 2 * _RATIO * ca.sqrt(steepness * self.mass)
@@ -98,7 +98,7 @@ class ContactLaw:
         return ca.if_else(chi < 0, elastic + damper * rate, elastic * (1 + chi * rate))
 
     def chi(self, rate: SX) -> SX:
-        """Of a contact that closes at this rate, s/m."""
+        """Damping number chi of a contact that closes at this rate, s/m."""
         return ca.if_else(rate > self.slowest, self.damping / ca.fmax(rate, self.slowest), SETTLED)
 
     def lag(self, depth: SX, chi: SX) -> SX:
@@ -108,7 +108,7 @@ class ContactLaw:
         return ca.if_else(chi < 0, damper, chi * ca.fmax(depth, 0) + self.damped * damper)
 
     def duration(self, rate: SX) -> SX:
-        """s, after which a touch that began at this rate has settled."""
+        """Time, s, after which a touch that began at this rate has settled."""
         speed = ca.fmax(rate, self.slowest)
         depth = speed * ca.sqrt(self.mass / self.stiffness)
         if self.hertz:
@@ -136,7 +136,7 @@ class ContactForces:
 
 
 def contact_forces(law: ContactLaw, touch: Touch, velocity: SX, time: SX, memory: SX) -> ContactForces:
-    """At a touch whose second body moves at ``velocity`` relative to the first there."""
+    """Forces of a touch whose second body moves at ``velocity`` relative to the first there."""
     state, chi, until = memory[0], memory[1], memory[2]
     depth, normal = -touch.gap, touch.normal
     closing = -ca.dot(normal, velocity)

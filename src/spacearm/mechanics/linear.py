@@ -33,7 +33,7 @@ class Factorisation(NamedTuple):
         return y
 
     def backward(self, y: Sequence[SX]) -> list[SX]:
-        """x with D L^T x = y."""
+        """The solution x of D L^T x = y."""
         size = len(y)
         x: list[SX] = [None] * size
         for i in reversed(range(size)):

@@ -30,7 +30,7 @@ def momentum(tree: Tree, q: SX, velocity: SX, inertia: SX, rotor: SX) -> Spatial
 
 
 def momentum_about(at_base: Spatial, base: SymbolicPose, point: SX) -> SX:
-    """(linear, angular about ``point``) in world axes, 6 numbers, from the momentum at the base's origin."""
+    """Linear momentum and angular momentum about ``point`` (6), world axes, from the momentum at the base's origin."""
     linear = base.rotation @ at_base.linear
     return ca.vertcat(linear, base.rotation @ at_base.angular + ca.cross(base.origin - point, linear))
 

@@ -159,7 +159,7 @@ class Plant:
     # -- what a law may ask for -------------------------------------------------------------------------------
 
     def reference(self, name: str) -> Reference:
-        """What the law was given to follow under this name."""
+        """The reference of this name that the law follows."""
         given = [each.removeprefix(self.prefix) for each in self._sizes if each.startswith(self.prefix)]
         checks.check_name(name, given, "reference", of="the law")
         return Reference(*ca.vertsplit(self.references[self.prefix + name], self._sizes[self.prefix + name]))
@@ -228,11 +228,11 @@ class Plant:
         return self.robot.frame(name)
 
     def pose(self, frame: str) -> SymbolicPose:
-        """Of a frame in the world."""
+        """Pose of a frame in the world."""
         return kinematics.frame_pose(self.tree, self._placements, self.base, self._frame(frame))
 
     def jacobian(self, frame: str) -> SX:
-        """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
+        """Matrix (6, 6 + n) from generalised velocity to the frame's twist, world axes."""
         return kinematics.frame_jacobian(self.tree, self._placements, self.base, self._frame(frame))
 
     def generalized_jacobian(self, frame: str, joints: Sequence[str] | None = None) -> SX:
@@ -333,7 +333,7 @@ class Plant:
         )
 
     def response(self, joints: Sequence[str] | None = None) -> SX:
-        """(6 + n, joints) accelerations of all degrees of freedom for those of these joints; of all by default.
+        """Accelerations (6 + n, joints) of all degrees of freedom by those of these joints; of all by default.
 
         With c the joints, r what reacts (base and joints that are neither among them nor :attr:`known_accelerations`)
         and the mass matrix H: a_r = -H_rr^-1 H_rc a_c + what :meth:`respond` gives for a_c = 0. So the accelerations of
@@ -368,7 +368,9 @@ class Plant:
         return self.time_derivative(self.twist(frame), still.acceleration)
 
     def reaction_map(self) -> SX:
-        """(3, n) angular momentum about the mass centre that joint rates give to the base's turning, base axes.
+        """Matrix (3, n) from joint rates to the angular momentum that the base has to take, base axes.
+
+        The momentum is about the mass centre.
 
         Where a row of joint rates is in its null space, the base keeps its attitude at zero momentum: the reaction null
         space of Nenchev, Yoshida, Vichitkulsawat, Uchiyama, IEEE Trans. Robotics and Automation 15(6), 1999.
@@ -395,7 +397,7 @@ def damped_inverse(matrix: SX, right: SX, damping: float = 0.0, near: float = 0.
 
 
 def determinant(matrix: SX) -> SX:
-    """Of a positive semi-definite matrix, as the product of the pivots of its L D L^T factorisation."""
+    """Determinant of a positive semi-definite matrix: the product of the pivots of its L D L^T factorisation."""
     size, rest, product = matrix.shape[0], ca.SX(matrix), ca.SX(1)
     for j in range(size):
         pivot = rest[j, j]

@@ -108,7 +108,7 @@ class Sensor:
         return len(self.entries(robot))
 
     def quantity(self, plant: Plant) -> SX:
-        """What a perfect sensor reads of this plant."""
+        """The reading of a perfect sensor of this plant."""
         raise NotImplementedError
 
     def measure(self, plant: Plant, error: SX) -> SX:
@@ -145,7 +145,7 @@ class JointSensor(Sensor):
     per: ClassVar[str] = ""
 
     def joint_indices(self, robot: Robot) -> list[int]:
-        """Places of its joints."""
+        """Indices of the sensor's joints."""
         return _joints(robot, self.joints)
 
     def entries(self, robot: Robot) -> dict[str, str]:
@@ -547,7 +547,7 @@ class _SensorReader:
 def apply_sensors(
     plant: Plant, sensors: Sequence[Sensor], build: Callable[[Plant], Commands | Mapping[str, Any]]
 ) -> Commands | Mapping[str, Any]:
-    """What a law commands that reads these sensors; what none of them measures it knows as it is."""
+    """Commands of a law that reads these sensors, and knows exactly what none of them measures."""
     if not sensors:
         return build(plant)
     checks.unique([sensor.name for sensor in sensors], "sensor")

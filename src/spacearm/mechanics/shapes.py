@@ -407,7 +407,7 @@ PAIRS = tuple(f"{a.__name__.lower()}-{b.__name__.lower()}" for a, b in _PAIRS)
 
 
 def touches(first: Shape, at: SymbolicPose, second: Shape, to: SymbolicPose) -> list[Touch]:
-    """Where two shapes at these poses are nearest: one place, or one for each corner or end that can meet the other."""
+    """Places where two shapes at these poses are nearest: one, or one for each corner or end that can touch."""
     for shape in (first, second):
         if not isinstance(shape, Shape):
             raise InputError(f"{shape!r} is not a shape", place="contact", hint="expected Sphere(radius) ...")

@@ -20,7 +20,7 @@ class Keyed(Generic[Value]):
 
 
 def structure(robot: Robot, frames: Iterable[str] = ()) -> Hashable:
-    """What a program of this robot is written with as constants, where it refers to these frames.
+    """Structure key of a robot: the constants of its programs, and the placements of these frames.
 
     Names, the tree, axes, placements, gear ratios, how the base may move. Inertias, springs, dampers and friction are
     inputs of programs.

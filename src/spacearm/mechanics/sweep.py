@@ -28,7 +28,7 @@ class Velocities:
 
 
 def velocities(tree: Tree, placements: list[Placement], velocity: SX, rotor: SX) -> Velocities:
-    """What the state (placements, generalised velocity) says of every body."""
+    """Motion of every body in a state (placements, generalised velocity)."""
     twist = [spatial(velocity[:6])]
     rotor_momentum: list[SX | None] = []
     for i, (joint, place) in enumerate(zip(tree.joints, placements, strict=True)):

@@ -70,7 +70,7 @@ class SystemSymbols(NamedTuple):
 
 
 def system_symbols(robot: Robot, state: SX) -> SystemSymbols:
-    """Those of one system, from its flat state."""
+    """Symbols of one system, from its flat state."""
     at = Layout(robot.n)
     return SystemSymbols(Tree(robot), state[:3], state[QUATERNION], state[at.joints], state[at.velocity])
 

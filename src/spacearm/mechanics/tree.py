@@ -263,7 +263,7 @@ class Tree:
         return int(along[0]) if self._own is not None and revolute and len(along) == 1 else None
 
     def frame(self, frame: Frame) -> Pose:
-        """Where a frame lies on its body, in the frame of this tree."""
+        """Placement of a frame on its body, in the frame of this tree."""
         place, own = frame.placement, self._own
         return place if own is None else own.frames[self.robot.body_index(frame.body)].inverse() @ place
 

@@ -25,7 +25,7 @@ MOST = 1.0
 
 
 def figures(outcomes: Sequence[StageOutcome], data: xr.Dataset, flight: MissionFlight) -> Iterator[Figure]:
-    """The timeline first."""
+    """Figures of the mission, the timeline first."""
     yield Figure("timeline", _timeline(outcomes), "The stages one after the other; the number is the least margin, %.")
     yield Figure(
         "margins",

@@ -55,7 +55,7 @@ class DecideTable(StageTable):
     wait: Duration | None = key(None, "s for which a stage that has not settled is flown once more")
 
     def judge(self, flight: MissionFlight) -> tuple[list[Limit], dict[str, Any]]:
-        """Its own limits, once all stages have been flown."""
+        """The limits of the decision, once all stages have been flown."""
         limits = []
         needs = list_requirements(flight.outcomes, self.margins, self.margin or 0.0)
         unknown = [name for name in self.margins if name not in {need.limit.name for need in needs}]

@@ -135,7 +135,7 @@ class TouchTable(StageTable):
         return 10.0 * DEGREE if given is None else float(given)
 
     def retry_time(self, approach: MissionApproachTable) -> float:
-        """s that a further attempt takes, in whole steps of the encounter's grid."""
+        """Time, s, of a further attempt, in whole steps of the encounter's grid."""
         return GRID * math.ceil(approach.match / GRID) + self.wait
 
     def duration(self, approach: MissionApproachTable, strategy: str) -> float:

@@ -185,7 +185,7 @@ class FreeBody:
         return state
 
     def error_rates(self, state: Array) -> Array:
-        """(12, 12) How errors of a state grow; the orbit's share in those of the rotation is left out."""
+        """Matrix (12, 12) by which errors of a state grow; the orbit's share in those of the rotation is left out."""
         n, angular_rate, found = self.mean_motion, state[RATE], np.zeros((12, 12))
         found[0:3, 6:9] = found[3:6, 9:12] = np.eye(3)
         # A small rotation in body axes turns with the body.
@@ -219,7 +219,7 @@ class MotionFilter:
         self._drift = np.diag(np.repeat([0.0, 0.0, drift[0] ** 2, drift[1] ** 2], 3))
 
     def move(self, time: float) -> None:
-        """To this time, s."""
+        """Move the estimate to this time, s."""
         from scipy.linalg import expm
 
         step = time - self.time

@@ -77,7 +77,7 @@ def list_requirements(
 
 
 def list_assumptions(flight: MissionFlight) -> list[str]:
-    """What this mission takes for granted, in words."""
+    """Assumptions of the mission, in words."""
     file, navigation = flight.file, flight.file.navigation
     camera = navigation.camera
     orbit = "No orbit: the world is inertial." if file.orbit is None else (

@@ -330,7 +330,7 @@ class DetumbleTable(StageTable):
         return _laws.stop_base(actuators, wheels=wheels, period=self.period, band=0.5 * slow, longest=longest)
 
     def pulse_rate(self, flight: MissionFlight) -> float:
-        """How fast thrusters that fire about one axis change the base's rate, rad/s2: the largest of all axes."""
+        """Largest angular acceleration of the base, rad/s2, by thrusters that fire about one axis."""
         rotation = rotation_matrices(flight.state.quaternion)
         moment = rotation.T @ flight.central_inertia() @ rotation
         return float(np.abs(np.linalg.solve(moment, axis_torques(flight.actuators.robot))).max())

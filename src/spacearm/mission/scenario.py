@@ -203,7 +203,7 @@ class MissionFile(StudyFile):
         return simulate_encounter(target, touch, self.begin + self.approach.duration, self.touch_time, self.orbit)
 
     def solve(self, session: Session) -> MissionFindings:
-        """Fly it."""
+        """Fly the mission and judge it."""
         self._check()
         servicer_actuators, servicer = self._actuators(session)
         session.report_progress(0.05, "meeting the target")

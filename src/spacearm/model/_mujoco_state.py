@@ -15,7 +15,7 @@ from spacearm.typing import Array
 
 
 def joint_addresses(robot: Robot, model: Any) -> tuple[Array, Array, int, int]:
-    """Where the robot's joints (by name) and its base stand in a MuJoCo model's vectors.
+    """Indices of the robot's joints (by name) and of its base in a MuJoCo model's vectors.
 
     Returns (indices into qpos, indices into qvel, both in the robot's joint order; start of the base in qpos, in qvel).
     """
@@ -44,7 +44,7 @@ def mujoco_state(
     joints: npt.ArrayLike,
     velocity: npt.ArrayLike,
 ) -> tuple[Array, Array]:
-    """(qpos, qvel) of a MuJoCo model of the robot in this state.
+    """State of a MuJoCo model of the robot: (qpos, qvel).
 
     spacearm's base velocity is that of the base frame's origin in base axes; MuJoCo wants its linear part in world
     axes and its angular part in base axes.
@@ -68,7 +68,7 @@ def mujoco_state(
 def spacearm_state(
     robot: Robot, model: Any, qpos: npt.ArrayLike, qvel: npt.ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
-    """(position, quaternion, joints, velocity) of the robot from a MuJoCo state: :func:`mujoco_state` backwards."""
+    """State of the robot from a MuJoCo state: position, quaternion, joints, velocity."""
     at_q, at_v, base_q, base_v = joint_addresses(robot, model)
     qpos, qvel = np.asarray(qpos, dtype=np.float64), np.asarray(qvel, dtype=np.float64)
     quaternion = qpos[base_q + 3 : base_q + 7].copy()

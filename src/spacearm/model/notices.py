@@ -58,7 +58,7 @@ class Losses:
         self.found.setdefault(what, {})[place] = None
 
     def messages(self, most: int | None = MOST_PLACES) -> list[str]:
-        """What is lost, each once, with at most so many of its places."""
+        """Messages of what is lost, each once, with at most so many of its places."""
         result = []
         for what, found in self.found.items():
             places = list(found)

@@ -195,7 +195,7 @@ class Inertia(Part):
 
     @classmethod
     def from_parameters(cls, parameters: npt.ArrayLike) -> Inertia:
-        """From the ten numbers that dynamics is linear in: see :attr:`parameters`."""
+        """The inertia from the ten numbers that dynamics is linear in: see :attr:`parameters`."""
         array = read_only_array(parameters, (10,), "inertia parameters")
         m = float(array[0])
         if m == 0.0:

@@ -59,7 +59,7 @@ class Problems:
             self.found.append(error)
 
     def add(self, message: str, *, place: str = "", hint: str = "") -> None:
-        """Keep a problem."""
+        """Add a problem to those that are reported together."""
         self.found.append(ModelError(message, place=place, hint=hint))
 
     def raise_all(self) -> None:

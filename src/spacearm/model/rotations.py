@@ -48,7 +48,7 @@ def rotation_from_rpy(rpy: npt.ArrayLike) -> Array:
 
 
 def rpy_from_rotation(rotation: npt.ArrayLike) -> Array:
-    """(roll, pitch, yaw) of a matrix, radians, pitch within a quarter turn; roll is 0 where pitch is +-90 deg."""
+    """Roll, pitch and yaw of a rotation matrix, rad, pitch within 90 deg; roll is 0 where pitch is +-90 deg."""
     matrix = read_only_array(rotation, (3, 3), "rotation")
     cosine = math.hypot(matrix[0, 0], matrix[1, 0])
     pitch = math.atan2(-matrix[2, 0], cosine)

@@ -99,7 +99,7 @@ def _table_hint(key: str, depth: int) -> str:
 
 
 def suggestion(key: str, known: Iterable[str]) -> str:
-    """What an unknown key may have meant, and the unit to use if it carried one."""
+    """A hint at the key that an unknown one may have meant, and at the unit to use if it carried one."""
     words = sorted(known)
     if RENAMED.get(key) in words:
         return f"it is called {RENAMED[key]!r} now"

@@ -64,7 +64,7 @@ def dh_row(row: DhRowTable, place: Place) -> DhRow:
 
 
 def base_of(table: BaseTable | None, place: Place | str) -> BaseConstraint:
-    """How the base may move; free where nothing is stated."""
+    """The constraint of the base; free where none is stated."""
     if table is None:
         return BaseConstraint()
     with error_context(place, fallback=True):

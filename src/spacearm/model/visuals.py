@@ -28,7 +28,7 @@ def colour_shares(colour: str) -> list[float]:
 
 
 def mesh_file(reference: str, folder: Path | None) -> str:
-    """Where a mesh lies: an absolute path if it is found, else the reference as it is.
+    """Path of a mesh: absolute if it is found, else the reference as it is.
 
     ``package://NAME/PATH`` is looked for in the file's folder and in those that hold it.
     """

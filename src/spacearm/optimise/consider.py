@@ -41,7 +41,7 @@ class ConsiderParameters:
 
     @classmethod
     def from_derivatives(cls, numbers: Sequence[FixedNumber], derivatives: Array) -> ConsiderParameters | None:
-        """From derivatives (m, k) of the residuals by the numbers; None where none of them moves a residual."""
+        """Consider parameters from derivatives (m, k) of the residuals by them; None where none moves a residual."""
         columns = derivatives * [number.deviation for number in numbers]
         kept = np.flatnonzero(np.any(columns, axis=0)).tolist()
         if not kept or not np.all(np.isfinite(columns)):
@@ -65,7 +65,7 @@ class ConsiderParameters:
         return np.asarray(rows - directions @ (shrink.reshape(-1, *[1] * (rows.ndim - 1)) * along))
 
     def effects(self, covariance: Array, jacobian: Array) -> Array:
-        """What one standard deviation of each number does to the estimate (p, k).
+        """Change (p, k) of the estimate by one standard deviation of each number.
 
         Args:
             covariance: of the estimate (p, p).

@@ -118,7 +118,7 @@ def evolve(
     generations: int,
     seed: int,
 ) -> tuple[list[tuple[Array, float]], list[float]]:
-    """Where the populations end, best first, as (point, score), and the best score after each generation.
+    """Final points of the populations, best first, as (point, score), and the best score after each generation.
 
     Args:
         judge: scores (B,) of points (B, n) in the unit box, the more the better; minus infinity is not allowed.

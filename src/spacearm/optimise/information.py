@@ -54,7 +54,7 @@ class Information:
 
     @classmethod
     def from_matrix(cls, values: Array, matrix: Array, sizes: Array) -> Information:
-        """From the matrix (..., p, p) of the misfit's second derivatives."""
+        """Information from the matrix (..., p, p) of the misfit's second derivatives."""
         scaled = matrix * sizes[:, None] * sizes
         if not np.all(np.isfinite(scaled)):  # a search that has left all bounds tells nothing
             scaled = np.zeros_like(scaled)
@@ -62,7 +62,7 @@ class Information:
 
     @classmethod
     def from_problem(cls, problem: Problem, x: Array) -> Information:
-        """From a problem's residuals at ``x``; with unknown noise their own variance stands for it."""
+        """Information from a problem's residuals at ``x``; with unknown noise their own variance stands for it."""
         jacobian = problem.residual_jacobian(x) * problem.sizes
         if not np.all(np.isfinite(jacobian)):
             jacobian = np.zeros_like(jacobian)

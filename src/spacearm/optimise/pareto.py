@@ -108,7 +108,7 @@ def _best(values: Array) -> npt.NDArray[np.int64]:
 
 
 def neighbour_distance(values: Array) -> Array:
-    """How far the neighbours of each row on a front are; infinite at the ends."""
+    """Distance of the neighbours of each row on a front; infinite at the ends."""
     distance = np.zeros(len(values))
     for column in values.T:
         order = np.argsort(column, kind="stable")

@@ -76,7 +76,7 @@ class Claim:
             )
 
     def allowed_difference(self) -> float:
-        """How far the value may be from the printed one."""
+        """Largest allowed difference from the printed value."""
         return (self.tolerance or 0.0) + (self.relative * abs(self.printed) if self.relative else 0.0)
 
     def sign(self, value: float) -> str:
@@ -106,7 +106,7 @@ class Claim:
         return f"{100.0 * self.relative:g} %" if self.relative else f"{self.tolerance:g} {self.unit}".rstrip()
 
     def facts(self, value: Any) -> dict[str, Any]:
-        """What notes may say of the value beside the printed one."""
+        """Facts for notes: the value beside the printed one."""
         found: dict[str, Any] = {"value": value, "printed": self.printed, "unit": self.unit}
         if isinstance(value, int | float) and isinstance(self.printed, int | float):
             found |= {"gap": value - self.printed, "allowed": self.allowed_difference(), "sign": self.sign(value)}

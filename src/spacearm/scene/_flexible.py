@@ -18,7 +18,7 @@ from spacearm.typing import Array
 
 
 def quaternions_of(rotation: Array) -> Array:
-    """(..., 4) x y z w of rotations (..., 3, 3)."""
+    """Quaternions (..., 4), x y z w, of rotation matrices (..., 3, 3)."""
     found: Array = Rotation.from_matrix(rotation.reshape(-1, 3, 3)).as_quat()
     return found.reshape(*rotation.shape[:-2], 4)
 

@@ -105,7 +105,7 @@ class Camera:
         return middle, whole, own or 1.0, float(low[2]), bool(spread[2] < 0.02 * spread[:2].max())
 
     def picture(self, time: float | None = None, width: int = 800, height: int = 600) -> Image:
-        """(height, width, 3), at the middle of the run unless ``time`` (s) says when."""
+        """The picture (height, width, 3) at a time, s; at the middle of the run by default."""
         start, end = self.view.span
         time = 0.5 * (start + end) if time is None else min(max(time, start), end)
         live = [

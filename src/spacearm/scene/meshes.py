@@ -54,7 +54,7 @@ class Mesh:
         return np.asarray(self.vertices.max(axis=0))
 
     def data(self) -> dict[str, Any]:
-        """For the page: vertices in steps of 1/65535 of the extent."""
+        """The mesh as the page has it: vertices in steps of 1/65535 of the extent."""
         span = np.where(self.high > self.low, self.high - self.low, 1.0)
         steps = np.rint((self.vertices - self.low) / span * 65535)
         kind = "<u4" if len(self.vertices) > 65535 else "<u2"
@@ -69,7 +69,7 @@ class Mesh:
         return cls(vertices, unpack_numbers(data["faces"], -1, 3, kind=kind).astype(np.int64))
 
     def coarsen(self, most: int) -> Mesh:
-        """At most so many triangles: vertices within a cell of a grid become one."""
+        """The mesh with at most so many triangles: vertices within a cell of a grid become one."""
         # A surface meets of the order of cells^2 cells: begin finer than needed, since too coarse cannot be mended, and
         # go down from there. Always from the original, so errors do not add up.
         cells = 4.0 * np.sqrt(most)
@@ -115,7 +115,7 @@ class Meshes:
             warnings.warn(f"{files[0]}{more} cannot be drawn: {why}", SceneWarning, stacklevel=4)
 
     def reduce_all(self) -> tuple[Mesh, ...]:
-        """As coarse as a page wants them: large ones share what small ones leave."""
+        """The meshes, coarse enough for a page: large ones share what small ones leave."""
         self.warn_of_missing()
         sizes = sorted(len(mesh.faces) for mesh in self.found)
         left, most = float(KEPT_FACES), 0

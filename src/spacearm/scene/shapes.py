@@ -27,7 +27,7 @@ class BodyShapes:
 
 
 def body_shapes(robot: Robot, missing: Collection[str] = ()) -> list[BodyShapes]:
-    """Of every body, in the robot's order, without the meshes that are ``missing``."""
+    """Shapes of every body, in the robot's order, without the meshes that are ``missing``."""
     drawn = [visual for body in robot.bodies for visual in body.visuals]
     # Masses of modes are drawn where the modes move a shape, not as bodies.
     modes = {mode.joint for visual in drawn for mode in visual.mode_shapes}

@@ -39,16 +39,16 @@ class Terms(Protocol):
     """Terms of a robot's mechanics that a change needs."""
 
     def mass_matrix(self, robot: Robot, state: State) -> Array:
-        """(6 + n, 6 + n)."""
+        """Generalised inertia (6 + n, 6 + n)."""
 
     def frame_pose(self, robot: Robot, state: State, frame: str) -> tuple[Array, Array]:
         """Origin and rotation matrix in the world."""
 
     def jacobian(self, robot: Robot, state: State, frame: str) -> Array:
-        """(6, 6 + n) from generalised velocity to the frame's twist, world axes."""
+        """Matrix (6, 6 + n) from generalised velocity to the frame's twist, world axes."""
 
     def loop_jacobian(self, robot: Robot, state: State) -> Array:
-        """(m, 6 + n) from generalised velocity to what closed loops keep at zero."""
+        """Matrix (m, 6 + n) from generalised velocity to the rates that closed loops keep at zero."""
 
 
 class SpacearmTerms:
@@ -113,7 +113,7 @@ class Change(ABC):
 def redistribute(
     mass: Array, momentum: Array, velocity: Array, held: Sequence[int], loops: Array | None = None
 ) -> tuple[Array, Array]:
-    """(velocity, impulse) in which all but ``held`` have this generalised momentum, but for impulses of closed loops.
+    """Velocity and impulse after a jump: all but ``held`` have this momentum, but for impulses of closed loops.
 
     Those that are held have the velocities given for them; the impulse that this takes is zero for all others.
 

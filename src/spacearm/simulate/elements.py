@@ -145,7 +145,7 @@ class ForceElement(ABC):
 
     @abstractmethod
     def frames(self, world: World) -> Sequence[tuple[str, str]]:
-        """(system, frame) of every wrench that it exerts; raises an error if the world does not have them."""
+        """System and frame of every wrench that the element exerts; an error if the world does not have them."""
 
     @abstractmethod
     def numbers(self, world: World) -> Array:
@@ -153,7 +153,7 @@ class ForceElement(ABC):
 
     @abstractmethod
     def write(self, view: ElementView, world: World) -> ElementAction:
-        """Its expressions."""
+        """The element's wrenches and events as expressions."""
 
     def structure(self, world: World) -> Hashable:
         """Structure key: what :meth:`write` depends on besides the structure of the systems; equal keys share compiled

@@ -123,7 +123,7 @@ def _kernel(made: Keyed[Callable[[], list[Program]]]) -> Kernel:
 
 
 def load_frames(world: World, phases: Iterable[Phase]) -> dict[str, tuple[LoadFrame, ...]]:
-    """For each system every frame on which a wrench acts in any of the phases, or which the world reserves, once."""
+    """Frames of each system on which a wrench acts in any of the phases, or which the world reserves, each once."""
     found: dict[str, dict[LoadFrame, None]] = {name: {} for name in world.systems}
     chosen = [*phases]
     # Frames reserved by the world come first, so that later phases with other loads find their program again.

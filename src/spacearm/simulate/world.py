@@ -203,11 +203,11 @@ class World:
         raise InputError(f"there is no {what} {quote_text(name)}", hint=did_you_mean(str(name), known))
 
     def dof(self, name: str) -> tuple[str, str]:
-        """(system, own name) of a degree of freedom."""
+        """System and own name of a degree of freedom."""
         return self._find(name, "degree of freedom", {key: robot.dof_names for key, robot in self.systems.items()})
 
     def thruster(self, name: str) -> tuple[str, str]:
-        """(system, own name) of a thruster."""
+        """System and own name of a thruster."""
         thrusters = {key: [each.name for each in robot.thrusters] for key, robot in self.systems.items()}
         return self._find(name, "thruster", thrusters)
 
@@ -215,7 +215,7 @@ class World:
         return self._find(name, "joint", {key: robot.joint_names for key, robot in self.systems.items()})
 
     def frame(self, name: str) -> tuple[str, str]:
-        """(system, own name) of a frame; a body's name stands for its own frame."""
+        """System and own name of a frame; a body's name stands for its own frame."""
         frames = {
             key: [*(frame.name for frame in robot.frames), *robot.body_names] for key, robot in self.systems.items()
         }

@@ -153,7 +153,7 @@ class Findings:
         return ""
 
     def headline(self) -> str:
-        """What was found, in one sentence."""
+        """The main finding, in one sentence."""
         return ""
 
     def summary(self) -> str:

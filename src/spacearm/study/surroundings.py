@@ -82,7 +82,7 @@ class SystemTable(ScenarioTable):
     start: StartTable = key(StartTable(), "state at time zero")
 
     def make_robot(self, session: Session) -> Robot:
-        """The robot."""
+        """The robot, or the rigid body as one."""
         if self.robot is not None:
             # Frames are a part of a robot file, where other studies find them too.
             if self.frame:

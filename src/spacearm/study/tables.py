@@ -163,7 +163,7 @@ class RigidBodyTable(InertialKeys, ScenarioTable):
     """A rigid body: its mass, mass centre and inertia."""
 
     def inertia_of(self, place: str, name: str = "") -> Inertia:
-        """Its inertia in its own frame."""
+        """The body's inertia in its own frame."""
         return inertia_of(self, Place(place, name))
 
 

@@ -58,7 +58,7 @@ class RelaxedAssumption:
 
 
 def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
-    """What may be relaxed in this scenario and is not an uncertain number of it already."""
+    """Assumptions of this scenario that may be relaxed and are not uncertain numbers of it already."""
     file = measured.file
     stated = {entry.key for entry in file.uncertain}
     systems = list(measured.world.systems)

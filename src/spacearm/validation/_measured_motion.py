@@ -140,7 +140,7 @@ class MeasuredMotion:
         return found
 
     def joints(self, system: str, times: Array) -> Array:
-        """(T, n) joint positions."""
+        """Joint positions (T, n), rad or m."""
         robot = self.world.robot(system)
         found = np.tile(self.starts[system].joints, (times.size, 1))
         for k, name in enumerate(robot.joint_names):
@@ -152,7 +152,7 @@ class MeasuredMotion:
         return found
 
     def poses(self, system: str, times: Array) -> Array:
-        """(T, 7) positions and quaternions of the base."""
+        """Positions and quaternions (T, 7) of the base."""
         state = self.starts[system]
         found = np.tile(np.concatenate([state.position, state.quaternion]), (times.size, 1))
         for k, name in enumerate(BASE_POSITION):

@@ -100,7 +100,7 @@ class FlownBodyTable(ScenarioTable):
         return found
 
     def paths(self, folder: Path) -> list[Path]:
-        """Its files, by name."""
+        """Paths of the body's files, by name."""
         found: list[Path] = []
         for pattern in self.files:
             try:

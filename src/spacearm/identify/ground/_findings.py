@@ -71,7 +71,7 @@ class GroundFindings(Findings):
     hold_out = row(of=lambda w: w.tabulate(held_out=True))
 
     def ranks(self) -> dict[str, Any]:
-        """How many combinations torques show with the base held, and in free flight."""
+        """Numbers of combinations that torques show with the base held, and in free flight."""
         robot = self.found.model.robot
         condition = self.found.linear.information.condition if self.found.linear.information else np.nan
         return {
@@ -98,12 +98,12 @@ class GroundFindings(Findings):
         return {f"{body.name}.mass": NotedValue(float(numbers[0]), note, "kg") for body, numbers in pairs}
 
     def flight_only(self) -> dict[str, NotedValue]:
-        """What no motion on the ground shows."""
+        """Combinations that no motion on the ground shows."""
         hidden = flight_only_parameters(self.found.model.robot, self.found.model.gravity)
         return {p.name: NotedValue(None, f"not shown by torques on a held base: {p.formula}", p.unit) for p in hidden}
 
     def list_suspects(self) -> dict[str, NotedValue]:
-        """What the residuals show besides, the most telling first."""
+        """Faults that the residuals suggest, the most likely first."""
         whole = max(sum(one.residual.size for one in self.found.predictions if not one.held_out), 1)
         return {
             one.name: NotedValue(100.0 * one.statistic / whole, f"of all residuals are explained by {one.what}", "%")

@@ -86,7 +86,7 @@ class InertiaFindings(Findings):
     validation = row(of=lambda w: w.tabulate_validation())
 
     def ranks(self) -> dict[str, Any]:
-        """How many combinations are determined, after each experiment and in all."""
+        """Numbers of combinations that are determined, after each experiment and in all."""
         total = NotedValue(
             self.possible.rank, f"{self.possible.base_parameters.rank} could be determined by any motion"
         )
@@ -117,7 +117,7 @@ class InertiaFindings(Findings):
         }
 
     def nuisances(self) -> dict[str, NotedValue]:
-        """What else was estimated."""
+        """Nuisance parameters that were estimated."""
         fit = self.found.output_error
         found = [] if fit is None else nuisance_rows(fit)
         factors = np.ones(len(found)) if self.found.factors is None else self.found.factors[-len(found) :]
@@ -139,14 +139,14 @@ class InertiaFindings(Findings):
         }
 
     def list_suspects(self) -> dict[str, NotedValue]:
-        """What may be wrong, the most telling first: how much smaller chi-square would become."""
+        """Suspected faults, the most likely first: by how much each would lower chi-square."""
         return {
             one.name: NotedValue(one.statistic, f"{one.advice}; more unknowns: {one.freedom}")
             for one in self.found.suspects
         }
 
     def tabulate_targets(self) -> dict[str, Any]:
-        """Where the target's filter ended, for each record."""
+        """The last estimate of the target's filter, for each record."""
         found: dict[str, Any] = {}
         for record, states in self.followed.items():
             last = states[-1]
@@ -164,7 +164,7 @@ class InertiaFindings(Findings):
         return found
 
     def tabulate_plan(self, plan: ExperimentPlan) -> dict[str, Any]:
-        """What the designed experiments leave uncertain and use."""
+        """Uncertainties that the designed experiments leave, and what they use."""
         base, robot = self.found.problem.base_parameters, self.found.problem.robot
         sizes = np.array([p.size for p in self.found.problem.parameters[: base.rank]])
         pairs = zip(base.parameters, plan.deviations * sizes, strict=True)
@@ -180,7 +180,7 @@ class InertiaFindings(Findings):
         }
 
     def largest_error(self) -> float:
-        """Of the combinations, in standard deviations."""
+        """The largest error of a combination, in standard deviations."""
         assert self.truth is not None
         values, std = (part[: self.truth.size] for part in (self.found.estimate.values, self.found.estimate.std))
         return float(np.nanmax(np.abs((values - self.truth) / std)))
@@ -202,7 +202,7 @@ class InertiaFindings(Findings):
         return found
 
     def tabulate_validation(self) -> dict[str, NotedValue] | None:
-        """How far both robots come apart, or why that cannot be told."""
+        """Differences between the motions of both robots, or why there are none to show."""
         file = self.file
         if not self.able and (file.validation is not None or any(table.hold_out for table in file.tables)):
             why = "the identified inertias belong to no possible body and cannot be simulated"

@@ -84,6 +84,6 @@ def format_identified_robot(
     method: str = "",
     modes: ModeErrors | None = None,
 ) -> str:
-    """What :func:`save_identified_robot` would write into a file of this name."""
+    """The text that :func:`save_identified_robot` would write into a file of this name."""
     robot = build_identified_robot(known, inertia, modes=modes)
     return robot_text(robot, file_format(name), provenance(known, records, method))

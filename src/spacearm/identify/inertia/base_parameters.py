@@ -107,7 +107,7 @@ class BaseParameters:
         return tuple(p.unit for p in self.parameters)
 
     def describe(self) -> str:
-        """What passes to which parent, and every combination, in words."""
+        """Lines of text: which parameters pass to which parent, and every combination."""
         lines = [
             f"{self.robot.name}: {self.combine.shape[1]} inertia parameters, {self.rank} identifiable combinations, "
             f"{self.null.shape[1]} null directions",

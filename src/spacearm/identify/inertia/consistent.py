@@ -36,7 +36,7 @@ _UPPER = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 
 
 def pseudo_inertia(linear: Array) -> Array:
-    """(10,) linear parameters to the 4 x 4 pseudo-inertia."""
+    """The 4 x 4 pseudo-inertia of ten linear parameters."""
     tensor = tensor_of(linear[4:])
     full = np.empty((4, 4))
     full[:3, :3] = 0.5 * np.trace(tensor) * np.eye(3) - tensor
@@ -146,11 +146,11 @@ class ConsistentEstimator:
     tolerance: float = 1e-9
 
     def solve(self, problem: InertiaProblem) -> Estimate:
-        """From records: what the data say by weighted total estimation, then the possible bodies."""
+        """Inertias of possible bodies from records: weighted total estimation, then :meth:`refine`."""
         return self.refine(fit_total(problem).information, problem.robot, problem.base_parameters)
 
     def refine(self, information: Information, robot: Robot, base: BaseParameters | None = None) -> Estimate:
-        """From what the data say about the base parameters (``base``, or all of the robot) already."""
+        """Inertias of possible bodies from an estimate of the base parameters (``base``, or all of the robot)."""
         whole, scale = base or base_parameters(robot), typical_sizes(robot)
         mean = robot.inertia_parameters.ravel() if self.prior is None else self.prior.mean
         belief = np.full(scale.size, np.inf) if self.prior is None else self.prior.sigma

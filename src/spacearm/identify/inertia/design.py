@@ -118,7 +118,7 @@ def score(information: Information, criterion: Criterion) -> float:
 
 
 def usage(robot: Robot, experiments: Sequence[Experiment], records: Sequence[MotionRecord]) -> dict[str, float]:
-    """What the experiments use of each limit: the largest angle, rate and attitude, the impulse, the time."""
+    """Largest angle, rate and attitude, impulse and time of the experiments, by the names of the limits."""
     angle = rate = attitude = impulse = beyond = time = 0.0
     near = gap = np.inf
     for experiment, record in zip(experiments, records, strict=True):
@@ -159,7 +159,7 @@ def _read_phases(
 
 
 def describe_experiment(robot: Robot, experiment: Experiment) -> str:
-    """How long an experiment lasts, what moves and what fires, in one line."""
+    """An experiment in one line: how long it lasts, what moves and what fires."""
     duration, _, firings = _read_phases(robot, experiment)
     start, phases = experiment
     words = []
@@ -208,7 +208,7 @@ def _nearest(robot: Robot, begin: Array, paths: Mapping[str, Signal], duration: 
 
 
 def limit_excess(used: Mapping[str, float], limits: ExperimentLimits) -> dict[str, float]:
-    """By how much of each limit the experiments go beyond it."""
+    """Excess of the experiments over the limits that they break, as shares; margins in their own unit."""
     over = {
         name: _relative_excess(used[name], getattr(limits, name))
         for name in ("angle", "rate", "attitude", "impulse", "time")

@@ -64,7 +64,7 @@ class Equations:
         self.mechanics = mechanics_of(robot)
 
     def row_names(self, record: MotionRecord) -> tuple[str, ...]:
-        """Of the equations at each sample."""
+        """Names of the equations at each sample."""
         names = MOMENTUM if "momentum" in self.kinds else ()
         if "dynamics" in self.kinds:
             names = (*names, *FORCE, *(self.robot.joint_names if "torque" in record.readings else ()))
@@ -115,7 +115,7 @@ class Equations:
         return np.concatenate(blocks, axis=-2)
 
     def impulse_slopes(self, record: MotionRecord) -> tuple[Array, list[tuple[npt.NDArray[np.intp], Array]]]:
-        """How reading errors enter the impulse.
+        """Derivatives of the impulse by reading errors.
 
         Returns slopes (..., s, 6, ny) for the samples of all firing intervals in order, and for each interval its
         samples and quadrature weights (T, s).
@@ -263,7 +263,7 @@ def _regularise(covariance: Array) -> Array:
 
 
 def own_whitener(spread: Array) -> Array:
-    """What whitens each sample's own equations (..., T, m, m), for their slopes times deviations (..., T, m, ny)."""
+    """Matrices (..., T, m, m) that whiten each sample's equations, from slopes times deviations (..., T, m, ny)."""
     return inverse_factor(_regularise(spread @ np.swapaxes(spread, -1, -2)))
 
 
@@ -310,7 +310,7 @@ class EquationWeights:
         return full.reshape(count * rows, count * rows)
 
     def whiten(self, columns: Array) -> Array:
-        """(..., T, m, c) to (..., T m, c)."""
+        """Columns (..., T, m, c) of the equations, whitened and flattened to (..., T m, c)."""
         flat = (*self.batch, self.count * self.rows, columns.shape[-1])
         if self.by_reading is None:
             return (self.factor @ columns).reshape(flat)
@@ -334,7 +334,7 @@ class EquationWeights:
         return np.asarray(self.sigma**2 * result)
 
     def propagate_errors(self, errors: Array) -> Array:
-        """What reading errors (..., T, ny) do to the equations, (..., T, m)."""
+        """Change (..., T, m) of the equations by reading errors (..., T, ny)."""
         result = np.einsum("...my,...y->...m", self.slopes, errors)
         if self.by_reading is not None:
             impulse = np.einsum("...smy,...sy->...sm", self.by_reading, errors[..., self.span, :])

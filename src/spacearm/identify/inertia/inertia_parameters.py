@@ -59,7 +59,7 @@ def placements(robot: Robot, joints: npt.ArrayLike) -> list[Pose]:
 
 
 def plain_of(linear: npt.ArrayLike) -> Array:
-    """Linear (..., 10) to plain (..., 10): mass, mass centre, tensor about the mass centre."""
+    """Mass, mass centre and tensor about it (..., 10), from linear parameters (..., 10)."""
     p = np.asarray(linear, dtype=np.float64)
     mass = p[..., :1]
     c = p[..., 1:4] / mass
@@ -68,7 +68,7 @@ def plain_of(linear: npt.ArrayLike) -> Array:
 
 
 def linear_of(plain: npt.ArrayLike) -> Array:
-    """Plain (..., 10) to linear (..., 10)."""
+    """Linear parameters (..., 10) from mass, mass centre and tensor about it (..., 10)."""
     p = np.asarray(plain, dtype=np.float64)
     mass, c = p[..., :1], p[..., 1:4]
     square = np.sum(c * c, axis=-1)[..., None, None] * np.eye(3) - c[..., :, None] * c[..., None, :]

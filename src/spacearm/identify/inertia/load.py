@@ -54,7 +54,7 @@ class TargetLoad:
 def extract_load(
     found: Identification, body: str, empty: Robot, *, doubt: float = 0.0, placement: Pose | None = None
 ) -> TargetLoad:
-    """What a body of an identified robot carries.
+    """The target that a body of an identified robot carries.
 
     Args:
         found: with the carrying body among those that were looked for; what it carries is fused into it.

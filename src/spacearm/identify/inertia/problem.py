@@ -153,7 +153,7 @@ class InertiaProblem(Problem):
         return (*((FixedNumber("thrust", thrust),) if thrust > 0.0 else ()), *inertias.values())
 
     def fixed_columns(self, record: MotionRecord, linear: LinearEquations) -> Array:
-        """What one standard deviation of each fixed number adds to the equations (..., T, m, k)."""
+        """Change (..., T, m, k) of the equations by one standard deviation of each fixed number."""
         known = () if self.prior is None else self.prior.exact
         inertias = known_inertia_numbers(self.robot, known, self.consider_deviations)
         columns = [linear.matrix[..., place] * one.deviation for place, one in inertias.items()]
@@ -195,7 +195,7 @@ class InertiaProblem(Problem):
         return np.asarray(self.known_inertia + x[..., : self.rank] @ self.base_parameters.lift.T)
 
     def compute_known_side(self, linear: LinearEquations) -> Array:
-        """What the unknowns' part of the equations must give: (..., T, m)."""
+        """Right side (..., T, m) of the equations in the unknowns."""
         return np.asarray(linear.known - linear.matrix @ self.known_inertia)
 
     def linearise(self, index: int, adjusted: MotionRecord, x: Array) -> LinearisedEquations:

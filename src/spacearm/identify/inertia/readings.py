@@ -168,7 +168,7 @@ class MotionRecord:
     def add_noise(
         self, seed: int | Sequence[int] | np.random.Generator, repetitions: int | None = None
     ) -> MotionRecord:
-        """With drawn noise; ``repetitions`` adds a leading axis."""
+        """The record with random noise added; ``repetitions`` adds a leading axis."""
         rng = np.random.default_rng(seed)
         _, sigma = self.deviations()
         shape = (*(() if repetitions is None else (repetitions,)), self.times.size, sigma.size)
@@ -200,7 +200,7 @@ class MotionRecord:
         return replace(self, sigma=TYPICAL_NOISE)
 
     def select_repetition(self, index: int) -> MotionRecord:
-        """One repetition."""
+        """The record of one repetition."""
         return replace(self, readings={name: values[index] for name, values in self.readings.items()})
 
     def repeat(self, count: int) -> MotionRecord:
@@ -214,7 +214,7 @@ class MotionRecord:
         return self.select_samples(slice(None, None, every))
 
     def select_samples(self, rows: slice | npt.NDArray[np.intp]) -> MotionRecord:
-        """Some of the samples."""
+        """The record with some of its samples."""
         return replace(
             self,
             times=self.times[rows],
@@ -358,7 +358,7 @@ class MotionRecord:
         return total
 
     def quadrature(self) -> list[tuple[Array, npt.NDArray[np.intp], Array]]:
-        """For each interval of constant wrench: the wrench (6,), the samples that show it, and weights (T, samples).
+        """Wrench (6,), samples and quadrature weights (T, samples) of each interval of constant wrench.
 
         ``weights @ values`` integrates values at those samples over the interval, up to each sample of the record.
         """

@@ -153,7 +153,7 @@ class ExperimentTable(ConfigurationKeys, MotionKeys, MeasuredKeys, ExciteKeys):
         return float(times[-1] - times[0])
 
     def read(self, commands: Mapping[str, Signal], setup: _Setup, file: InertiaFile) -> MotionRecord:
-        """The measured file."""
+        """The record of the measured file."""
         columns = None
         if self.columns is not None:
             columns = {str(n): c.make() for n, c in self.columns.items()}
@@ -201,7 +201,7 @@ class InertiaFile(StudyFile):
         return [*self.experiment, *(() if self.measurements is None else (self.measurements,))]
 
     def place(self, index: int) -> str:
-        """Where an experiment stands in the file."""
+        """Place of an experiment in the file, for messages."""
         return f"experiment[{index}]" if self.measurements is None else "measurements"
 
     @solvable("inertia identification")

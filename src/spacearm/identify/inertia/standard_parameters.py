@@ -64,7 +64,7 @@ class Prior:
 
     @classmethod
     def from_nominal(cls, robot: Robot, relative: float = 0.15, source: str = "CAD") -> Prior:
-        """From a nominal model: the standard deviation of each number is ``relative`` of its typical size."""
+        """A prior from a nominal model: the standard deviation of each number is ``relative`` of its typical size."""
         positive(relative, "relative deviation", place="prior")
         return cls(robot.inertia_parameters.ravel().copy(), relative * typical_sizes(robot), source)
 

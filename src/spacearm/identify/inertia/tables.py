@@ -71,7 +71,7 @@ class EstimateTable(ScenarioTable):
     write: Annotated[Name, AfterValidator(check_plain_name)] | None = key(None, "robot file with what was found")
 
     def prior_of(self, nominal: Robot, name: str) -> Prior | None:
-        """What is known before the experiments; None where nothing is."""
+        """The prior: what is known before the experiments; None where nothing is."""
         exact = list(self.known_bodies)
         with error_context("estimate"):
             if self.unknown_bodies:
@@ -144,7 +144,7 @@ class TargetLoadTable(ScenarioTable):
     doubt: Number = key(0.0, "how well the holding body is known, share of each number's typical size")
 
     def extract(self, found: Identification, session: Session) -> TargetLoad:
-        """The target."""
+        """The target that the body carries."""
         robot = found.known.robot
         with error_context("load"):
             if self.body is None and self.frame is None:

@@ -99,7 +99,7 @@ def smooth_with_errors(
     from_rest: bool = False,
     pieces: int | None = None,
 ) -> SmoothedPath:
-    """As :func:`smooth_path`, with the independent deviations by which the path may be wrong."""
+    """The smooth path of :func:`smooth_path`, with the independent deviations by which it may be wrong."""
     t = check_increasing(time, "times", count=3, place="path")
     rows = array(values, "values", t.shape, finite=False, place="path")
     find_present(rows, "values", "path", True)

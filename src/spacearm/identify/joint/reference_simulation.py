@@ -132,7 +132,7 @@ def record_reference(
     *,
     torque: bool = False,
 ) -> Record:
-    """What the sensors of a measurement chain read: encoders, and the poses of base and hand.
+    """The record that a measurement chain reads: encoders, and the poses of base and hand.
 
     Args:
         rng: None: readings without noise (the chain still says how they are weighted).

@@ -167,7 +167,7 @@ class TestTable(MeasuredKeys):
     smooth: bool = key(False, "joints were led along smooth curves: paths are splines with as few pieces as possible")
 
     def build(self, chain: MeasurementChain, file: JointFile, folder: Path) -> JointTest:
-        """The test."""
+        """The test as the fit takes it."""
         if (self.file is None) == (self.simulation is None):
             raise InputError("needs either a file or a simulation", hint='file = "..." or [test.simulation]')
         options: dict[str, Any] = {

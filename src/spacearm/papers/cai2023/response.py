@@ -80,7 +80,7 @@ class ArmModel:
         )
 
     def inertia(self, joints: Array) -> tuple[float, Array, Array, Array]:
-        """(M, h, H_r, H) of the rail's direction and the joints, Eq. 19."""
+        """Inertias M, h, H_r and H of the rail's direction and the joints, Eq. 19."""
         matrix = self.mechanics.mass_matrix(joints)
         coupling = matrix[6:, :3] @ self.direction
         return float(self.direction @ matrix[:3, :3] @ self.direction), coupling, matrix[6:, 6:], matrix

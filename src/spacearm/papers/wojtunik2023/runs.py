@@ -420,7 +420,7 @@ class GearEffect:
 
 
 def gear() -> GearEffect:
-    """What the printed motor does to the base, against the geared one."""
+    """The effect of the printed motor on the base, beside that of the geared one."""
     printed = catalogue.load("wojtunik2023_printed")
     values = {"joint1": {**TABLE2[1], "offset": OFFSETS[1] * DEGREE}}
 

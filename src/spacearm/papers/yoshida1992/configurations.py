@@ -47,7 +47,7 @@ class Configurations:
         return bool(np.all(self.holds[sentence]))
 
     def share(self, sentence: str) -> str:
-        """How often a sentence holds, in words."""
+        """In words, the share of configurations in which a sentence holds."""
         holds = self.holds[sentence]
         if holds.all():
             return f"holds in every one of {holds.size} random configurations, so it is no evidence for this one"

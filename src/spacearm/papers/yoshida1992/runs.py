@@ -139,7 +139,7 @@ class LimitErrors:
 
 
 def limits(point: ImpactPoint) -> LimitErrors:
-    """How far the limits of Eqs. 13 to 15 are kept."""
+    """Errors of the limits of Eqs. 13 to 15."""
     mechanics, joints = point.mechanics, point.configuration(POSTURE)
     base, coupling, arm = mechanics.mass_blocks(joints)
     jacobian = mechanics.jacobian(HAND, joints)

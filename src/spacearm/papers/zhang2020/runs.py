@@ -157,7 +157,7 @@ def _elsewhere(offset: float, length: float) -> OtherLengths:
 
 
 def largest_slide(outcome: CaptureRun) -> float:
-    """Of both joints along the arm, m."""
+    """Largest slide of both joints along the arm, m."""
     return max(float(np.abs(outcome.joint(f"joint{k}.slide_z")).max()) for k in (1, 2))
 
 

@@ -166,7 +166,7 @@ class MujocoModel:
         return dense
 
     def mass_matrix(self) -> Array:
-        """H, (6 + n, 6 + n)."""
+        """Generalised inertia H (6 + n, 6 + n)."""
         result: Array = self._map.T @ self._mass() @ self._map
         return result
 
@@ -201,7 +201,7 @@ class MujocoModel:
         return Pose(rotation, np.array(self.data.xpos[index])) @ frame.placement
 
     def frame_jacobian(self, name: str) -> Array:
-        """(6, 6 + n): linear velocity of the frame's origin and angular velocity, both in world axes."""
+        """Matrix (6, 6 + n) from generalised velocity to linear and angular velocity of a frame, world axes."""
         index = self._body_ids[self.robot.body_index(self.robot.frame(name).body)]
         jacobian = np.zeros((6, self.model.nv))
         point = self.frame_pose(name).translation
@@ -226,7 +226,7 @@ class MujocoModel:
         return np.array(self.data.subtree_com[self._body_ids[0]])
 
     def momentum(self, about: npt.ArrayLike = (0.0, 0.0, 0.0)) -> Array:
-        """(linear, angular), world axes; the angular part about the world point ``about``."""
+        """Linear and angular momentum (6), world axes; the angular part about the world point ``about``."""
         self._mj.mj_subtreeVel(self.model, self.data)
         base = self._body_ids[0]
         linear = self.robot.mass * np.array(self.data.subtree_linvel[base])

@@ -164,7 +164,7 @@ def rollout(
 def rollout_extremes(
     robot: Robot, starts: npt.ArrayLike, step: float, count: int, observe: Observe, **options: Any
 ) -> Extremes:
-    """As :func:`rollout` with these options, with the smallest and largest values of the quantities that ``observe``
+    """Roll out as :func:`rollout` does, with the smallest and largest values of the quantities that ``observe``
     gives.
 
     Args:

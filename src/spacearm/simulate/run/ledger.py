@@ -64,7 +64,7 @@ class Centred(NamedTuple):
 def balance_gaps(
     mass: Array | float, now: Centred, start: Centred, impulse: Array, twist: Array, displacement: Array, work: Array
 ) -> dict[str, Array]:
-    """What the balances leave, (..., 3) and for the energy (...): changes since the start less what came from outside.
+    """Gaps of the balances, (..., 3) and for the energy (...): changes since the start less what came from outside.
 
     Args:
         impulse, twist, work: of all external actions since the start, about the mass centre and in its frame.
@@ -82,7 +82,7 @@ def balance_gaps(
 def inner_energy(
     model: RobotMotion, parameters: Mapping[str, Array], y: Array, motion: CentredMotion
 ) -> tuple[Array, Array]:
-    """(T,) stored and dissipated energy less the work of joint drives, in the mass centre's frame, J.
+    """Stored and dissipated energy (T,) less the work of joint drives, in the mass centre's frame, J.
 
     Also the largest magnitude of each of its parts, J.
     """

@@ -71,7 +71,7 @@ class TouchLog:
     reaction: float = 0.0  # largest sum of wrenches that should be nothing, relative to them
 
     def add(self, audit: Array) -> None:
-        """Rows of whole steps."""
+        """Add rows of whole steps."""
         elements = self.model.elements
         if elements is None or not len(audit):
             return

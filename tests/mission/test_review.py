@@ -83,6 +83,12 @@ def test_tables_are_high_enough_for_a_printed_page() -> None:
     assert widths[1] > 2 * widths[0]
 
 
+def test_a_word_fits_into_its_column_however_much_the_others_hold() -> None:
+    """On 600 px: a character of 7.5 px, and 18 px around the text."""
+    widths = draw_table(["margin", *"abcd"], [["7 %"], *([["some words " * 3]] * 4)]).data[0].columnwidth
+    assert 600.0 * widths[0] / sum(widths) >= 6 * 7.5 + 18.0 - 1e-9
+
+
 def test_a_policy_decides() -> None:
     """The rate limit is kept with a fifth left: a policy of half is not met, one of a tenth is."""
     kept = decided(decide__margins={"rate limit": 0.1})

@@ -166,6 +166,11 @@ def draw_table(header: Sequence[str], columns: Sequence[Sequence[str]]) -> go.Fi
     texts = [[title, *column] for title, column in zip(header, columns, strict=True)]
     # Two more for headings, which are bold, and for words that do not break where it suits.
     shares = np.array([(min(max(map(len, each)), WIDE) + 2) * CHARACTER + EMPTY for each in texts])
+    # The longest word first, which does not break; what is left of the page goes where more is wanted.
+    words = [max(len(word) for text in each for word in text.split() or [""]) for each in texts]
+    least = np.minimum(np.array([word * CHARACTER + EMPTY for word in words]), shares)
+    if least.sum() < PRINTED < shares.sum():
+        shares = least + (PRINTED - least.sum()) * (shares - least) / (shares - least).sum()
     shares /= shares.sum()
     rooms = np.maximum((PRINTED * shares - EMPTY) / CHARACTER, 1.0).astype(int)
     lines = [

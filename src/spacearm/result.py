@@ -245,7 +245,7 @@ class Certificate(Mapping[str, Check]):
 
     @property
     def faults(self) -> list[str]:
-        """What is not sound, in words."""
+        """Checks that fail, in words."""
         return [
             f"{name}: {check.note}"
             if (check.value, check.tolerance) == (1.0, 0.0)  # see Check.from_condition
@@ -327,7 +327,7 @@ class Limit:
 
     @property
     def margin(self) -> float:
-        """What is left, relative to the limit; below zero it was exceeded."""
+        """The rest up to the limit, as a share of it; below zero it was exceeded."""
         return (self.limit - self.used) / self.limit * (-1.0 if self.least else 1.0)
 
     @property

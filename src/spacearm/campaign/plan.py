@@ -244,7 +244,7 @@ class CampaignPlan:
 
     @property
     def scenario(self) -> Path:
-        """Its file."""
+        """The campaign's file."""
         return self.folder / Path(self.file.scenario).name
 
     @cached_property
@@ -268,7 +268,7 @@ class CampaignPlan:
 
     @cached_property
     def shares(self) -> Array:
-        """(runs, dispersed numbers) between 0 and 1: the same in every cell, so that only the axes differ."""
+        """Quantiles (runs, dispersed numbers) between 0 and 1: the same in every cell, so that only the axes differ."""
         from scipy.stats import qmc
 
         size, rng = (self.file.runs, len(self.file.vary)), np.random.default_rng(self.file.seed)

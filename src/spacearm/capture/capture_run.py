@@ -149,12 +149,12 @@ class CaptureRun:
 
     @property
     def states(self) -> Array:
-        """(T, 13 + 2 n)."""
+        """Flat states (T, 13 + 2 n)."""
         return self.track.states
 
     @property
     def acceleration(self) -> Array:
-        """(T, 6 + n) of the generalised velocity."""
+        """Rates (T, 6 + n) of the generalised velocity."""
         return self.track.outputs[:, Layout(self.robot.n).velocity]
 
     @property

@@ -69,7 +69,7 @@ class SensorReader:
 
     @property
     def size(self) -> int:
-        """Numbers of a reading."""
+        """How many numbers a reading has."""
         return len(self.entries)
 
     def read(self, state: Array, time: float = 0.0, seed: int | None = None) -> Array:

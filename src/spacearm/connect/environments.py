@@ -230,7 +230,7 @@ class TaskVectorEnvironment(VectorEnv[Any, Any, Any]):
 
     @property
     def targets(self) -> Any:
-        """What else the samples have (B, extra_size): for a capture the target's flat state."""
+        """Further states of the samples (B, extra_size): for a capture the target's flat state."""
         return self._samples.extra.copy()
 
 

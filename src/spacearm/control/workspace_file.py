@@ -139,7 +139,7 @@ class WorkspaceFindings(Findings):
 
     @property
     def centre(self) -> str:
-        """From where distances are measured: it stays in place while the joints move."""
+        """The point from which distances are measured, in words: it stays in place while the joints move."""
         return fixed_point_name(self.robot)
 
     @property
@@ -178,7 +178,7 @@ class WorkspaceFindings(Findings):
 
     @property
     def motion(self) -> str:
-        """What the base does meanwhile."""
+        """The motion of the base meanwhile, in words."""
         kind = self.robot.base.kind
         moves = {"free": "floats", "planar": "floats in its plane", "rail": "slides on its rail"}
         return f"{moves[kind]} at zero momentum" if kind in moves else "is held"

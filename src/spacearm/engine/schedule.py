@@ -49,24 +49,24 @@ class Schedule(NamedTuple):
 
     @property
     def begins(self) -> Array:
-        """(intervals,) s since the schedule's start, when each begins."""
+        """Begin (intervals,) of each interval, s since the schedule's start."""
         return np.concatenate([[0.0], np.cumsum(self.steps * self.counts)[:-1]])
 
     @property
     def first_steps(self) -> Any:
-        """(intervals,) steps before each."""
+        """Number of steps (intervals,) before each interval."""
         return np.concatenate([[0], np.cumsum(self.counts)[:-1]]).astype(np.int64)
 
     @property
     def law_steps(self) -> Any:
-        """(intervals,) at which step of each a law is asked first; not at all where it is ``hold`` or more."""
+        """Step (intervals,) of each at which a law is asked first; not at all where it is ``hold`` or more."""
         if self.ask is not None:
             return np.asarray(self.ask, dtype=np.int64)
         return -self.first_steps % self.hold if self.hold > 1 else np.zeros(len(self.counts), dtype=np.int64)
 
     @property
     def moments(self) -> Any:
-        """(ticks,) time of each tick of a law that draws random numbers."""
+        """Times (ticks,) of the ticks of a law that draws random numbers, as whole numbers."""
         if not len(self.random_channels):
             return np.zeros(0, dtype=np.int64)
         interval = np.repeat(np.arange(len(self.counts)), self.counts)

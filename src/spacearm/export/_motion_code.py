@@ -79,7 +79,7 @@ class MotionCode:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Those whose parameters a run needs."""
+        """Kernels whose parameters a run needs."""
         return [self.kernel, *filter(None, [self.ports.push]), self.ports.observe]
 
     @cached_property
@@ -121,7 +121,7 @@ class MotionCode:
 
     @cached_property
     def event_count(self) -> int:
-        """How many functions are watched at most in a phase."""
+        """Largest number of functions that are watched in a phase."""
         return max(len(self.friction_dofs(each)) + len(each.levels) + len(self.margins(each)) for each in self.phases)
 
     def watched_names(self) -> list[list[str]]:
@@ -144,18 +144,18 @@ class MotionCode:
 
     @property
     def frictional(self) -> int:
-        """How many degrees of freedom have dry friction at most in a phase."""
+        """Largest number of degrees of freedom with dry friction in a phase."""
         return max(len(self.friction_dofs(each)) for each in self.phases)
 
     @property
     def rate_outputs(self) -> int:
-        """How many outputs of the motion are needed: reactions cost much, and only dry friction reads them."""
+        """Number of outputs of the motion that are needed: reactions cost much, and only dry friction reads them."""
         code = self.model.code
         return int(code.reaction + len(self.model.dof_names) if self.frictional else code.nx)
 
     @cached_property
     def start_vector(self) -> Array:
-        """What is integrated, at the start: the state, then the memory of continuous laws."""
+        """The integrated vector at the start: the state, then the memory of continuous laws."""
         # Memory of continuous laws is integrated; that of sampled ones changes at ticks and lies elsewhere.
         kept = [law.program.memory for own, law in self.laws.items() if own.period is None]
         return np.concatenate([self.start.vector, *kept])

@@ -85,13 +85,13 @@ class Ports:
 
     @property
     def force_units(self) -> list[str]:
-        """Of generalised forces, one for each degree of freedom."""
+        """Units of generalised forces, one for each degree of freedom."""
         joints = ["N" if joint.kind == "prismatic" else "N.m" for joint in self.robot.joints]
         return [*["N"] * 3, *["N.m"] * 3, *joints]
 
     @property
     def velocity_units(self) -> list[str]:
-        """Of generalised velocities."""
+        """Units of generalised velocities."""
         joints = ["m/s" if joint.kind == "prismatic" else "rad/s" for joint in self.robot.joints]
         return [*["m/s"] * 3, *["rad/s"] * 3, *joints]
 

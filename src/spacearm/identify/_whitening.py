@@ -143,7 +143,7 @@ class Whitener:
 
     @property
     def log_determinant(self) -> float:
-        """Of the readings' covariance."""
+        """Logarithm of the determinant of the readings' covariance."""
         return -2.0 * float(np.sum(np.log(np.diagonal(self.inverse, axis1=1, axis2=2))))
 
 

@@ -174,7 +174,7 @@ class FloatingSystem:
 
     @property
     def state(self) -> State:
-        """As the state of a run; of a single sample."""
+        """The system's state as a run takes it; of a single sample."""
         base = np.asarray(self.base)
         return State(base[:3], base[3:], self._q, self._nu)
 

@@ -56,7 +56,7 @@ class ImpulseResponse:
 
     @property
     def velocity(self) -> Array:
-        """To the jump of the generalised velocity (..., 6 + n, 6)."""
+        """Matrix (..., 6 + n, 6) from impulse to the jump of the generalised velocity."""
         return np.concatenate([self.base, self.rates], axis=-2)
 
 

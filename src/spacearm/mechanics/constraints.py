@@ -82,7 +82,7 @@ class Closure:
 
     @property
     def demand(self) -> SX:
-        """What J a has to be."""
+        """The values that J a must have."""
         return -(self.bias + 2 * self.decay * self.rate + self.decay**2 * self.residual)
 
 

@@ -95,7 +95,7 @@ class MotionTerms:
 
     @property
     def inertia(self) -> SX:
-        """In the frames of the tree."""
+        """Inertias in the frames of the tree."""
         return self.tree.sparse(self.inputs[self.tree.inertia_name or "inertia"])
 
     def pose_rate(self) -> SX:

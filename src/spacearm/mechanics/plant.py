@@ -261,7 +261,7 @@ class Plant:
 
     @cached_property
     def mass_matrix(self) -> SX:
-        """H (6 + n, 6 + n)."""
+        """Generalised inertia H (6 + n, 6 + n)."""
         return dynamics.mass_matrix(self.tree, self.joints, self.inertia, self.rotor)
 
     @cached_property
@@ -286,12 +286,12 @@ class Plant:
 
     @cached_property
     def mass(self) -> SX:
-        """Of the whole robot, kg."""
+        """Mass of the whole robot, kg."""
         return momentum.centre_of_mass(self.tree, self.joints, self.inertia)[0]
 
     @cached_property
     def mass_centre(self) -> SX:
-        """Of the whole robot in the world."""
+        """Mass centre of the whole robot in the world, m."""
         _, centre = momentum.centre_of_mass(self.tree, self.joints, self.inertia)
         return self.base.origin + self.base.rotation @ centre
 

@@ -124,7 +124,7 @@ class TreeJoint:
 
     @cached_property
     def axis(self) -> Array:
-        """Of the joint, as every expression takes it. Subspace and rotation must have the very same one."""
+        """The joint's axis, as every expression takes it. Subspace and rotation must have the very same one."""
         return snap_entries(self.joint.axis) if self.screw is None else np.array([0.0, 0.0, 1.0])
 
     @cached_property
@@ -135,7 +135,7 @@ class TreeJoint:
 
     @property
     def spin_axis(self) -> SX:
-        """What the joint's rotor spins about: the joint's axis, of a slide as of a hinge; child axes."""
+        """Axis of the joint's rotor: that of the joint, of a slide as of a hinge; child axes."""
         return constant(self.axis)
 
     def placement(self, q: SX) -> Placement:

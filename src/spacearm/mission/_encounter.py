@@ -116,7 +116,7 @@ class MissionTargetTable(ShapedBodyTable, ConfigurationKeys):
 
     @property
     def angular_velocity(self) -> Array:
-        """At the planned instant of touch, world axes, rad/s."""
+        """Angular velocity at the planned instant of touch, world axes, rad/s."""
         given = self.si_value("tumble")
         return np.zeros(3) if given is None else np.asarray(given, dtype=np.float64)
 

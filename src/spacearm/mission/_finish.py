@@ -177,7 +177,7 @@ class RetreatTable(GainKeys):
 
     @property
     def longest(self) -> float:
-        """s."""
+        """Longest duration of the stage, s."""
         return max(self.duration, self.escape_time) + (self.coast or 0.0)
 
     def escape(self, flight: MissionFlight) -> BaseReference | None:

@@ -126,7 +126,7 @@ class MissionFlight:
 
     @property
     def state(self) -> State:
-        """The servicer's."""
+        """The servicer's state."""
         return self.context.states[self.name]
 
     def fly(self, context: RunContext) -> Iterator[Item]:
@@ -173,7 +173,7 @@ class MissionFlight:
 
     @property
     def abort_time(self) -> float:
-        """s, at which the approach is given up; infinite without an abort."""
+        """Time, s, at which the approach is given up; infinite without an abort."""
         retreat = self.file.retreat
         return np.inf if retreat is None or retreat.time is None else retreat.time
 

@@ -66,13 +66,13 @@ class Actuators:
 
     @property
     def axes(self) -> Array:
-        """(3, wheels) axes of the reaction wheels in the base's frame."""
+        """Axes (3, wheels) of the reaction wheels in the base's frame."""
         joints = [self.robot.joint(name) for name in self.wheels]
         return np.array([joint.placement.rotation @ joint.axis for joint in joints]).T.reshape(3, -1)
 
     @property
     def rotors(self) -> Array:
-        """(wheels,) kg m2."""
+        """Axial inertias (wheels,) of the wheels, kg m2."""
         found = [self.robot.joint(name).rotor for name in self.wheels]
         return np.array([rotor.inertia * rotor.ratio for rotor in found if rotor is not None])
 
@@ -99,7 +99,7 @@ class Actuators:
 
     @property
     def wheel_capacities(self) -> Array:
-        """(wheels,) Momentum that each wheel holds at its largest speed, N m s; infinite where it has no limit."""
+        """Momentum (wheels,) that each wheel holds at its largest speed, N m s; infinite where it has no limit."""
         return np.asarray(self.rotors * [self.robot.joint(name).limits.velocity for name in self.wheels])
 
     @property

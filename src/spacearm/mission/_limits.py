@@ -70,7 +70,7 @@ class Use:
 
     @property
     def first_break(self) -> float:
-        """s; infinite where it is kept."""
+        """Time, s, at which the limit is first broken; infinite where it is kept."""
         over = np.flatnonzero(self.values > self.limit * (1.0 + LIMIT_SLACK))
         sampled = float(self.times[over[0]]) if over.size else np.inf
         return sampled if self.crossing is None else min(self.crossing, sampled)

@@ -130,7 +130,7 @@ class TouchTable(StageTable):
 
     @property
     def steepest(self) -> float:
-        """rad."""
+        """Largest angle between the hand and the grasp, rad."""
         given = self.si_value("angle")
         return 10.0 * DEGREE if given is None else float(given)
 

@@ -73,13 +73,13 @@ class CameraTable(ScenarioTable):
 
     @property
     def noise(self) -> Array:
-        """(6,) Standard deviations of a reading as the filter takes them, m and rad; it knows nothing of a bias."""
+        """Standard deviations (6) of a reading as the filter takes them, m and rad; it knows nothing of a bias."""
         # A perfect reading has no inverse covariance.
         return np.repeat(np.maximum([self.position_noise, self.size("angle_noise")], 1e-6), 3)
 
     @property
     def start(self) -> Array:
-        """(12,) Standard deviations of the first estimate."""
+        """Standard deviations (12) of the first estimate."""
         angle, rate = self.size("angle_start", 3.0 * DEGREE), self.size("rate_start", 0.2 * DEGREE)
         return np.repeat([self.position_start, angle, self.velocity_start, rate], 3)
 

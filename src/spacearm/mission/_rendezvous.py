@@ -123,7 +123,7 @@ class RendezvousTable(StageTable):
 
     @property
     def duration(self) -> float:
-        """s until the approach of the hand."""
+        """Time, s, until the approach of the hand."""
         return sum(hold.transfer + hold.stay for hold in self.hold)
 
     @property

@@ -126,7 +126,7 @@ class MissionFile(StudyFile):
 
     @property
     def longest(self) -> float:
-        """s that the mission may last."""
+        """Longest duration of the mission, s."""
         more = sum(stage.duration for stage in (self.settle, self.detumble, self.identify) if stage is not None)
         # Stow, ejection and retreat exclude each other: of these the longest counts.
         last = 0.0 if self.stow is None else self.stow.duration + self.stow.settle_time
@@ -137,12 +137,12 @@ class MissionFile(StudyFile):
 
     @property
     def begin(self) -> float:
-        """s, at which the approach of the hand begins."""
+        """Time, s, at which the approach of the hand begins."""
         return 0.0 if self.rendezvous is None else self.rendezvous.duration
 
     @property
     def touch_time(self) -> float:
-        """s after the planned touch in which the latch may close."""
+        """Time, s, after the planned touch in which the latch may close."""
         return self.touch.duration(self.approach, self.strategy)
 
     def _actuators(self, session: Session) -> tuple[Actuators, State]:

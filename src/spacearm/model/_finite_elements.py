@@ -87,7 +87,7 @@ class FiniteElements:
 
     @property
     def rigid(self) -> Array:
-        """(N, 6) displacements for unit motions of the origin: along x, y, z and about them."""
+        """Displacements (N, 6) for unit motions of the origin: along x, y, z and about them."""
         found = np.zeros((len(self.dof), 6))
         for row, (node, component) in enumerate(self.dof.tolist()):
             axis = (component - 1) % 3

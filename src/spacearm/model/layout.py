@@ -84,19 +84,19 @@ class Layout:
 
     @property
     def linear_velocity(self) -> slice:
-        """Of the base frame's origin, base axes, m/s."""
+        """Place of the velocity of the base frame's origin, base axes, m/s."""
         first = self.velocity.start
         return slice(first, first + 3)
 
     @property
     def angular_velocity(self) -> slice:
-        """Of the base, base axes, rad/s."""
+        """Place of the angular velocity of the base, base axes, rad/s."""
         first = self.velocity.start
         return slice(first + 3, first + BASE_DOFS)
 
     @property
     def rates(self) -> slice:
-        """Joint rates."""
+        """Place of the joint rates."""
         return slice(self.velocity.start + BASE_DOFS, self.stop)
 
     def joint(self, index: int) -> int:

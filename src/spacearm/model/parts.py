@@ -210,7 +210,7 @@ class Inertia(Part):
 
     @property
     def parameters(self) -> Array:
-        """(m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz), the tensor about the body frame's origin."""
+        """The ten numbers (m, m cx, m cy, m cz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz), tensor about the frame's origin."""
         return np.array([self.mass, *(self.mass * self.com), *symmetric_six(self.tensor_about_origin)])
 
     def transform(self, pose: Pose) -> Inertia:

@@ -103,7 +103,7 @@ class Tank(Part):
 
     @property
     def height(self) -> float:
-        """Of the liquid, m."""
+        """Height of the liquid, m."""
         from scipy.optimize import brentq
 
         volume, r = self.mass / self.density, self.radius
@@ -122,14 +122,14 @@ class Tank(Part):
 
     @property
     def pendulum_length(self) -> float:
-        """Of the pendulum that swings as the liquid under any acceleration, m; its hinge is that far above the mass."""
+        """Length of the pendulum that swings as the liquid does under any acceleration, m: from hinge to mass."""
         if self.shape == "sphere":
             return self.radius / sphere_mode(self.height / self.radius)[0]
         return self.radius / (BESSEL_ROOT * math.tanh(BESSEL_ROOT * self.height / self.radius))
 
     @property
     def frequency(self) -> float:
-        """Of the first lateral mode in a tank that is held, Hz."""
+        """Frequency of the first lateral mode in a tank that is held, Hz."""
         if self.slosh_frequency is not None:
             return self.slosh_frequency
         square = self.acceleration / self.pendulum_length
@@ -148,7 +148,7 @@ class Tank(Part):
 
     @property
     def slosh_height(self) -> float:
-        """Of that mass above the bottom, m."""
+        """Height of the slosh mass above the bottom, m."""
         if self.shape == "sphere":
             # Pressure on a sphere acts through its centre: the mass hangs below it, like a pendulum of length a / w^2.
             return self.radius - self.acceleration / (2.0 * math.pi * self.frequency) ** 2
@@ -157,12 +157,12 @@ class Tank(Part):
 
     @property
     def stiffness(self) -> float:
-        """Of the springs that hold the slosh mass, N/m."""
+        """Stiffness of the springs that hold the slosh mass, N/m."""
         return self.slosh_mass * (2.0 * math.pi * self.frequency) ** 2
 
     @property
     def viscosity(self) -> float:
-        """Of the dampers beside the springs, N s/m."""
+        """Damping beside the springs, N s/m."""
         return 2.0 * self.damping * 2.0 * math.pi * self.frequency * self.slosh_mass
 
     @property

@@ -68,7 +68,7 @@ class Whiteness:
 
     @property
     def white(self) -> bool:
-        """At the level of one in a thousand."""
+        """Whether residuals are white, at the level of one in a thousand."""
         return self.p_value > LEVEL
 
 
@@ -145,7 +145,7 @@ class Diagnosis:
 
     @cached_property
     def whiteness(self) -> dict[str, dict[str, Whiteness]]:
-        """By block and channel."""
+        """Whiteness of the residuals by block and channel."""
         return {b: {c: whiteness(r) for c, r in rows.items()} for b, rows in self.estimate.residuals.items()}
 
     @property

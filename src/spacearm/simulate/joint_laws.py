@@ -48,7 +48,7 @@ class JointElement(ForceElement):
     @property
     @abstractmethod
     def values(self) -> tuple[float, ...]:
-        """Its numbers."""
+        """Numbers of the law."""
 
     def places(self, world: World) -> list[tuple[str, str]]:
         """System and own name of its joints."""

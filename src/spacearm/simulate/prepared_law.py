@@ -100,7 +100,7 @@ class PreparedLaw:
 
     @property
     def slow(self) -> Any:
-        """(actions, 4) int64: ticks in a period of each action's own law; in the memory its tick, action and level."""
+        """Table (actions, 4): ticks in a period of each action's own law; in the memory its tick, action and level."""
         # Default: an action of every tick, with nothing held in the memory.
         table = np.tile([1, -1, -1, -1], (self.target.size, 1)).astype(np.int64)
         for action, row in self.program.slow.items():

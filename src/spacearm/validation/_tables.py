@@ -55,7 +55,7 @@ class MeasuredInputTable(ColumnTable):
 
     @property
     def target(self) -> tuple[str, str]:
-        """Kind and name."""
+        """Kind of the input and name of what it acts on."""
         kind, _, name = self.to.partition(".")
         if kind not in INPUTS or not name:
             expected = ", ".join(f"{each}.<name>" for each in INPUTS)

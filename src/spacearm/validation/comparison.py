@@ -68,12 +68,12 @@ class ChannelComparison:
 
     @property
     def residual(self) -> Array:
-        """(T,) measured less predicted."""
+        """Residuals (T,): measured less predicted."""
         return self.readings.values - self.predicted
 
     @property
     def band(self) -> Array:
-        """(T,) standard deviation of measured less predicted."""
+        """Standard deviations (T,) of measured less predicted."""
         return np.asarray(np.hypot(self.spread, self.readings.sigma))
 
     @property

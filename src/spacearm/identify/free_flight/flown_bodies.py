@@ -50,7 +50,7 @@ class DeviceDoubt:
 
     @property
     def deviations(self) -> Array:
-        """Of :data:`DEVICE`."""
+        """Standard deviations of the numbers in :data:`DEVICE`."""
         own = (self.wheel_inertia, self.gyro_scale, self.gyro_cross, self.wheel_tilt, self.wheel_delay)
         return np.repeat(own, (1, 3, 3, 2, 1))
 

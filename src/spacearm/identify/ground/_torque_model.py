@@ -124,7 +124,7 @@ class TorqueModel:
 
     @cached_property
     def others(self) -> tuple[Parameter, ...]:
-        """What is estimated besides inertias, in the order of the columns."""
+        """Unknowns besides inertias, in the order of the columns."""
         found = []
         units = {joint.name: "N m" if joint.unit == "rad" else "N" for joint in self.robot.joints}
         # Exporters write an effort limit of 0 where nobody stated one.

@@ -146,7 +146,7 @@ class RecordPrediction:
 
     @property
     def momentum_errors(self) -> tuple[int, ...]:
-        """Those of the errors that are momenta: of the base and of the modes."""
+        """Indices of the errors that are momenta: of the base and of the modes."""
         return (*range(6, 12), *range(12 + len(self.modes), self.errors))
 
     def linearise_with_noise(self, seed: int) -> BaseMotion:

@@ -208,7 +208,7 @@ class Identification:
 
     @cached_property
     def suspects(self) -> tuple[Score, ...]:
-        """Those that chance does not explain, the most likely first.
+        """Suspected faults that chance does not explain, the most likely first.
 
         First what alone brings the residuals down to the noise, or nearly (scores are those of small faults); then a
         frequency at which they move; then the rest. A body's inertia comes after all else that explains as much: its

@@ -35,7 +35,7 @@ class TargetLoad:
 
     @property
     def interval(self) -> tuple[Array, Array]:
-        """Of 95 % each."""
+        """Lower and upper ends of the 95 % intervals."""
         return self.values - 1.959964 * self.std, self.values + 1.959964 * self.std
 
     @property

@@ -74,7 +74,7 @@ class TargetFilter:
 
     @property
     def time(self) -> float:
-        """Of the last sample, s."""
+        """Time of the last sample, s."""
         return self._state.time
 
     def update(self, record: MotionRecord) -> TargetState:

@@ -566,7 +566,7 @@ class OutputErrorProblem(Problem):
 
     @property
     def samples(self) -> int:
-        """Readings that count."""
+        """Number of readings that count."""
         return sum(int(data.present.sum()) for data in self.records)
 
 

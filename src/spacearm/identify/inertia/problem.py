@@ -134,7 +134,7 @@ class InertiaProblem(Problem):
 
     @cached_property
     def biases(self) -> tuple[tuple[str, int, float], ...]:
-        """(channel, component, standard deviation) of every sensor bias to estimate."""
+        """Channel, component and standard deviation of every sensor bias to estimate."""
         # A sensor is the same in all records: its bias is one unknown, shown by any record that has the channel.
         found: dict[tuple[str, int], float] = {}
         for record in self.records:

@@ -197,7 +197,7 @@ class InertiaFile(StudyFile):
 
     @property
     def tables(self) -> list[ExperimentTable]:
-        """All experiments."""
+        """The tables of all experiments."""
         return [*self.experiment, *(() if self.measurements is None else (self.measurements,))]
 
     def place(self, index: int) -> str:

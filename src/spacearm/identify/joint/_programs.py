@@ -92,7 +92,7 @@ class Setup:
 
     @cached_property
     def places(self) -> dict[str, slice]:
-        """Parts of the state."""
+        """Slices of the parts of the state, by name."""
         sizes = {
             "joints": len(self.free),
             "velocity": 6 + len(self.free),

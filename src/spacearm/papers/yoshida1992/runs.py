@@ -48,7 +48,7 @@ class JointCondition:
 
     @property
     def peak_direction(self) -> float:
-        """deg, 0 to 180."""
+        """Direction of the peak, deg, 0 to 180."""
         x, y = self.ellipse.axes[:2, 0]
         return float(np.degrees(np.arctan2(y, x)) % 180.0)
 

@@ -66,7 +66,7 @@ class OtherLengths:
 
     @cached_property
     def settling_time(self) -> float:
-        """s, six-dimensional hit, damping 5."""
+        """Settling time, s, after the six-dimensional hit with damping 5."""
         return self.soft.settling_time(CRITERION)
 
     def slide_ratio(self, hit: str) -> float:

@@ -101,7 +101,7 @@ class TickedLaw:
 
     @property
     def commands(self) -> dict[str, float]:
-        """What acts now: joint forces or accelerations, and levels of thrusters."""
+        """Commands that act now: joint forces or accelerations, and levels of thrusters."""
         places = self.law.kernel.outputs["level"].start + self.law.places("level")
         return dict(zip(self.law.program.levels, map(float, self.entered.out[places]), strict=True))
 

@@ -88,12 +88,12 @@ class BatchRun:
 
     @property
     def states(self) -> Array:
-        """(B, T, nx) of one system; NaN after the end of a run."""
+        """States (B, T, nx) of one system; NaN after the end of a run."""
         return self._single_system[0]
 
     @property
     def end(self) -> Array:
-        """(B, nx) of one system."""
+        """Last states (B, nx) of one system."""
         return self._single_system[1]
 
     @property

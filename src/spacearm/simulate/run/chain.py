@@ -88,7 +88,7 @@ class RunContext:
 
     @property
     def time(self) -> float:
-        """s since the start of the run."""
+        """Time, s, since the start of the run."""
         return self._chain.time
 
     @property

@@ -220,7 +220,7 @@ class Run:
 
     @property
     def track(self) -> Track:
-        """The only one."""
+        """The only track of the run; an error where there are several."""
         if len(self.tracks) != 1:
             names = ", ".join(dict.fromkeys(track.name for track in self.tracks))
             raise InputError("several systems took part", place="run", hint=f"expected run.last_track(system): {names}")

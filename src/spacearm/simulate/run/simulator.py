@@ -132,7 +132,7 @@ class Simulator:
 
     @property
     def time(self) -> float:
-        """s since the start."""
+        """Time, s, since the start."""
         question = self._question
         return self._chain.time if question is None else self._chain.time + float(question.progress.now[0])
 

@@ -144,6 +144,7 @@ class Store:
         table["reason"] = arrow.array([outcome.reason for outcome in outcomes], arrow.string())
         for name in names:
             table[name] = arrow.array([outcome.values.get(name) for outcome in outcomes], arrow.float64())
+        # Units travel with the columns: a file by itself says what its numbers are.
         schema = [arrow.field(name, a.type, metadata={"unit": names.get(name, "")}) for name, a in table.items()]
         sink = arrow.BufferOutputStream()
         arrow.parquet.write_table(arrow.table(table, schema=arrow.schema(schema)), sink, compression="zstd")

@@ -44,6 +44,7 @@ def momentum_budget(robot: Robot, states: Array, caught: CaughtTarget | None = N
     rows["base"][0], rows["arm"][0] = rows["arm"][0], 0.0
     rotors = robot.rotor_inertias
     bodies = evaluate_bodies(robot, states)
+    # First moments: mass times origin, and m c rotated into the world.
     first = np.einsum("b,tbi->ti", whole[:, 0], bodies.origin) + np.einsum(
         "tbij,bj->ti", bodies.rotation, whole[:, 1:4]
     )

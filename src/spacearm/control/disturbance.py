@@ -120,6 +120,7 @@ class BaseAttitude:
                 # attitude.
                 angular_rate = angular_rate + still["momentum"][node] @ inward
                 moved = moved + rotated[node] @ inward + still["momentum"][node] @ (change @ dp)
+            # p' = xi w / 2 with the rate in base axes, and its derivative by the coefficients along with it.
             xi = _xi(p)
             return 0.5 * xi @ angular_rate, 0.5 * (_omega(angular_rate) @ dp + xi @ moved), angular_rate, moved
 

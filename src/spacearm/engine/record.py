@@ -58,6 +58,7 @@ def sample(system: System, piece: int, t: float, y: Array, record: SampleRecord)
     row = record.counts[0]
     for i in range(code.ny):
         record.y[row, i] = y[i]
+    # The solver's own last evaluation was at another state: the outputs here need one of their own.
     if record.inp.shape[0] > 0:
         rates(system, piece, t, y, work.dy)
         for i in range(code.record):

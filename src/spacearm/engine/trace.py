@@ -249,6 +249,7 @@ class _TraceBuilder:
         zero = self.const(0.0)
         if first.args[2] != zero or second.args[2] != zero:
             return None
+        # Sums commute, and so the branches come in either order.
         for a, b in ((first, second), (second, first)):
             condition = self.instructions[b.args[0]]
             if condition.op == "not" and condition.args[0] == a.args[0]:

@@ -144,6 +144,8 @@ class Whitener:
     @property
     def log_determinant(self) -> float:
         """Logarithm of the determinant of the readings' covariance."""
+        # Of triangular factors the determinant is the product of the diagonals; in logarithms it neither overflows nor
+        # vanishes.
         return -2.0 * float(np.sum(np.log(np.diagonal(self.inverse, axis1=1, axis2=2))))
 
 

@@ -83,6 +83,8 @@ class Closure:
     @property
     def demand(self) -> SX:
         """The values that J a must have."""
+        # J. Baumgarte's stabilisation (Computer Methods in Applied Mechanics and Engineering 1, 1972), critically
+        # damped: what rounding and steps open of a loop decays.
         return -(self.bias + 2 * self.decay * self.rate + self.decay**2 * self.residual)
 
 

@@ -172,6 +172,7 @@ class FreeBody:
 
     def move(self, state: Array, time: float) -> Array:
         """The state after a time, which may be negative, s; Runge-Kutta steps of order four."""
+        # Steps are short against the rotation as well: fourth order then leaves errors far below those of any reading.
         largest = min(LONGEST_STEP, LONGEST_ROTATION / max(float(np.linalg.norm(state[RATE])), 1e-9))
         count = max(int(np.ceil(abs(time) / largest)), 1)
         step = time / count

@@ -163,6 +163,7 @@ class Tank(Part):
     @property
     def viscosity(self) -> float:
         """Damping beside the springs, N s/m."""
+        # From the damping ratio: c = 2 zeta omega m.
         return 2.0 * self.damping * 2.0 * math.pi * self.frequency * self.slosh_mass
 
     @property

@@ -92,6 +92,7 @@ class CommandLog:
         sensed = tuple((name, unit) for name, unit in about["sensed"])
 
         system = str(about.get("system", ""))
+        # Absent in files of runs whose laws have one period.
         own["own_ticks"] = tuple((int(first), int(every)) for first, every in about.get("own_ticks", ()))
 
         def columns(kind: str, names: Iterable[str]) -> Array:

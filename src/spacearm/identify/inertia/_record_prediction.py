@@ -195,6 +195,7 @@ class RecordPrediction:
         whole = mechanics.momentum(joints, velocity, base=start[:7], inertia=inertia)
         if not own:
             return whole
+        # A mode's momentum is its row of the generalised inertia: what an impulse along it would have to take away.
         matrix = mechanics.mass_matrix(joints, inertia=inertia)
         return np.concatenate([whole, velocity @ matrix[[6 + i for i in own]].T], axis=-1)
 

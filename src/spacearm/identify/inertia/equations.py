@@ -97,6 +97,7 @@ class Equations:
         matrix, offset = self.mechanics.dynamics_regressor(
             self._joints(record), record.velocity(), record.acceleration()
         )
+        # Base axes: a thruster's wrench is constant there while it fires.
         known = np.broadcast_to(record.wrench, (*offset.shape[:-1], 6))
         if "torque" in record.readings:
             return matrix, np.concatenate([known, record.readings["torque"]], axis=-1) - offset
@@ -225,6 +226,7 @@ class Equations:
         if "joint_acceleration" in places:
             full[..., places["joint_acceleration"]] += by["acceleration"][..., 6:] * record.moving
         if "torque" in places:
+            # Measured torques stand on the known side.
             full[..., 6:, places["torque"]] -= np.eye(n)
         return full[..., :rows, :]
 

@@ -231,6 +231,7 @@ class InertiaProblem(Problem):
     def misfit(self, values: Array) -> list[Array]:
         """Equations (T, m) of each record at these base parameters (r,), in standard deviations of what noise makes of
         them; initial momenta and biases are those that fit best."""
+        # Momenta and biases at zero: the equations are linear in them, and what fits best is found below.
         x = np.concatenate([values, np.zeros(len(self.parameters) - self.rank)])
         lines = [self.linearise(i, record, x) for i, record in enumerate(self.records)]
         # Gap and columns are whitened together: one triangular solve.

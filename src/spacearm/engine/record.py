@@ -123,6 +123,7 @@ def audit_step(system: System, method: int, piece: int, t: float, h: float, audi
     for point in range(work.dense.shape[0] - 1):  # 5 points and the end; a constant bound would be unrolled
         theta, weight = 1.0, 0.0
         if point < 5:
+            # Quadrature at the points of the method's order: work and impulse are then as exact as the motion.
             theta, weight = (GAUSS_X[point], GAUSS_W[point]) if method < 2 else (RADAU_X[point], RADAU_W[point])
         if method < 2:
             dense_value(theta, work.y, work.dense, work.y_try)

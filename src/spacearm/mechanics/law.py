@@ -298,6 +298,7 @@ def combine_commands(
         count = own_plant.memory("tick", lasting=False) if every > 1 else None
         expected |= own.expected if count is None else {}
         if count is not None:
+            # Each slower law counts the ticks of the common clock and acts where its count is zero.
             memory[f"{prefix}tick"] = ca.if_else(count >= every - 1, 0, count + 1)
         for name, value in _next_memory(own_plant, own, every).items():
             old = plant.memory_symbols.get(prefix + name)

@@ -138,6 +138,7 @@ def _corners(half: Array) -> list[Array]:
 def _nearest_of_boxes(a: Array, b: Array, rotation: SX, offset: SX) -> _Nearest:
     """Nearest points of two boxes that are apart: a corner and a box, or two edges that both look at the other box."""
     found: _Nearest | None = None
+    # Corners of the first box against the second, clipped to its extent in its own axes.
     for corner in _corners(a):
         local = rotation.T @ (ca.SX(corner) - offset)
         pair = ca.SX(corner), offset + rotation @ _clip_to_box(local, b)
@@ -153,6 +154,7 @@ def _nearest_of_boxes(a: Array, b: Array, rotation: SX, offset: SX) -> _Nearest:
     for i in range(3):
         for j in range(3):
             own, other = ca.SX(np.eye(3)[i]), rotation[:, j]
+            # Two edges are nearest along the normal of both directions, taken toward the other box.
             product = ca.cross(own, other)
             normal = _sign(ca.dot(product, offset)) * product
             local = rotation.T @ normal
@@ -164,8 +166,10 @@ def _nearest_of_boxes(a: Array, b: Array, rotation: SX, offset: SX) -> _Nearest:
                 if k != j:
                     end -= b[k] * _sign(local[k] + 1e-9 * seen[k]) * rotation[:, k]
             apart, square = end - start, ca.dot(product, product)
+            # Parallel edges have no such normal: a corner is as near there.
             crossing = square > 1e-28
             safe = ca.if_else(crossing, square, 1)
+            # The feet of the common perpendicular of two lines, which count within the edges only.
             along = [ca.dot(ca.cross(apart, edge), product) / safe for edge in (other, own)]
             within = ca.logic_and(ca.fabs(along[0]) <= a[i], ca.fabs(along[1]) <= b[j])
             found.add(start + along[0] * own, end + along[1] * other, ca.logic_and(crossing, within))

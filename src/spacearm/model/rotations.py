@@ -94,6 +94,7 @@ def quaternion_from_rotation(rotation: npt.ArrayLike) -> Array:
             [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 + 2 * m[2, 2] - trace],
         ]
     )
+    # Each row is 4 q_k q: that of the largest component divides by no small number.
     row = rows[int(np.argmax(np.diag(rows)))]
     quaternion = row / np.linalg.norm(row)
     return np.asarray(-quaternion if quaternion[0] < 0 else quaternion, dtype=np.float64)

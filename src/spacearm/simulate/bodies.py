@@ -123,6 +123,7 @@ def _propagate_motion(
             for k in range(3):
                 r0, r1, r2 = rotation[t, p, k, 0], rotation[t, p, k, 1], rotation[t, p, k, 2]
                 place = tree.rotation[i]
+                # The joint's frame: the parent's axes times the joint's placement, row by row.
                 f0 = r0 * place[0, 0] + r1 * place[1, 0] + r2 * place[2, 0]
                 f1 = r0 * place[0, 1] + r1 * place[1, 1] + r2 * place[2, 1]
                 f2 = r0 * place[0, 2] + r1 * place[1, 2] + r2 * place[2, 2]
@@ -136,6 +137,7 @@ def _propagate_motion(
                 origin[t, b, k] = origin[t, p, k] + arm
                 angular_rate[t, b, k] = angular_rate[t, p, k] + along * spun
                 velocity[t, b, k] = arm  # until the next loop
+            # The child's origin is a point of the parent, which a slide moves besides: v + w x arm + axis q'.
             a0, a1, a2 = velocity[t, b, 0], velocity[t, b, 1], velocity[t, b, 2]
             w0, w1, w2 = angular_rate[t, p, 0], angular_rate[t, p, 1], angular_rate[t, p, 2]
             velocity[t, b, 0] = velocity[t, p, 0] + (w1 * a2 - w2 * a1) + axis[t, i, 0] * sliding
@@ -203,6 +205,7 @@ def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, angula
             k1 = r[1, 0] * l0 + r[1, 1] * l1 + r[1, 2] * l2
             k2 = r[2, 0] * l0 + r[2, 1] * l1 + r[2, 2] * l2
             s0, s1, s2 = w1 * h2 - w2 * h1, w2 * h0 - w0 * h2, w0 * h1 - w1 * h0
+            # Momentum m v + w x h; angular momentum h x v + I w about the body's origin, and r x p to the sum's point.
             p0, p1, p2 = m[0] * v0 + s0, m[0] * v1 + s1, m[0] * v2 + s2
             a0 = (h1 * v2 - h2 * v1) + k0 + (place[1] * p2 - place[2] * p1)
             a1 = (h2 * v0 - h0 * v2) + k1 + (place[2] * p0 - place[0] * p2)
@@ -213,6 +216,7 @@ def _sum_up(rows: Array, rotation: Array, origin: Array, velocity: Array, angula
             sums[t, 3] += a0
             sums[t, 4] += a1
             sums[t, 5] += a2
+            # Magnitudes are added up as well: a sum of zero is judged by how large its parts are.
             sums[t, 6] += math.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
             sums[t, 7] += math.sqrt(a0 * a0 + a1 * a1 + a2 * a2)
             # T = 1/2 (m v.v + 2 v.(w x h) + w.I w), all about the body's own origin.

@@ -76,12 +76,14 @@ def cut_flight(
     """
     times, speed = record.channel("rate").times, record["wheel"]
     clock = record.channel("wheel").times
+    # The wheel is switched on at the throw: its speed marks the beginning in every record alike.
     fast = np.flatnonzero(np.abs(speed) > wheel)
     if not fast.size:
         return None
     start, end = clock[fast[0]] + skip, times[-1] - margin
     own = record.channels["acceleration"].values if "acceleration" in record else None
     if own is not None and np.isfinite(limit):
+        # In free flight an accelerometer reads next to nothing: a hand or the floor shows in it at once.
         size = np.linalg.norm(_filter(own, times, band), axis=1)
         later = np.flatnonzero((times > start) & (size > limit))
         if later.size:

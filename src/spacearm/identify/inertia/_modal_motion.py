@@ -116,7 +116,10 @@ def modal_motion_program(robot: Robot, in_orbit: bool = False) -> Program:
     rotation = rotation_matrix(quaternion)
     matrix = mass_matrix(tree, joints, x["inertia"], x["rotor"])
     free = [*range(6), *(6 + i for i in modes)]
+    # Momenta about the world's origin to the base's origin and axes, where the mass matrix is.
     at_base = ca.vertcat(rotation.T @ linear, rotation.T @ (angular - ca.cross(position, linear)), momenta)
+    # Velocities of base and modes from the momenta, with the joints' rates as they were read: momenta are integrated
+    # since no joint torque enters them.
     solved = solve_symmetric(matrix[free, free], at_base - matrix[free, 6:] @ rates)
     twist, bending = solved[:6], solved[6:]
     rates[modes] = bending

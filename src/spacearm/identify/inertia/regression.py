@@ -85,6 +85,7 @@ class LinearLeastSquares:
 
 def _fit(matrix: Array, right: Array, tolerance: float) -> tuple[Array, Array, Array]:
     """Least squares by QR and SVD: values, covariance, residuals."""
+    # Columns of length one: their units would otherwise decide which singular values count as zero.
     norms = np.linalg.norm(matrix, axis=0)
     norms[norms == 0] = 1.0
     q, r = np.linalg.qr(matrix / norms)

@@ -143,6 +143,7 @@ def collect_touches(logs: Sequence[TouchLog], events: Sequence[Occurrence], end:
     names = dict.fromkeys(name for log in logs for name in log.rows)
     for name in names:
         rows = np.concatenate([part for log in logs for part in log.rows.get(name, ())])
+        # Touches of one place follow each other: each release ends the touch before it.
         own = [event for event in events if event.name == name and event.kind in ("touch", "release")]
         for k, event in enumerate(own):
             if event.kind != "touch":

@@ -22,6 +22,7 @@ import numpy as np
 
 from spacearm.control import Commands, Law, Plant
 from spacearm.control.attitude import fire_thrusters, thruster_pulses, warn_of_partial_levels
+from spacearm.mechanics.linear import solve_symmetric
 from spacearm.mechanics.plant import damped_inverse
 from spacearm.mechanics.spatial import SX, rotation_matrix
 from spacearm.mission._station import BaseControl, BaseReference, command_base
@@ -35,18 +36,26 @@ SINGULAR = (0.02, 0.05)
 WHEEL_SHARE = 0.5
 #: 1/s, with which motion of the arm dies out that does not move the hand.
 SELF_MOTION = 0.5
+#: The same of a second arm that keeps the base from turning.
+SECOND_SINGULAR = (1e-4, 1e-3)
+#: 1/s, with which a second arm takes the base's rotation away.
+STEADY_BASE = 0.5
 #: s, longest periods that are chosen for the arm's laws and for those of the base.
 LONGEST_PERIOD, LONGEST_BASE_PERIOD = 0.1, 0.2
 
 
 @dataclass(frozen=True)
 class Actuators:
-    """Roles of the servicer's joints (arm, soft joints, wheels) and its hand; equal roles share compiled laws."""
+    """Roles of the servicer's joints (arm, soft joints, wheels) and its hand; equal roles share compiled laws.
+
+    ``arm``: all joints that laws drive; those among them that are in ``second`` are those of a second arm.
+    """
 
     robot: Robot
     hand: str
     arm: tuple[str, ...]
     soft: tuple[str, ...]
+    second: tuple[str, ...] = ()
 
     @property
     def gripper(self) -> str:
@@ -252,11 +261,51 @@ def _build_tracking(actuators: Actuators, control: BaseControl | None) -> Callab
         matrix, rates = plant.generalized_jacobian(body, actuators.arm), plant.rates[arm]
         # Damping in the null space only: joint rates are damped by -c qd, and what that would do to the hand, c J* qd,
         # is added to its demand beforehand.
+        if actuators.second:
+            still = plant.respond(dict.fromkeys(actuators.arm, ca.SX(0)), base.forces)
+            accelerations = _share_with_second_arm(plant, actuators, matrix, asked, still.acceleration[3:6])
+            return _commands(plant, actuators, accelerations, base)
         asked += SELF_MOTION * (matrix @ rates)
         accelerations = damped_inverse(matrix, asked, *SINGULAR) - SELF_MOTION * rates
         return _commands(plant, actuators, accelerations, base)
 
     return build
+
+
+def _share_with_second_arm(plant: Plant, actuators: Actuators, matrix: SX, asked: SX, still: SX) -> SX:
+    """Accelerations of both arms: the first one moves the hand, the second one keeps the base from turning.
+
+    With G the base's angular acceleration by those of the joints: the second arm cancels what the first one does to the
+    base, a2 = G2^+ (w - still - G1 a1), and the first one counts on that (K. Yoshida, R. Kurazume and Y. Umetani, Dual
+    arm coordination in space free-flying robot, ICRA 1991).
+
+    Args:
+        matrix: of the hand's acceleration (6, joints) by those of the joints, the base free.
+        asked: acceleration (6) of the hand beyond that with still joints.
+        still: angular acceleration (3) of the base with still joints.
+    """
+    first = [k for k, name in enumerate(actuators.arm) if name not in actuators.second]
+    second = [k for k, name in enumerate(actuators.arm) if name in actuators.second]
+    rates = plant.rates[actuators.index(actuators.arm)]
+    turning = ca.densify(plant.response(actuators.arm))[3:6, :]
+    inverse = damped_inverse(turning[:, second], ca.SX.eye(3), *SECOND_SINGULAR)
+    # With still joints the base would turn as the momentum of all asks for: that remains.
+    whole = plant.mass_matrix
+    mixed = whole[:3, 3:6]
+    inertia = whole[3:6, 3:6] - mixed.T @ solve_symmetric(whole[:3, :3], mixed)
+    wheels = ca.SX.zeros(3)
+    if actuators.wheels:
+        wheels = ca.SX(ca.DM(actuators.axes * actuators.rotors)) @ plant.rates[actuators.index(actuators.wheels)]
+    steady = solve_symmetric(inertia, plant.base.rotation.T @ plant.momentum[3:6] - wheels)
+    wanted = -STEADY_BASE * (plant.angular_velocity - steady) - still
+    reduced = matrix[:, first] - matrix[:, second] @ inverse @ turning[:, first]
+    own = asked - matrix[:, second] @ (inverse @ wanted) + SELF_MOTION * (reduced @ rates[first])
+    moving = damped_inverse(reduced, own, *SINGULAR) - SELF_MOTION * rates[first]
+    # The second arm's own motion that does not turn the base dies out.
+    idle = rates[second] - inverse @ (turning[:, second] @ rates[second])
+    found = ca.SX.zeros(len(actuators.arm))
+    found[first], found[second] = moving, inverse @ (wanted - turning[:, first] @ moving) - SELF_MOTION * idle
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -395,6 +395,18 @@ class ActuatorTable(ScenarioTable):
         None, "joints of the arm, others are locked; all but wheels, modes, soft ones if left out"
     )
     soft_joints: list[Name] = key([], "joints on springs that a clutch holds until something is caught")
+    second_arm: list[Name] = key(
+        [], "joints of a second arm that keeps the base from turning until the touch; held by brakes if omitted"
+    )
+
+    def check(self, strategy: str, by_arm: bool, kept: bool) -> None:
+        """An error where a second arm would have nothing to do."""
+        if self.second_arm and (strategy not in ("passive", "matched") or by_arm or kept):
+            raise InputError(
+                "helps with strategy 'passive' or 'matched', without 'rendezvous.keep' and detumbling by the arm",
+                place="second_arm",
+                hint="leave it out: brakes hold the second arm",
+            )
 
     def build(self, robot: Robot) -> Actuators:
         """The roles of this robot's joints. Linkages are nobody's: brakes hold their joints."""
@@ -410,10 +422,18 @@ class ActuatorTable(ScenarioTable):
                 f"joint {sprung[0]!r} has a spring and would be driven as a joint of the arm",
                 hint="expected it in 'soft_joints', or a list 'arm' of the joints that are driven; others are locked",
             )
-        arm = tuple(able if self.arm is None else [robot.joint(name).name for name in self.arm])
+        second = tuple(robot.joint(name).name for name in self.second_arm)
+        if second and (len(set(second)) < 3 or any(robot.joint(name).spring is not None for name in second)):
+            raise InputError(
+                f"{', '.join(second)} cannot keep the base from turning about all axes",
+                place="second_arm",
+                hint="expected three joints or more, without springs",
+            )
+        first = able if self.arm is None else [robot.joint(name).name for name in self.arm]
+        arm = (*(name for name in first if name not in second), *second)
         if bound := [name for name in (*arm, *soft) if name in tied]:
             raise InputError(
                 f"joint {bound[0]!r} is part of a closed loop, whose motion a mission's laws and plans do not know",
                 hint="leave it out: brakes hold the joints of linkages throughout",
             )
-        return Actuators(robot, self.hand, arm, soft)
+        return Actuators(robot, self.hand, arm, soft, second)

@@ -148,6 +148,8 @@ class MissionFile(StudyFile):
     def _actuators(self, session: Session) -> tuple[Actuators, State]:
         robot = self.load_robot(session, loops=True)
         with error_context("actuators"):
+            by_arm = self.detumble is not None and self.detumble.actuator == "arm"
+            self.actuators.check(self.strategy, by_arm, self.rendezvous is not None and self.rendezvous.keep)
             servicer_actuators = self.actuators.build(robot)
         if robot.name == TARGET:
             raise InputError(f"the robot is called {TARGET!r}", place="robot", hint="expected another name")

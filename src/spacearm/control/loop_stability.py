@@ -28,7 +28,7 @@ from spacearm.model import Robot
 from spacearm.model.parts import skew
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate.law import Law, PythonLaw, common_period
-from spacearm.simulate.motion import WorldMotion, load_frames, world_motion
+from spacearm.simulate.motion import SystemPart, WorldMotion, load_frames, world_motion
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.prepared_law import PreparedLaw
 from spacearm.simulate.run.prepare import prepare
@@ -256,31 +256,25 @@ def _shift_states(model: WorldMotion, state: Array, moving: list[int]) -> Array:
     # Ahead and behind: the error of a central difference is of second order in the step.
     steps, count = np.array([DIFFERENCE, -DIFFERENCE]), len(moving)
     found = np.tile(state, (4 * count, 1))
+    bases = {dof: each for part in model.parts for dof, each in _displace_base(part, state, steps).items()}
     for k, dof in enumerate(moving):
-        ahead, place = slice(2 * k, 2 * k + 2), model.positions[dof]
-        if place >= 0:
-            found[ahead, place] += steps
-        else:
-            found[ahead] = _displace_base(model, state, dof, steps)
+        ahead = slice(2 * k, 2 * k + 2)
+        place, moved = bases.get(dof, (model.positions[dof], state[model.positions[dof]] + steps))
+        found[ahead, place] = moved
         found[2 * (count + k) : 2 * (count + k) + 2, model.code.speed[dof]] += steps
     return found
 
 
-def _displace_base(model: WorldMotion, state: Array, dof: int, steps: Array) -> Array:
-    """Flat states (B, nx) with a base displaced along or about one of its own axes."""
-    part = next(part for part in model.parts if part.dofs.start <= dof < part.dofs.stop)
-    axis, at = dof - part.dofs.start, part.layout
-    moved = np.tile(state, (len(steps), 1))
-    if axis < 3:
-        moved[:, at.position] += steps[:, None] * rotation_matrices(state[at.quaternion])[:, axis]
-        return moved
-    w, v = state[at.quaternion][0], state[at.quaternion][1:]
-    unit = np.eye(3)[axis - 3]
-    # q (1, d/2): a small rotation about a base axis, from the right because it is in base axes.
-    change = 0.5 * np.array([-v @ unit, *(w * unit + skew(v) @ unit)])
-    rotated = state[at.quaternion] + steps[:, None] * change
-    moved[:, at.quaternion] = rotated / np.linalg.norm(rotated, axis=1)[:, None]
-    return moved
+def _displace_base(part: SystemPart, state: Array, steps: Array) -> dict[int, tuple[slice, Array]]:
+    """Position or quaternion (B, ...) of a base displaced along or about each of its own axes, by degree of freedom."""
+    position, quaternion = part.layout.position, part.layout.quaternion
+    axes, (w, *v) = rotation_matrices(state[quaternion]), state[quaternion]
+    # q (1, d/2), column by column: small rotations about base axes, from the right because they are in base axes.
+    change = 0.5 * np.concatenate([[np.negative(v)], w * np.eye(3) + skew(v)])
+    turned = state[quaternion] + (steps[:, None, None] * change).transpose(2, 0, 1)
+    turned /= np.linalg.norm(turned, axis=2, keepdims=True)
+    found = {part.dofs.start + k: (position, state[position] + steps[:, None] * axes[:, k]) for k in range(3)}
+    return found | {part.dofs.start + 3 + k: (quaternion, turned[k]) for k in range(3)}
 
 
 def _transport(model: WorldMotion, state: Array, moving: list[int]) -> Array:

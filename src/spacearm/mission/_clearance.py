@@ -9,6 +9,7 @@ from itertools import product
 
 import numpy as np
 
+from spacearm.engine import Kernel
 from spacearm.mechanics.shapes import Box, Capsule, Cylinder, Sphere
 from spacearm.mechanics.structure import Keyed
 from spacearm.mission._encounter import BODY, TARGET, MissionTargetTable
@@ -17,7 +18,7 @@ from spacearm.model import Body, CollisionShape, Inertia, Pose, Robot
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import ShapeOnFrame, World, gaps
 from spacearm.simulate.bodies import evaluate_bodies, frame_pose
-from spacearm.simulate.distance import Pair
+from spacearm.simulate.distance import Pair, gap_kernel
 from spacearm.typing import Array
 
 #: Collision shapes whose distances are looked at; planes, discs, cones, holes and rings are for touching alone.
@@ -41,14 +42,14 @@ def compute_gaps(
     given = solid_shapes(robot.bodies[0])
     # a box or a ball lies about the mass centre, wherever that is: the same code serves any target of this size
     place, shapes = (target[:, :3], given) if given else (centre, (shape_around(table),))
-    world, pairs = _pairs(Keyed((actuators.robot.structure, _solids(actuators), shapes), (actuators, shapes)))
-    if not pairs:
+    kernel, parts = _gap_kernel(Keyed((actuators.robot.structure, _solids(actuators), shapes), (actuators, shapes)))
+    if kernel is None:
         # Without shapes two balls stand for both: too near rather than too far.
         between = np.linalg.norm(centre - states[:, :3], axis=1)
         return np.asarray(between - table.ball - bus_radius)[:, None], [actuators.robot.bodies[0].name]
     # Flat states of both systems; the target's velocity does not matter for distances.
     rows = np.concatenate([states, place, target[:, 3:7], np.zeros((len(states), 6))], axis=1)
-    return gaps(world, pairs, rows), [str(first.frame).partition("/")[2] for first, _ in pairs]
+    return np.asarray(kernel({"state": rows})["gaps"]), list(parts)
 
 
 def solid_shapes(body: Body) -> tuple[CollisionShape, ...]:
@@ -92,6 +93,7 @@ def target_poses(actuators: Actuators, caught: Pose, states: Array) -> Array:
     return np.concatenate([origin + rotation @ caught.translation, quaternion], axis=1)
 
 
+@lru_cache(maxsize=32)
 def _solids(actuators: Actuators) -> tuple[tuple[str, tuple[CollisionShape, ...]], ...]:
     """Bodies and their collision shapes, but for the gripper and the body that carries it, which have to come near."""
     robot, near = actuators.robot, actuators.robot.body_index(actuators.gripper)
@@ -105,14 +107,16 @@ def _solids(actuators: Actuators) -> tuple[tuple[str, tuple[CollisionShape, ...]
 
 
 @lru_cache(maxsize=32)
-def _pairs(made: Keyed[tuple[Actuators, tuple[CollisionShape, ...]]]) -> tuple[World, tuple[Pair, ...]]:
-    """Shapes of the servicer, each with each of the target's."""
+def _gap_kernel(made: Keyed[tuple[Actuators, tuple[CollisionShape, ...]]]) -> tuple[Kernel | None, tuple[str, ...]]:
+    """Gaps of the servicer's shapes, each with each of the target's, and the servicer's part of each; None: of none."""
     actuators, shapes = made.value
     # Unit inertia: the key holds shapes only, so that targets of any mass share the compiled distances.
     guest = Robot(TARGET, (Body(BODY, Inertia(1.0, tensor=np.eye(3)), collisions=shapes),), ())
     world = World({actuators.robot.name: actuators.robot, TARGET: guest})
     own = [side for body, _ in _solids(actuators) for side in _sides(world, f"{actuators.robot.name}/{body}")]
-    return world, tuple(product(own, _sides(world, f"{TARGET}/{BODY}")))
+    pairs = tuple(product(own, _sides(world, f"{TARGET}/{BODY}")))
+    parts = tuple(str(first.frame).partition("/")[2] for first, _ in pairs)
+    return gap_kernel(tuple(world.systems.items()), pairs) if pairs else None, parts
 
 
 def _sides(world: World, body: str) -> Iterator[ShapeOnFrame]:

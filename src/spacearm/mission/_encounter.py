@@ -33,7 +33,7 @@ from spacearm.model.rotations import (
 )
 from spacearm.model.toml_schema import Name, Number, Vector3
 from spacearm.simulate import Orbit, Phase, Signal, State, World, simulate
-from spacearm.simulate.bodies import centre_motion
+from spacearm.simulate.bodies import centre_motion, cross
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.signals import signals_of_splines
 from spacearm.study import Session, key
@@ -526,7 +526,7 @@ def fit_pose_signals(times: Array, position: Array, quaternion: Array) -> HandPo
     w, v = quaternion[:, :1], quaternion[:, 1:]
     # Vector part of 2 dq/dt q*: angular velocity in world axes, from the spline that the law's quaternion is close to,
     # so that both references agree.
-    angular_rate = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - np.cross(rate[:, 1:], v))
+    angular_rate = 2.0 * (w * rate[:, 1:] - rate[:, :1] * v - cross(rate[:, 1:], v))
     made = signals_of_splines(pose)
     return HandPoseSignals(made[:3], made[3:], signals_of_splines(CubicSpline(times, angular_rate)))
 

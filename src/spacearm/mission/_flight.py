@@ -57,7 +57,7 @@ from spacearm.model.layout import BASE_POSE
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.result import Limit
 from spacearm.simulate import Lock, Phase, Release, RunContext, State, spline
-from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose, inertia_about
+from spacearm.simulate.bodies import centre_motion, cross, evaluate_bodies, frame_pose, inertia_about
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.run.chain import Item
 from spacearm.simulate.run.touches import TouchRecord
@@ -468,7 +468,7 @@ class MissionFlight:
         centre, now = self.table.mass_centre, self.target_state()
         # Velocity of the mass centre before and after: mass times its change is the impulse.
         moving = [
-            rotation_matrices(each.quaternion) @ (each.velocity[:3] + np.cross(each.velocity[3:6], centre))
+            rotation_matrices(each.quaternion) @ (each.velocity[:3] + cross(each.velocity[3:6], centre))
             for each in (before, now)
         ]
         return float(self.table.reference_robot.mass * np.linalg.norm(moving[1] - moving[0]))

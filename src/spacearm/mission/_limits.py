@@ -7,6 +7,7 @@ watched by event functions of the run, torques of laws at their ticks, those of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,6 +76,14 @@ class Use:
         sampled = float(self.times[over[0]]) if over.size else np.inf
         return sampled if self.crossing is None else min(self.crossing, sampled)
 
+    def order(self, name: str) -> tuple[float, float]:
+        """That of its limit: see :func:`order_limits`."""
+        most = float(self.values.max(initial=0.0))
+        # As a rule all is well, and only the nearest of many limits is asked for more than its margin.
+        if self.crossing is None and most <= self.limit:
+            return math.inf, (self.limit - most) / self.limit
+        return order_limits(self.judge(name))
+
     def judge(self, name: str) -> Limit:
         """The most that was used; a break between samples counts as just beyond."""
         most = float(self.values.max(initial=0.0))
@@ -91,10 +100,12 @@ class Use:
 def judge_uses(name: str, uses: Iterable[Use]) -> list[Limit]:
     """Of all parts the one that broke its limit first, else the one that is nearest to it; parts without one are left
     out."""
-    bounded = [use for use in uses if 0.0 < use.limit < np.inf]
-    if not bounded:
-        return []
-    return [min((use.judge(name) for use in bounded), key=order_limits)]
+    nearest: tuple[tuple[float, float], Use] | None = None
+    for use in (each for each in uses if 0.0 < each.limit < math.inf):
+        order = use.order(name)
+        if nearest is None or order < nearest[0]:
+            nearest = order, use
+    return [] if nearest is None else [nearest[1].judge(name)]
 
 
 def order_limits(limit: Limit) -> tuple[float, float]:
@@ -139,18 +150,19 @@ class LimitUsage:
         rows = states[name]
         # Reversed, so that the first crossing of each name remains.
         crossed = {event.name: event.time for event in reversed(context.events) if event.kind == "function"}
+        logs, rates = context.commands, np.abs(rows[:, at.rates])
         rate = np.linalg.norm(rows[:, at.angular_velocity], axis=1)
         self.base_rate = max(self.base_rate, float(rate.max()))
         peaks = context.peaks[name]
         found = [
-            *judge_uses("torque limit", self._torques(peaks, context.commands)),
-            *judge_uses("rate limit", self._rates(times, np.abs(rows[:, at.rates]), context.commands, crossed)),
+            *judge_uses("torque limit", self._torques(peaks, logs)),
+            *judge_uses("rate limit", self._rates(times, rates, logs, crossed)),
             *judge_uses("range limit", self.travel(times, rows[:, at.joints], self.actuators.arm, crossed)),
             *judge_uses("travel exceeded", self.travel(times, rows[:, at.joints], self.actuators.soft, crossed)),
             *judge_uses(WHEEL_SATURATED, self._wheels(context, times, rows)),
             *near,
             *self._power(peaks),
-            *self._propellant(context.time, context.commands),
+            *self._propellant(context.time, logs),
         ]
         most = self.table.si_value("base_rate")
         if most is not None:
@@ -189,10 +201,12 @@ class LimitUsage:
             yield Use(name, f"{joint.unit}/s", joint.limits.velocity, times, rates[:, k], first)
 
     def travel(self, times: Array, joints: Array, names: Sequence[str], crossed: Mapping[str, float]) -> Iterable[Use]:
-        for name, k in zip(names, self.actuators.index(names), strict=True):
-            joint = self.actuators.robot.joint(name)
-            used, half = range_use(joint.limits.lower, joint.limits.upper, joints[:, k], joints[:, k])
-            yield Use(name, joint.unit, float(half), times, used, crossed.get(f"range limit of {name}"), "stop")
+        robot, chosen = self.actuators.robot, self.actuators.index(names)
+        own = joints[:, chosen]
+        used, half = range_use(robot.lower_limits[chosen], robot.upper_limits[chosen], own, own)
+        for name, most, values in zip(names, half, used.T, strict=True):
+            first = crossed.get(f"range limit of {name}")
+            yield Use(name, robot.joint(name).unit, float(most), times, values, first, "stop")
 
     def _wheels(self, context: RunContext, times: Array, rows: Array) -> Iterable[Use]:
         """Speeds; where a wheel has come to its limit, the speed that it would have needed.

@@ -12,7 +12,7 @@ from spacearm.model import Robot
 from spacearm.model.layout import Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.simulate import State, World
-from spacearm.simulate.bodies import centre_motion, evaluate_bodies, frame_pose
+from spacearm.simulate.bodies import centre_motion, cross, evaluate_bodies, frame_pose
 from spacearm.simulate.overrides import robot_parameters
 from spacearm.simulate.system_loop import SystemLoop
 from spacearm.typing import Array
@@ -24,7 +24,7 @@ def compute_frame_motion(robot: Robot, state: State, frame: str) -> tuple[Array,
     rotation, origin = frame_pose(robot, bodies, frame)
     k = robot.body_index(robot.frame(frame).body)
     angular_rate = bodies.angular_velocity[0, k]
-    velocity = bodies.velocity[0, k] + np.cross(angular_rate, origin[0] - bodies.origin[0, k])
+    velocity = bodies.velocity[0, k] + cross(angular_rate, origin[0] - bodies.origin[0, k])
     return origin[0], rotation[0], velocity, angular_rate
 
 
@@ -41,7 +41,7 @@ def combined_angular_momentum(robot: Robot, states: Array, guest: Robot, others:
     # Koenig: own angular momenta, plus that of the relative motion with the reduced mass.
     reduced = a.mass * b.mass / (a.mass + b.mass)
     way = others[:, :3] + b.centre - states[:, :3] - a.centre
-    apart = np.cross(way, b.velocity - a.velocity)
+    apart = cross(way, b.velocity - a.velocity)
     return np.asarray(a.sums.angular + b.sums.angular + reduced * apart)
 
 

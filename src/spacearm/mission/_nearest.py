@@ -16,6 +16,7 @@ import numpy.typing as npt
 from spacearm.model.layout import QUATERNION, Layout
 from spacearm.model.rotations import rotation_matrices
 from spacearm.result import LIMIT_SLACK, Limit
+from spacearm.simulate.bodies import cross
 from spacearm.typing import Array
 
 #: Flat states (T, 13 + 2 n or more) of each system.
@@ -124,14 +125,12 @@ def interpolate_states(times: Array, states: Array, wanted: Array, rows: npt.NDA
     found = (1.0 - x) * first + x * last
     # Base velocities are in base axes.
     velocity = np.einsum("tij,tj->ti", rotation, states[:, at.linear_velocity])
-    for place, rate in (
-        (at.position, velocity),
-        (QUATERNION, _quaternion_rates(states[:, QUATERNION], states[:, at.angular_velocity])),
-        (at.joints, states[:, at.rates]),
-    ):
-        # Hermite's cubic in x, 0 to 1: values p and q, slopes v and w.
-        p, q, v, w = first[:, place], last[:, place], length * rate[rows], length * rate[rows + 1]
-        found[:, place] = p + x * (v + x * (3.0 * (q - p) - 2.0 * v - w + x * (2.0 * (p - q) + v + w)))
+    turning = _quaternion_rates(states[:, QUATERNION], states[:, at.angular_velocity])
+    rate = np.concatenate([velocity, turning, states[:, at.rates]], axis=1)
+    place = slice(at.start, at.joints.stop)  # position, quaternion and joints, one behind the other
+    # Hermite's cubic in x, 0 to 1: values p and q, slopes v and w.
+    p, q, v, w = first[:, place], last[:, place], length * rate[rows], length * rate[rows + 1]
+    found[:, place] = p + x * (v + x * (3.0 * (q - p) - 2.0 * v - w + x * (2.0 * (p - q) + v + w)))
     found[:, QUATERNION] /= np.linalg.norm(found[:, QUATERNION], axis=1, keepdims=True)
     return found
 
@@ -140,4 +139,4 @@ def _quaternion_rates(quaternion: Array, angular_rate: Array) -> Array:
     """Rates (T, 4) of quaternions w, x, y, z for angular velocities (T, 3) in the body's axes."""
     w, v = quaternion[:, :1], quaternion[:, 1:]
     scalar = -np.sum(v * angular_rate, axis=1, keepdims=True)
-    return 0.5 * np.concatenate([scalar, w * angular_rate + np.cross(v, angular_rate)], axis=1)
+    return 0.5 * np.concatenate([scalar, w * angular_rate + cross(v, angular_rate)], axis=1)

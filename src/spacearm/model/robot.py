@@ -342,7 +342,10 @@ def _sort_configurations(
 
 
 def _index(names: tuple[str, ...], name: str, what: str) -> int:
-    return names.index(checks.check_name(name, names, what, error=ModelError))
+    try:
+        return names.index(name)
+    except ValueError:
+        return names.index(checks.check_name(name, names, what, error=ModelError))
 
 
 def check_unique(names: Iterable[str], what: str, *, places: Sequence[str] = (), hint: str = "") -> None:

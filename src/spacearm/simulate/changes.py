@@ -26,6 +26,7 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.model import Robot, edit
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
+from spacearm.simulate.bodies import cross
 from spacearm.simulate.checks import check_mapping
 from spacearm.simulate.loops import loop_terms
 from spacearm.simulate.overrides import robot_parameters
@@ -157,6 +158,8 @@ def exhaust_impulse(exhaust: Array, point: Array, velocity: Array) -> Array:
     With a and b the places of tank and nozzle and u their velocities, a mass m takes m u_b along. While it flows from a
     to b its momentum m (b - a) / time rotates with the pipe: m (u_b - u_a), with the moment m (a x u_b - b x u_a).
     """
+    if not len(exhaust):
+        return np.zeros(6)
     # Places and velocities relative to the point: momentum and moment are then those that remain when both move along.
     mass, parts = exhaust[:, :1], exhaust[:, 1:].reshape(-1, 4, 3)
     b, a = parts[:, 0] - point, parts[:, 2] - point
@@ -247,7 +250,7 @@ def hold_system_loops(
             label = world.label(name, robot.dof_names[i])
             impulses[label] = impulses.get(label, 0.0) + float(impulse[place][i])
         outside = base_impulse(states[name], impulse[place])
-        external += [*outside[:3], *outside[3:] + np.cross(states[name].position - changed.point, outside[:3])]
+        external += [*outside[:3], *outside[3:] + cross(states[name].position - changed.point, outside[:3])]
     wrench, at = changed.wrench, 0
     for loop in loops:
         # Rows of all loops one behind the other: as many as each takes away freedoms.
@@ -302,7 +305,7 @@ def _impose_rates(
         if not external.any():
             point = state.position
         # Moments of several systems are added about one point, the first base that was pushed.
-        external += [*outside[:3], *outside[3:] + np.cross(state.position - point, outside[:3])]
+        external += [*outside[:3], *outside[3:] + cross(state.position - point, outside[:3])]
         new[system] = replace_velocity(state, velocity)
     return ChangeResult(world, new, "", lost, impulses, external=external, point=point)
 

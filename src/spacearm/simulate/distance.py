@@ -136,7 +136,7 @@ def gaps(systems: World | Robot, pairs: Sequence[Pair], states: npt.ArrayLike) -
         raise InputError(f"states have shape {rows.shape}", place="gaps", hint=f"expected (T, {nx})")
     if not pairs:
         return np.zeros((len(rows), 0))
-    return np.asarray(_gap_kernel(tuple(world.systems.items()), tuple(pairs))({"state": rows})["gaps"])
+    return np.asarray(gap_kernel(tuple(world.systems.items()), tuple(pairs))({"state": rows})["gaps"])
 
 
 def collision_pairs(systems: World | Robot) -> list[Pair]:
@@ -221,7 +221,8 @@ def _shortfall_kernel(robot: Robot, pairs: tuple[Pair, ...]) -> Kernel:
 
 
 @lru_cache(maxsize=32)
-def _gap_kernel(systems: tuple[tuple[str, Robot], ...], pairs: tuple[Pair, ...]) -> Kernel:
+def gap_kernel(systems: tuple[tuple[str, Robot], ...], pairs: tuple[Pair, ...]) -> Kernel:
+    """Gaps (P, m) of pairs of shapes for flat states of a world of these systems."""
     world = World(dict(systems))
     view = ElementView(world.systems, 0, 0)
     found = ca.vertcat(*(_gap(view, world, pair) for pair in pairs))

@@ -204,7 +204,16 @@ class World:
 
     def dof(self, name: str) -> tuple[str, str]:
         """System and own name of a degree of freedom."""
-        return self._find(name, "degree of freedom", {key: robot.dof_names for key, robot in self.systems.items()})
+        if isinstance(name, str) and name in self._dofs:
+            return self._dofs[name]
+        found = self._find(name, "degree of freedom", {key: robot.dof_names for key, robot in self.systems.items()})
+        self._dofs[name] = found
+        return found
+
+    @cached_property
+    def _dofs(self) -> dict[str, tuple[str, str]]:
+        """Degrees of freedom that have been looked up."""
+        return {}
 
     def thruster(self, name: str) -> tuple[str, str]:
         """System and own name of a thruster."""

@@ -85,6 +85,7 @@ class RunContext:
     def __init__(self, chain: PhaseChain) -> None:
         self._chain = chain
         self._known: tuple[World, Array, dict[str, State]] | None = None  # states of this world and vector
+        self._seen: tuple[_LastPhase, Array, dict[str, Array]] | None = None  # samples of this phase
 
     @property
     def time(self) -> float:
@@ -129,10 +130,12 @@ class RunContext:
     def samples(self) -> tuple[Array, dict[str, Array]]:
         """Times (T,) and flat states (T, 13 + 2 n) of each system: the samples of the preceding phase, and its end."""
         last = self._last_phase()
-        segment, rows = last.segment, last.rows
-        times = np.append(segment.record.times[rows], last.time)
-        y = np.concatenate([segment.record.y[rows, : segment.model.nx], last.vector[None]])
-        return times, {part.name: y[:, part.layout.whole] for part in segment.model.parts}
+        if self._seen is None or self._seen[0] is not last:
+            segment, rows = last.segment, last.rows
+            times = np.append(segment.record.times[rows], last.time)
+            y = np.concatenate([segment.record.y[rows, : segment.model.nx], last.vector[None]])
+            self._seen = last, times, {part.name: y[:, part.layout.whole] for part in segment.model.parts}
+        return self._seen[1], dict(self._seen[2])
 
     @property
     def drives(self) -> dict[str, Array]:

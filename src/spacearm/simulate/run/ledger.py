@@ -26,6 +26,7 @@ import numpy.typing as npt
 from spacearm.simulate.bodies import (
     CentredMotion,
     centre_motion,
+    cross,
     elastic_energy,
     evaluate_bodies,
     external_wrenches,
@@ -321,7 +322,7 @@ def record_change(
     after = _sums(changed.world, changed.states, centre, velocity)
     outside = changed.external.copy()
     # The change states its external impulse about its own point; the sums are about the mass centre.
-    outside[3:] += np.cross(changed.point - centre, outside[:3])
+    outside[3:] += cross(changed.point - centre, outside[:3])
     # What leaves takes its momentum along, here relative to the mass centre before.
     gone = changed.exhaust[:, 0]
     outside += exhaust_impulse(changed.exhaust, centre, velocity)

@@ -66,6 +66,10 @@ class LinearLoop:
 
     def closed_rates(self) -> Array:
         """Rates (states,), 1/s, complex: eigenvalues of the loop that is sampled without pause."""
+        return self._closed_rates.copy()
+
+    @cached_property
+    def _closed_rates(self) -> Array:
         return np.asarray(np.linalg.eigvals(self.motion + self.drive @ self.gain))
 
     def transition(self, period: float | None = None) -> Array:
@@ -150,54 +154,87 @@ def linearise_loop(robot: Robot | World, state: States, phase: Phase) -> LinearL
         state: of the robot, or of each system.
         phase: with one law, or several of one period.
     """
-    world = World.from_robots(robot)
-    _check_laws(phase)
-    model = world_motion(world, load_frames(world, [phase]))
-    prepared = prepare(model, world, phase, 0)
-    assert prepared.law is not None
-    law, vector = prepared.law, world.flat(state)
-    # A law's own drives move, though their acceleration is given; other driven degrees of freedom do not deviate.
-    commanded = {int(place) - model.code.drive for place in law.target}
-    moving = [i for i in range(len(model.dof_names)) if i not in prepared.driven or i in commanded]
-    entered = law.enter(None)
-    memory = entered.start
-    count, actions = len(moving), law.target.size
-    answer = _evaluate_law(law, entered, vector[None], memory[None])[0]
-    held, speeds = answer[:actions], model.code.speed[moving]
-    motion, drive = np.zeros((2 * count, 2 * count)), np.zeros((2 * count, actions))
-    law_matrix = np.zeros((answer.size, 2 * count + memory.size))
-    motion[:count, count:] = np.eye(count)
-    motion[:count, :count] = _transport(model, vector, moving)
-    # Pairs of states ahead and behind, then the state itself under pairs of commands.
-    shifted = _shift_states(model, vector, moving)
-    # Accelerations are linear in forces: the difference is that of a usual force, for the sake of rounding.
-    forced = [held + step for unit in np.eye(actions) for step in (unit, -unit)]
-    states = np.concatenate([shifted, np.tile(vector, (2 * actions, 1))])
-    commands = np.array([held] * (4 * count) + forced).reshape(len(states), actions)
-    rates = _evaluate_motion(model, world, law, prepared.driven, states, commands)[:, speeds]
-    motion[count:] = ((rates[: 4 * count : 2] - rates[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
-    drive[count:] = ((rates[4 * count :: 2] - rates[4 * count + 1 :: 2]) / 2.0).T
-    steps = [step * unit for unit in np.eye(memory.size) for step in (DIFFERENCE, 0.1 * DIFFERENCE)]
-    memories = [memory] * (4 * count) + [memory + sign * step for step in steps for sign in (1.0, -1.0)]
-    states = np.concatenate([shifted, np.tile(vector, (4 * memory.size, 1))])
-    answers = _evaluate_law(law, entered, states, np.array(memories).reshape(len(states), memory.size))
-    law_matrix[:, : 2 * count] = ((answers[: 4 * count : 2] - answers[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
-    for k in range(memory.size):
-        first = answers[4 * (count + k) :][:4]
-        column, finer = (
-            (first[2 * i] - first[2 * i + 1]) / (2.0 * step) for i, step in enumerate((DIFFERENCE, 0.1 * DIFFERENCE))
+    return _Linearisation(robot, state, phase).loop
+
+
+def linearise_reference(
+    robot: Robot | World, state: States, phase: Phase, name: str, step: float
+) -> tuple[LinearLoop, Array]:
+    """The loop of a phase's only law, and the rate (commands, states) of its gain in a reference of one number.
+
+    ``step``: of the forward difference.
+    """
+    work = _Linearisation(robot, state, phase)
+    _, gain, *_ = work.linearise_law(name, step)
+    return work.loop, (gain - work.loop.gain) / step
+
+
+class _Linearisation:
+    """Central differences of the motion and of the laws of a phase about a state."""
+
+    def __init__(self, robot: Robot | World, state: States, phase: Phase) -> None:
+        self.world = World.from_robots(robot)
+        _check_laws(phase)
+        self.model = model = world_motion(self.world, load_frames(self.world, [phase]))
+        self.prepared = prepare(model, self.world, phase, 0)
+        assert self.prepared.law is not None
+        self.law, self.vector = self.prepared.law, self.world.flat(state)
+        # A law's own drives move, though their acceleration is given; other driven degrees of freedom do not deviate.
+        commanded = {int(place) - model.code.drive for place in self.law.target}
+        self.moving = [i for i in range(len(model.dof_names)) if i not in self.prepared.driven or i in commanded]
+        # Pairs of states ahead and behind.
+        self.shifted = _shift_states(model, self.vector, self.moving)
+
+    @cached_property
+    def loop(self) -> LinearLoop:
+        model, law, count, actions = self.model, self.law, len(self.moving), self.law.target.size
+        answer, gain, recall, store, keep = self.linearise_law()
+        held, speeds = answer[:actions], model.code.speed[self.moving]
+        motion, drive = np.zeros((2 * count, 2 * count)), np.zeros((2 * count, actions))
+        motion[:count, count:] = np.eye(count)
+        motion[:count, :count] = _transport(model, self.vector, self.moving)
+        # Accelerations are linear in forces: the difference is that of a usual force, for the sake of rounding.
+        forced = [held + step for unit in np.eye(actions) for step in (unit, -unit)]
+        # The shifted states, then the state itself under pairs of commands.
+        states = np.concatenate([self.shifted, np.tile(self.vector, (2 * actions, 1))])
+        commands = np.array([held] * (4 * count) + forced).reshape(len(states), actions)
+        rates = _evaluate_motion(model, self.world, law, self.prepared.driven, states, commands)[:, speeds]
+        motion[count:] = ((rates[: 4 * count : 2] - rates[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
+        drive[count:] = ((rates[4 * count :: 2] - rates[4 * count + 1 :: 2]) / 2.0).T
+        names = tuple(model.dof_names[i] for i in self.moving)
+        return LinearLoop(float(law.law.period or 0.0), motion, drive, gain, recall, store, keep, names)
+
+    def linearise_law(self, name: str = "", value: float = 0.0) -> tuple[Array, Array, Array, Array, Array]:
+        """The law's answer at the state, and the matrices C to F; with another value of a reference, if named."""
+        law, count, actions = self.law, len(self.moving), self.law.target.size
+        entered = law.enter(None)
+        row, memory = entered.inp.copy(), entered.start
+        row[law.reference.target] = law.reference.coefficient[0, 0]
+        if name:
+            row[law.reference_place(name)] = value
+        answer = _evaluate_law(law, entered, row, self.vector[None], memory[None])[0]
+        law_matrix = np.zeros((answer.size, 2 * count + memory.size))
+        steps = [step * unit for unit in np.eye(memory.size) for step in (DIFFERENCE, 0.1 * DIFFERENCE)]
+        memories = [memory] * (4 * count) + [memory + sign * step for step in steps for sign in (1.0, -1.0)]
+        states = np.concatenate([self.shifted, np.tile(self.vector, (4 * memory.size, 1))])
+        answers = _evaluate_law(law, entered, row, states, np.array(memories).reshape(len(states), memory.size))
+        law_matrix[:, : 2 * count] = ((answers[: 4 * count : 2] - answers[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
+        for k in range(memory.size):
+            first = answers[4 * (count + k) :][:4]
+            column, finer = (
+                (first[2 * i] - first[2 * i + 1]) / (2.0 * step)
+                for i, step in enumerate((DIFFERENCE, 0.1 * DIFFERENCE))
+            )
+            # Counters of ticks and pulses switch: a jump grows as its interval shrinks, and has no linear gain.
+            law_matrix[:, 2 * count + k] = np.where(np.abs(finer - column) > 0.5 * np.abs(finer), 0.0, column)
+        # Thrusters are on or off: a difference across their threshold would be a gain of any size.
+        for part in law.laws_by_system:
+            thrust = [kind == "wrench" for kind, _, _ in part.program.actions]
+            law_matrix[part.places("action")[thrust]] = 0.0
+        (gain, recall), (store, keep) = (
+            np.split(rows, [2 * count], axis=1) for rows in np.split(law_matrix, [actions], axis=0)
         )
-        # Counters of ticks and pulses switch: a jump grows as its interval shrinks, and has no linear gain.
-        law_matrix[:, 2 * count + k] = np.where(np.abs(finer - column) > 0.5 * np.abs(finer), 0.0, column)
-    # Thrusters are on or off: a difference across their threshold would be a gain of any size.
-    for part in law.laws_by_system:
-        thrust = [kind == "wrench" for kind, _, _ in part.program.actions]
-        law_matrix[part.places("action")[thrust]] = 0.0
-    (gain, recall), (store, keep) = (
-        np.split(rows, [2 * count], axis=1) for rows in np.split(law_matrix, [actions], axis=0)
-    )
-    names = tuple(model.dof_names[i] for i in moving)
-    return LinearLoop(float(law.law.period or 0.0), motion, drive, gain, recall, store, keep, names)
+        return answer, gain, recall, store, keep
 
 
 def _check_laws(phase: Phase) -> None:
@@ -228,13 +265,11 @@ def _evaluate_motion(
     return _call_kernel(model.code.address, inp, model.kernel.n_out)[:, : model.nx]
 
 
-def _evaluate_law(law: PreparedLaw, entered: SolverLaw, states: Array, memories: Array) -> Array:
-    """Commands, and the memory of the next tick (B, ...), by the compiled law with the references of the phase's start.
+def _evaluate_law(law: PreparedLaw, entered: SolverLaw, row: Array, states: Array, memories: Array) -> Array:
+    """Commands, and the memory of the next tick (B, ...), by the compiled law.
 
-    ``states``: flat (B, nx); ``memories``: of the law (B, memory).
+    ``row``: its input but for these; ``states``: flat (B, nx); ``memories``: of the law (B, memory).
     """
-    row = entered.inp.copy()
-    row[law.reference.target] = law.reference.coefficient[0, 0]
     inp = np.tile(row, (len(states), 1))
     inp[:, : law.size] = states[:, law.first : law.first + law.size]
     inp[:, entered.memory[0] : entered.memory[0] + entered.memory[1]] = memories

@@ -119,9 +119,10 @@ def make_record(
     rows = wanted.size if full else 0
     return SampleRecord(
         wanted,
-        np.zeros((wanted.size, code.ny)),
-        np.zeros((rows, code.record)),
-        np.zeros((rows, n_out)),
+        # Not cleared: there is room for all samples of the longest run, of which a short one writes a few.
+        np.empty((wanted.size, code.ny)),
+        np.empty((rows, code.record)),
+        np.empty((rows, n_out)),
         np.zeros((max_events, 4)),
         np.zeros(5, dtype=np.int64),
         np.zeros(1),
@@ -137,7 +138,7 @@ def make_peaks(force: int, group: Sequence[int], groups: int, samples: int) -> D
 
 def make_audit(code: MotionKernelCode, steps: int = 0) -> Array:
     """Room for the audit rows of so many steps; without any, steps are not audited."""
-    return np.zeros((AUDIT_ROWS * steps, 2 + code.record + code.speed.size + code.ny - code.nx))
+    return np.empty((AUDIT_ROWS * steps, 2 + code.record + code.speed.size + code.ny - code.nx))
 
 
 class SolverPhase:

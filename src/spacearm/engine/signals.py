@@ -61,7 +61,7 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
     # Breaks of two channels that should coincide differ by rounding; kept apart they would leave a piece of no length.
     near = SAME_BREAK * max(end, 1.0)
     grid = [candidates[0]]
-    if np.any(candidates[1:] - candidates[:-1] <= near):
+    if (candidates[1:] - candidates[:-1] <= near).any():
         for time in candidates[1:]:
             if time - grid[-1] > near:
                 grid.append(time)

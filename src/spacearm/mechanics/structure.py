@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from spacearm.model import Robot
@@ -17,6 +18,14 @@ class Keyed(Generic[Value]):
 
     key: Hashable
     value: Value = field(compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: keys are deep, and looked up time and again."""
+        return hash(self.key)
 
 
 def structure(robot: Robot, frames: Iterable[str] = ()) -> Hashable:

@@ -73,13 +73,18 @@ class Actuators:
         joints = (joint for joint in self.robot.joints if joint.name not in used)
         return tuple(joint.name for joint in joints if joint.spring is None)
 
-    @property
+    @cached_property
     def axes(self) -> Array:
         """Axes (3, wheels) of the reaction wheels in the base's frame."""
         joints = [self.robot.joint(name) for name in self.wheels]
         return np.array([joint.placement.rotation @ joint.axis for joint in joints]).T.reshape(3, -1)
 
-    @property
+    @cached_property
+    def shares(self) -> Array:
+        """(wheels, 3) share of each wheel in a torque or a momentum about each axis: the least norm."""
+        return np.asarray(np.linalg.pinv(self.axes))
+
+    @cached_property
     def rotors(self) -> Array:
         """Axial inertias (wheels,) of the wheels, kg m2."""
         found = [self.robot.joint(name).rotor for name in self.wheels]
@@ -104,7 +109,7 @@ class Actuators:
 
     def wheel_speeds(self, momentum: Array) -> Array:
         """Speeds (wheels,), rad/s, at which the wheels hold this momentum (3,), base axes, N m s: least-norm shares."""
-        return np.asarray(np.linalg.pinv(self.axes) @ momentum / self.rotors) if self.wheels else np.zeros(0)
+        return np.asarray(self.shares @ momentum / self.rotors) if self.wheels else np.zeros(0)
 
     @property
     def wheel_capacities(self) -> Array:
@@ -117,7 +122,7 @@ class Actuators:
         if not self.wheels:
             return 0.0
         # Worst case over all directions: the row sums bound what one wheel gets from a unit of momentum on every axis.
-        return float(np.min(self.wheel_capacities / np.abs(np.linalg.pinv(self.axes)).sum(axis=1)))
+        return float(np.min(self.wheel_capacities / np.abs(self.shares).sum(axis=1)))
 
     def wheel_momentum(self, rates: Array) -> Array:
         """Momentum (..., 3) of the wheels relative to the bus, base axes, for joint rates (..., n)."""
@@ -159,7 +164,7 @@ def _wheel_torques(plant: Plant, actuators: Actuators) -> dict[str, SX]:
     short = rotation.T @ plant.reference("momentum").value - carried
     # What acts on the base acts on the wheels with the opposite sign; least-norm distribution for more than three
     # wheels.
-    torque = ca.SX(ca.DM(np.linalg.pinv(actuators.axes))) @ (gains[2] * short - on_base)
+    torque = ca.SX(ca.DM(actuators.shares)) @ (gains[2] * short - on_base)
     return plant.values_by_name(torque, actuators.wheels)
 
 

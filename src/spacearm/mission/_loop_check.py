@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from spacearm.control import Law, LinearLoop, linearise_loop
+from spacearm.control.loop_stability import linearise_reference
 from spacearm.engine import mechanics_of
 from spacearm.mechanics.sensors import Sensor
 from spacearm.mission._encounter import TARGET
@@ -220,16 +221,14 @@ def _linearise_at_rest(
     # References that hold the present pose make it an equilibrium of the loop.
     held = law.replace(references={**_lead(law, 0.0), **_hold(actuators, robot, still, law)})
     alone = World({name: robot}, locked)
-    loop = linearise_loop(alone, still, Phase(phase.duration, laws=held, limits="ignore"))
-    if is_held_as_system(world):
-        loop = _add_target(loop, actuators, robot, still, world.own_robot(TARGET), states)
+    at_rest, is_held = Phase(phase.duration, laws=held, limits="ignore"), is_held_as_system(world)
     if "lead" not in law.references or all(joint in locked for joint in actuators.soft):
-        return loop
-    ahead = held.replace(references=_lead(held, LEAD))
-    gain = linearise_loop(alone, still, Phase(phase.duration, laws=ahead, limits="ignore")).gain
-    if is_held_as_system(world):
-        gain = _spread_gain(gain, loop.gain.shape[1])
-    rise = (gain - loop.gain) / LEAD
+        loop = linearise_loop(alone, still, at_rest)
+        return _add_target(loop, actuators, robot, still, world.own_robot(TARGET), states) if is_held else loop
+    loop, rise = linearise_reference(alone, still, at_rest, "lead", LEAD)
+    if is_held:
+        loop = _add_target(loop, actuators, robot, still, world.own_robot(TARGET), states)
+        rise = _spread_gain(rise, loop.gain.shape[1])
     return LeadingLoop(**{each.name: getattr(loop, each.name) for each in fields(loop)}, rise=rise)
 
 

@@ -139,7 +139,7 @@ def command_base(plant: Plant, actuators: Actuators, control: BaseControl) -> tu
     wheels: dict[str, SX] = {}
     if control.by_wheels:
         # What acts on the base acts on the wheels with the opposite sign.
-        shares = -ca.SX(ca.DM(np.linalg.pinv(actuators.axes))) @ torque
+        shares = -ca.SX(ca.DM(actuators.shares)) @ torque
         wheels = plant.values_by_name(shares, actuators.wheels)
     acting = ca.SX.zeros(6)
     for name, level in fired.thrusters.items():

@@ -144,7 +144,11 @@ class CommandLog:
     def saturation_times(self) -> dict[str, float]:
         """Time that each actuator was at a limit of effort or rate, s; actuators that never were are omitted."""
         found: dict[str, float] = {}
+        saturated = {self.limited[k] for k in self._saturated}
+        cut = {self.names[int(number)] for number in self.cuts[:, 1]}
         for number, name in enumerate(self.names):
+            if name not in saturated and name not in cut:
+                continue
             # Whatever is done to a command lasts until the next tick of its own law.
             first, every = self.own_ticks[number] if self.own_ticks else (0, 1)
             times = self.times[first::every]
@@ -160,11 +164,16 @@ class CommandLog:
                 found[name] = lasted
         return found
 
+    @property
+    def _saturated(self) -> list[int]:
+        """Places in ``limited`` of commands that were at their limit at any tick."""
+        return np.flatnonzero((self.margins < 0.0).any(axis=0)).tolist()
+
     def saturations(self) -> list[tuple[float, str, float]]:
         """Times at which each command reached its limit (value 1) or left it (0)."""
         found = []
-        for k, name in enumerate(self.limited):
-            over = self.margins[:, k] < 0.0
+        for k in self._saturated:
+            name, over = self.limited[k], self.margins[:, k] < 0.0
             edges = np.flatnonzero(np.diff(np.concatenate([[False], over]).astype(int)))
             found += [(float(self.times[i]), self.label(name), float(over[i])) for i in edges]
         return found

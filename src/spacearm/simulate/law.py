@@ -44,6 +44,10 @@ from spacearm.typing import Array
 _MODEL = ("inertia", "rotor", "stiffness", "rest", "damping", "coupling")
 
 
+#: Fields of a law that :attr:`Law.fixed_key` is made of.
+_FIXED = frozenset({"build", "constants", "delay", "resolution", "limited", "sensors", "given"})
+
+
 @dataclass(frozen=True, eq=False)
 class Law:
     """A control law that acts in a phase.
@@ -136,12 +140,22 @@ class Law:
             found.__dict__["signals"] = self.signals  # checked already
         if "build" not in changes and "build_key" in self.__dict__:
             found.__dict__["build_key"] = self.build_key
+        if not _FIXED & changes.keys() and "fixed_key" in self.__dict__:
+            found.__dict__["fixed_key"] = self.fixed_key
         return found
 
     @cached_property
     def build_key(self) -> Hashable:
         """Key of what ``build`` does; a TypeError if that may change."""
         return closure_key(self.build)
+
+    @cached_property
+    def fixed_key(self) -> Keyed[None]:
+        """Key of what its program depends on besides references, period and model; a TypeError as for ``build_key``."""
+        constants = tuple((name, value.size) for name, value in self.constants.items())
+        sensors = closure_key(self.sensors)
+        settings = self.delay, repr(self.resolution), self.limited, self.given
+        return Keyed((self.build_key, constants, sensors, settings), None)
 
     def prescribe_dofs(self, robot: Robot, given: Sequence[str], accelerations: Mapping[str, Signal]) -> Law:
         """The law in a phase that locks, drives and accelerates these degrees of freedom."""
@@ -375,17 +389,15 @@ def _key(law: Law, model: Robot) -> Hashable:
     if not law.closed or any(isinstance(sensor, ForceTorque) for sensor in law.sensors):
         raise TypeError
     sizes = tuple((name, len(entries)) for name, entries in law.signals.items())
-    constants = tuple((name, value.size) for name, value in law.constants.items())
-    settings = law.period, law.delay, repr(law.resolution), law.limited, closure_key(law.sensors), law.given
-    return law.build_key, sizes, constants, settings, *_model_key(model)
+    return law.fixed_key, sizes, law.period, _model_key(model)
 
 
 @lru_cache(maxsize=64)
-def _model_key(model: Robot) -> tuple[Hashable, ...]:
+def _model_key(model: Robot) -> Keyed[None]:
     """What the program of a law depends on of its model."""
     # Limits are compiled into the saturation of the commands.
     limits = tuple((joint.limits, joint.rotor) for joint in model.joints)
-    return structure(model), limits, model.wheel_names, model.mode_names, model.thrusters
+    return Keyed((structure(model), limits, model.wheel_names, model.mode_names, model.thrusters), None)
 
 
 def closure_key(value: Any) -> Hashable:

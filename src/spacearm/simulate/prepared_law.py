@@ -146,6 +146,13 @@ class PreparedLaw:
         first = self.kernel.inputs["reference"].start
         return [(first + k, *channel) for k, channel in enumerate(self.law.channels())]
 
+    def reference_place(self, name: str) -> int:
+        """Place in the kernel's input of the value of a reference of one number."""
+        names = [*self.law.signals]
+        before = names[: names.index(name)]
+        # Values, rates and accelerations of each, one behind the other.
+        return int(self.kernel.inputs["reference"].start) + 3 * sum(len(self.law.signals[each]) for each in before)
+
     @property
     def event_outputs(self) -> list[tuple[int, bool]]:
         """Outputs that the solver monitors: margins and events of a continuous law."""
@@ -201,7 +208,7 @@ class PreparedLaw:
             outputs["margin"].start,
             inp,
             out,
-            np.zeros((self.ticks, 1 + self.kernel.n_out)),
+            np.empty((self.ticks, 1 + self.kernel.n_out)),  # rows are written at their ticks
             np.zeros(3, dtype=np.int64),
             np.array([time, first]),
             self.random_channels,

@@ -138,8 +138,17 @@ class State:
         array = numbers(vector, "state")
         if array.ndim != 1 or array.size < 13 or (array.size - 13) % 2:
             raise InputError(f"has shape {array.shape}", place="state", hint="expected 13 + 2 n numbers")
-        n = (array.size - 13) // 2
-        return cls(array[:3], array[QUATERNION], array[Layout(n).joints], array[Layout(n).velocity])
+        at = Layout((array.size - 13) // 2)
+        position, quaternion, joints, velocity = (array[k] for k in (at.position, QUATERNION, at.joints, at.velocity))
+        # As a rule it comes from a run: one copy and one look at all numbers instead of one for each part.
+        if not (np.isfinite(array).all() and abs(float(np.linalg.norm(quaternion)) - 1.0) <= _ROUNDING):
+            return cls(position, quaternion, joints, velocity)
+        own, found = array.copy(), object.__new__(cls)
+        own.setflags(write=False)
+        parts = {"position": at.position, "quaternion": QUATERNION, "joints": at.joints, "velocity": at.velocity}
+        for name, place in parts.items():
+            object.__setattr__(found, name, own[place])
+        return found
 
     @property
     def vector(self) -> Array:

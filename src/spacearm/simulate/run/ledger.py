@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from spacearm.simulate.bodies import (
     CentredMotion,
+    MomentumSums,
     centre_motion,
     cross,
     elastic_energy,
@@ -41,6 +42,8 @@ from spacearm.typing import Array
 
 #: Samples processed together: large enough for speed, small enough for the memory of any machine.
 CHUNK = 4096
+#: Audit rows processed together: poses and velocities of all bodies then fit into the processor's cache.
+BLOCK = 128
 #: Fraction of the mass centre's speed that is rounding in every body's velocity, summed over many steps.
 ROUNDING = 2e-14
 
@@ -103,6 +106,26 @@ def inner_energies(model: RobotMotion, parameters: Mapping[str, Array], y: Array
     return np.concatenate(parts, axis=1)
 
 
+class _Acting(NamedTuple):
+    """External actions at audit rows (T,), summed over their causes."""
+
+    force: Array  # (T, 3) N
+    moment: Array  # (T, 3) N m
+    power: Array  # (T,) W
+    pushes: Array  # (T,) N, sums of the magnitudes
+    twists: Array  # (T,) N m
+    powers: Array  # (T,) W
+
+
+def _reach(motion: CentredMotion) -> Array:
+    """(1,) largest distance of a body's frame from the mass centre, m."""
+    return np.asarray(np.linalg.norm(motion.bodies.origin, axis=2).max(keepdims=True)[0])
+
+
+def _parts(sums: MomentumSums) -> tuple[Array, ...]:
+    return tuple(getattr(sums, part.name) for part in fields(MomentumSums))
+
+
 class Balance:
     """Balances of momentum and energy of one robot since the start of a run.
 
@@ -133,7 +156,7 @@ class Balance:
         inner, sizes = inner_energy(model, parameters, rows, motion)
         self._start = Centred(rows[0, :3], motion.centre[0], motion.velocity[0], motion.sums.angular[0], inner[0])
         self._enlarge("inner", sizes)
-        self._update_extremes(motion, np.array([0]), rows, *(np.zeros((1, 3)),) * 3, np.zeros(1))
+        self._update_extremes(motion, _reach(motion)[0], np.array([0]), rows, *(np.zeros((1, 3)),) * 3, np.zeros(1))
 
     @property
     def reach(self) -> float:
@@ -150,42 +173,41 @@ class Balance:
         """Audit rows of whole steps: Gauss points, by which impulses and work are summed, and each step's end."""
         if not len(audit):
             return
-        model, code, nx = self.model, self.model.code, self.model.nx
-        places = model.kernel.inputs
+        nx, code = self.model.nx, self.model.code
         weight, rows = audit[:, 1], audit[:, 2:]
         with np.errstate(over="ignore", invalid="ignore"):  # a failed run; its residuals are not numbers
             ends = np.flatnonzero(weight == 0.0)
-            motion = self._centre_rows(rows, ends)
-            base = [
-                rows[:, places["force"]][:, :6],
-                rows[:, places["friction"]][:, :6],
-                rows[:, code.record : code.record + 6],
-                # Damping of the base's own degrees of freedom acts from outside, like drag.
-                -self.parameters["damping"][:6] * rows[:, nx - code.speed.size : nx][:, :6],
-            ]
-            acting = external_wrenches(model.robot, motion.bodies, model.loads, rows[:, places["wrench"]], base)
+            blocks: list[tuple[Array, ...]] = []
+            for first in range(0, len(rows), BLOCK):
+                motion, acts = self._centre_block(rows, first, ends)
+                # Of the bodies only what the balances need: poses of all rows together would not fit into the cache.
+                blocks.append((_reach(motion), motion.centre, motion.velocity, *_parts(motion.sums), *acts))
+            reaches, centre, velocity, *others = (np.concatenate(each) for each in zip(*blocks, strict=True))
+            count = len(fields(MomentumSums))
+            motion = replace(motion, centre=centre, velocity=velocity, sums=MomentumSums(*others[:count]))
+            reach, acting = reaches.max(), _Acting(*others[count:])
 
             # Running sums over Gauss points, read at the ends of steps, where the weight is zero: a drift within a
             # buffer shows even if it cancels by its end.
             def accumulate(before: Array | float, rate: Array) -> Array:
                 return np.asarray(before + np.cumsum(weight.reshape(-1, *[1] * (rate.ndim - 1)) * rate, axis=0)[ends])
 
-            impulse = accumulate(self.impulse, acting.force.sum(axis=1))
-            twist = accumulate(self.twist, acting.moment.sum(axis=1))
-            work = accumulate(self.work, acting.power.sum(axis=1))
+            impulse = accumulate(self.impulse, acting.force)
+            twist = accumulate(self.twist, acting.moment)
+            work = accumulate(self.work, acting.power)
             displacement = accumulate(self.displacement, motion.velocity)
-            push = weight @ np.linalg.norm(acting.force, axis=2).sum(axis=1)
+            push = weight @ acting.pushes
             # One contributor may be many forces whose moments cancel, such as those at the corners of a standing box:
             # the moment of each is known only as accurately as the force.
             self.gross += [
                 push,
-                weight @ np.linalg.norm(acting.moment, axis=2).sum(axis=1) + self.gyration * push,
-                weight @ np.abs(acting.power).sum(axis=1),
+                weight @ acting.twists + self.gyration * push,
+                weight @ acting.powers,
             ]
             self._add_within(rows, weight)
             energies = rows[:, code.record + code.speed.size :]
             y = np.concatenate([rows[ends, :nx], energies[ends]], axis=1)
-            self._update_extremes(motion, ends, y, impulse, twist, displacement, work)
+            self._update_extremes(motion, reach, ends, y, impulse, twist, displacement, work)
         self.impulse, self.twist, self.displacement, self.work = (
             impulse[-1],
             twist[-1],
@@ -193,6 +215,25 @@ class Balance:
             float(work[-1]),
         )
         self.time += float(weight.sum())
+
+    def _centre_block(
+        self, rows: Array, first: int, ends: npt.NDArray[np.int64]
+    ) -> tuple[CentredMotion, tuple[Array, ...]]:
+        """Motion and external actions (see ``_Acting``) of a block of audit rows; sums over the bodies at ``ends``."""
+        model, code, nx = self.model, self.model.code, self.model.nx
+        places, some = model.kernel.inputs, rows[first : first + BLOCK]
+        motion = self._centre_rows(some, ends[(ends >= first) & (ends < first + BLOCK)] - first)
+        base = [
+            some[:, places["force"]][:, :6],
+            some[:, places["friction"]][:, :6],
+            some[:, code.record : code.record + 6],
+            # Damping of the base's own degrees of freedom acts from outside, like drag.
+            -self.parameters["damping"][:6] * some[:, nx - code.speed.size : nx][:, :6],
+        ]
+        acting = external_wrenches(model.robot, motion.bodies, model.loads, some[:, places["wrench"]], base)
+        force, moment, power = acting.force, acting.moment, acting.power
+        sizes = np.linalg.norm(force, axis=2), np.linalg.norm(moment, axis=2), np.abs(power)
+        return motion, tuple(each.sum(axis=1) for each in (force, moment, power, *sizes))
 
     def add_samples(self, times: Array, y: Array, inputs: Array) -> None:
         """Samples of a run without external actions: its mass centre keeps the initial velocity."""
@@ -208,7 +249,9 @@ class Balance:
             # needed.
             displacement = (times[rows] - self._begin)[:, None] * self._start.velocity
             nothing = np.zeros((count, 3))
-            self._update_extremes(motion, np.arange(count), y[rows], nothing, nothing, displacement, np.zeros(count))
+            self._update_extremes(
+                motion, _reach(motion)[0], np.arange(count), y[rows], nothing, nothing, displacement, np.zeros(count)
+            )
 
     def _centre_rows(self, rows: Array, at: npt.NDArray[np.int64] | None = None) -> CentredMotion:
         """Motion about the mass centre, from the states at the head of each row; ``at``: at some of them only."""
@@ -228,6 +271,7 @@ class Balance:
     def _update_extremes(
         self,
         motion: CentredMotion,
+        reach: Array,
         at: npt.NDArray[np.int64],
         y: Array,
         impulse: Array,
@@ -235,11 +279,14 @@ class Balance:
         displacement: Array,
         work: Array,
     ) -> None:
-        """Compute all balances at the instants ``at`` of ``motion`` (integrated vector ``y``), and keep the largest."""
+        """Compute all balances at the instants ``at`` of ``motion`` (integrated vector ``y``), and keep the largest.
+
+        ``reach``: largest distance of a body's frame from the mass centre, m.
+        """
         sums, velocity, centre = motion.sums, motion.velocity[at], motion.centre[at]
         inner, sizes = inner_energy(self.model, self.parameters, y, motion)
         self._enlarge("inner", sizes)
-        self._enlarge("reach", np.linalg.norm(motion.bodies.origin, axis=2).max())
+        self._enlarge("reach", reach)
         self._enlarge("distance", np.abs(y[:, :3]).max())
         self._enlarge("speed", np.linalg.norm(velocity, axis=1).max())
         self._enlarge("kinetic", np.abs(sums.kinetic).max())

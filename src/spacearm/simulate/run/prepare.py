@@ -180,7 +180,7 @@ class _PhasePreparation:
 
     def bounds(self, law: PreparedLaw) -> list[RateBound]:
         """Rate limits of a sampled law's commands."""
-        found = []
+        found, joints = [], dict(self.model.joints)
         for part in law.laws_by_system:
             numbers = part.places("action") if part.law.limited and part.law.period is not None else ()
             # Rate limits cut a drive off between ticks: the solver must find the instant, hence a level and not a clip.
@@ -188,7 +188,7 @@ class _PhasePreparation:
                 if kind == "wrench" or name in BASE_DOFS:
                     continue
                 index = int(target) - self.inputs[kind].start
-                limits = next(joint.limits for at, joint in self.model.joints if at == index)
+                limits = joints[index].limits
                 most = limits.velocity
                 if np.isfinite(most):
                     at, label = int(self.model.code.speed[index]), self.model.dof_names[index]

@@ -9,7 +9,7 @@ others. States are (B, nx); times are in s, those of samples absolute, those of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,11 @@ from spacearm.engine.loops import CompiledEntry, compile_inner, interpret
 from spacearm.engine.record import AUDIT_ROWS, NO_PEAKS, DrivePeaks, SampleRecord
 from spacearm.engine.signals import Signals
 from spacearm.engine.solver import (
+    BoundSolver,
     EndReason,
     Options,
     Progress,
     SolverCall,
-    bind_solver,
     integrate_call,
     make_progress,
     restart,
@@ -147,7 +147,7 @@ class SolverPhase:
     def __init__(self, system: System, options: Options, record: SampleRecord, stop: Any = None) -> None:
         flag = np.zeros(1, dtype=np.uint8) if stop is None else stop
         self.call = SolverCall(system, options, make_progress(system, options), record, make_audit(system.code), flag)
-        self._run: Callable[[], int] | None = None
+        self._solver: BoundSolver | None = None
 
     @property
     def system(self) -> System:
@@ -174,9 +174,14 @@ class SolverPhase:
         # All that a run before has left is reset, so the same phase can be run again.
         interpret(restart)(self.options, self.progress)
         # Bound once: the block of arguments keeps its address from run to run.
-        if self._run is None:
-            self._run = bind_solver(*self.call)
-        return EndReason(self._run())
+        if self._solver is None:
+            self._solver = BoundSolver(self.call)
+        return EndReason(self._solver())
+
+    def keep_end(self) -> None:
+        """Keep the end of a run of one piece as the next sample."""
+        assert self._solver is not None
+        self._solver.keep_sample(0)
 
 
 def make_system(

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacearm.engine._dop853 import dense_value
-from spacearm.engine.block import ArgumentBlock
-from spacearm.engine.loops import CompiledEntry, compile_inner
+from spacearm.engine.loops import compile_inner
 from spacearm.engine.radau import B as RADAU_W
 from spacearm.engine.radau import C as RADAU_X
 from spacearm.engine.system import System, project, rates
@@ -153,24 +152,3 @@ def log_event(record: SampleRecord, time: float, kind: int, number: int, value: 
         record.log[row, 2] = number
         record.log[row, 3] = value
     record.counts[1] = row + 1
-
-
-class SampleCall(NamedTuple):
-    """All that :func:`sample` takes."""
-
-    system: System
-    piece: int
-    time: float
-    y: Array
-    record: SampleRecord
-
-
-@CompiledEntry
-def sample_call(call: Any) -> int:
-    sample(call.system, call.piece, call.time, call.y, call.record)
-    return 0
-
-
-def keep_sample(system: System, piece: int, time: float, y: Array, record: SampleRecord) -> None:
-    """:func:`sample` for Python."""
-    sample_call(ArgumentBlock(SampleCall(system, piece, time, y, record)))

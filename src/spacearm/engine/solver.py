@@ -18,7 +18,6 @@ number. What a phase is made from, and what follows it, is decided by callers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -51,6 +50,7 @@ from spacearm.engine.record import (
     keep_peaks,
     log_event,
     look_at_drives,
+    sample,
     samples_within,
 )
 from spacearm.engine.system import System, finite, project, rates
@@ -629,8 +629,30 @@ def integrate_call(call: Any) -> int:
     return integrate(call.system, call.options, call.progress, call.record, call.audit, call.stop)
 
 
+@CompiledEntry
+def sample_call(call: Any) -> int:
+    sample(call.system, call.progress.position[0], call.progress.now[0], call.system.work.y, call.record)
+    return 0
+
+
+class BoundSolver:
+    """:func:`integrate` with its arguments, ready to be called time and again."""
+
+    def __init__(self, call: SolverCall) -> None:
+        self._block = ArgumentBlock(call)
+        self._integrate, self._position = integrate_call.bind(self._block), call.progress.position
+
+    def __call__(self) -> int:
+        return self._integrate()
+
+    def keep_sample(self, piece: int) -> None:
+        """Keep the state as the next sample, at the end of a phase, which lies in this piece."""
+        self._position[0] = piece
+        sample_call(self._block)
+
+
 def bind_solver(
     system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
-) -> Callable[[], int]:
-    """:func:`integrate` with these arguments, ready to be called time and again."""
-    return integrate_call.bind(ArgumentBlock(SolverCall(system, options, progress, record, audit, stop)))
+) -> BoundSolver:
+    """:func:`integrate` with these arguments."""
+    return BoundSolver(SolverCall(system, options, progress, record, audit, stop))

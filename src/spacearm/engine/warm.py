@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import _batch, fixed_step, phase, record, solver
+from spacearm.engine import _batch, fixed_step, phase, solver
 from spacearm.engine.block import block_type
 from spacearm.engine.loops import CompiledEntry
 from spacearm.engine.phase import SampleEnds, SampleRows, make_events, make_solver_phase
@@ -155,7 +155,7 @@ def _solver_calls() -> dict[str, list[tuple[Any, tuple[Any, ...]]]]:
     return {
         "solver": [
             (solver.integrate_call, (stage.call,)),
-            (record.sample_call, (record.SampleCall(system, 0, 0.0, np.zeros(1), stage.record),)),
+            (solver.sample_call, (stage.call,)),
         ],
         "implicit": [(implicit_call, (system,))],
         "samples": [(phase.samples_call, (samples,))],

@@ -29,7 +29,6 @@ import numpy.typing as npt
 from spacearm.checks import check_exclusive, positive
 from spacearm.engine import Kernel
 from spacearm.engine.phase import Functions, make_solver_phase, make_system
-from spacearm.engine.record import keep_sample
 from spacearm.engine.signals import merge
 from spacearm.engine.solver import EndReason, Options
 from spacearm.engine.system import make_code
@@ -283,7 +282,7 @@ class _Run:
                 place="contact",
                 hint="it is so soft that the systems rotate meanwhile: raise the frequency",
             )
-        keep_sample(system, 0, float(stage.progress.now[0]), system.work.y, stage.record)
+        stage.keep_end()
         count, slip = int(stage.record.counts[0]), pair.slip
         times, path, rate = stage.record.times[:count], stage.record.y[:count], stage.record.out[:count]
         return _Branch(times * unit, path, path[:, slip] @ stiffness.T, rate[:, slip] / unit)

@@ -26,7 +26,16 @@ import numpy.typing as npt
 
 from spacearm.engine.phase import make_audit, make_peaks, make_record
 from spacearm.engine.record import SampleRecord
-from spacearm.engine.solver import ASKED, PAUSED, EndReason, EventKind, Progress, bind_solver, make_progress
+from spacearm.engine.solver import (
+    ASKED,
+    PAUSED,
+    BoundSolver,
+    EndReason,
+    EventKind,
+    Progress,
+    bind_solver,
+    make_progress,
+)
 from spacearm.engine.system import System
 from spacearm.engine.warm import implicit_address
 from spacearm.errors import InputError
@@ -544,7 +553,7 @@ class PhaseChain:
         segment.firsts.append(int(record.counts[0]))
         watched = settings.max_steps is None
         look, since = int(record.counts[2] + record.counts[3]) + LOOK, 0.0
-        solve: Callable[[], int] | None = None
+        solve: BoundSolver | None = None
         known: LawAnswer = None
         while True:
             # Steps are granted in portions of LOOK, so that a step size that has collapsed is noticed within seconds
@@ -594,7 +603,8 @@ class PhaseChain:
         self.last = _LastPhase(segment, len(segment.prepared) - 1, rows, self.time, self.vector)
         pieces = prepared.signals.breaks
         piece = min(int(np.searchsorted(pieces, local, side="right")), pieces.size - 1) - 1
-        segment.end_position = (system, piece, local)
+        assert solve is not None
+        segment.end_position = solve, piece
         self.reason = EndReason(reason)
         if self.reason == EndReason.TERMINAL_EVENT and not _ends_run(prepared, record, segment.logs[-1]):
             self.reason = EndReason.FINISHED

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from spacearm.engine.record import SampleRecord, keep_sample
-from spacearm.engine.solver import EventKind
-from spacearm.engine.system import SolverMemory, System
+from spacearm.engine.record import SampleRecord
+from spacearm.engine.solver import BoundSolver, EventKind
+from spacearm.engine.system import SolverMemory
 from spacearm.simulate.commands import CommandLog
 from spacearm.simulate.motion import WorldMotion
 from spacearm.simulate.run.ledger import Balance
@@ -72,7 +72,7 @@ class Segment:
     logs: list[tuple[int, int]] = field(default_factory=list)
     timeouts: list[tuple[int, float]] = field(default_factory=list)
     commands: list[CommandLog] = field(default_factory=list)
-    end_position: tuple[System, int, float] | None = None  # where it ended: piece, s since the phase's start
+    end_position: tuple[BoundSolver, int] | None = None  # of the last phase, and the piece in which it ended
     step: float = 0.0
     end_time: float = 0.0
 
@@ -130,7 +130,8 @@ class Segment:
         if row and abs(record.times[row - 1] - end) <= 1e-14 * max(1.0, end):
             record.counts[0] = row - 1
         row = int(record.counts[0])
-        keep_sample(*self.end_position, self.work.y, record)
+        solver, piece = self.end_position
+        solver.keep_sample(piece)
         if row < self.wanted.size and abs(self.wanted[row] - end) < 1e-9:
             record.times[row] = self.wanted[row]
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from spacearm.measure.clean import find_outliers, noise_from_scatter, row_outliers, truncated_squares
+from spacearm.errors import InputError
+from spacearm.measure.clean import fill_gaps, find_outliers, noise_from_scatter, row_outliers, truncated_squares
 from spacearm.typing import Array
 
 
@@ -120,3 +121,28 @@ def test_outliers_of_four_to_six_deviations_are_found_where_there_are_many() -> 
     assert not again[:, :10].any()
     assert again[250, 10:].all()
     assert again.sum() <= 10 + 4  # with one outlier in each of ten rows, one more may be noise, on average
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-4])
+def test_a_long_gap_is_no_reason_to_judge_nothing(sigma: float) -> None:
+    """500 of 3000 readings are missing in a row, which left the path's equations singular; both sides are judged."""
+    time = np.arange(3000) * 1e-3
+    row = path(time) + 1e-4 * np.random.default_rng(0).normal(size=3000)
+    whole = row.copy()
+    row[1000:1500] = np.nan
+    row[[400, 2200]] += 0.01
+    assert np.flatnonzero(row_outliers(time, row, sigma)).tolist() == [400, 2200]
+    with pytest.raises(InputError, match="500 readings in a row are missing"):
+        fill_gaps(time, row, sigma)
+    row[1050:] = whole[1050:]
+    filled, doubt = fill_gaps(time, row, sigma)
+    assert np.abs(filled - path(time))[1000:1050].max() < 1e-3
+    assert doubt.max() > 1.0
+
+
+def test_a_slow_coarse_encoder_is_not_judged_by_rounding() -> None:
+    """Most readings repeat, so that the noise seems to be none; what is left out in a row left singular equations."""
+    time = np.arange(30_000) * 1e-3
+    slow = np.cumsum(np.maximum(np.sin(0.9 * time), 0.0) * np.sin(0.21 * time) ** 2) * 1e-3
+    row = np.round(slow / 3e-3) * 3e-3
+    assert not row_outliers(time, row, 0.0).any()

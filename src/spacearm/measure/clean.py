@@ -35,6 +35,8 @@ NEAR, PASSES = 4, 40
 AROUND = 121
 #: In variances of a reading: what a difference may have by noise alone, and the least that is the path's own.
 NOISE, SMOOTH = 1.8, 0.005
+#: More missing readings in a row leave a path to rounding: over 500 its equations are singular in double precision.
+LONG = 100
 #: Of the differences that judge readings, and the highest that tell noise from the curvature of a path.
 ORDER, HIGHEST = 4, 12
 #: Differences of a higher order count where there are more of them than this share of those of the lowest.
@@ -174,7 +176,7 @@ def row_outliers(time: Array, row: Array, sigma: float, edges: Sequence[float] =
     if there.sum() < ENOUGH:
         return np.zeros_like(there)
 
-    cuts = [0, *np.unique(np.searchsorted(time, edges)), time.size]
+    cuts = [0, *np.unique([*np.searchsorted(time, edges), *_long_gaps(there).ravel()]).astype(int), time.size]
     intervals = [slice(a, b) for a, b in pairwise(cuts) if there[a:b].sum() >= ENOUGH]
 
     def deviations(kept: Mask) -> Array:
@@ -186,7 +188,17 @@ def row_outliers(time: Array, row: Array, sigma: float, edges: Sequence[float] =
                 found[own] = predict_by_neighbours(time[own], rest, sigma).deviations(row[own])
         return found[:, None]
 
-    return find_outliers(deviations, there[:, None])[:, 0]
+    try:
+        return find_outliers(deviations, there[:, None])[:, 0]
+    except np.linalg.LinAlgError:
+        # So many in a row were left out that nothing is known of the path between: it is wrong, not the readings.
+        return np.zeros_like(there)
+
+
+def _long_gaps(there: Mask) -> npt.NDArray[np.intp]:
+    """First missing reading and the next one (gaps, 2) of gaps in which nothing is known of a path."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], there, [True]]).astype(int))).reshape(-1, 2)
+    return edges[np.diff(edges, axis=1)[:, 0] > LONG]
 
 
 def fill_gaps(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
@@ -194,6 +206,11 @@ def fill_gaps(time: Array, row: Array, sigma: float) -> tuple[Array, Array]:
     gone = np.isnan(row)
     if not gone.any():
         return row, np.ones(row.size)
+    if (long := _long_gaps(~gone)).size:
+        most = int(np.diff(long, axis=1).max())
+        raise InputError(
+            f"{most} readings in a row are missing: too many to fill in", hint=f"expected gaps of at most {LONG}"
+        )
     others = predict_by_neighbours(time, row, sigma)
     return np.where(gone, others.value, row), np.where(gone, np.maximum(others.spread / others.sigma, 1.0), 1.0)
 

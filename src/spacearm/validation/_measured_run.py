@@ -242,9 +242,12 @@ class MeasuredRun:
             times, there = own.times - self.file.begin, np.isfinite(own.values)
             inside = there & (times >= 0.0) & (times <= self.duration)
             if np.count_nonzero(inside) < 4:
+                low, high = (own.times[there].min(), own.times[there].max()) if there.any() else source.span
                 raise InputError(
-                    "has fewer than four readings during the run", place=f"input[{k}]", hint="another 'begin'"
-                )
+                    f"column {given.column!r} has fewer than four readings during the run", place=f"input[{k}]",
+                    hint=f"its clock has {low:.10g} s to {high:.10g} s, the run {self.file.begin:.10g} s to "
+                    f"{self.file.begin + self.duration:.10g} s: offset in its 'time' shifts that clock",
+                )  # fmt: skip
             # All readings, also outside the run: the ends of a spline are then not at the ends of the run.
             found[given.target] = times[there], own.values[there]
         return found

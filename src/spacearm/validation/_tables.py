@@ -51,7 +51,10 @@ class MeasuredInputTable(ColumnTable):
 
     def make(self) -> Column:
         """Its column as it was read: factor and offset count where the input acts, and may be uncertain."""
-        return replace(super().make(), scale=1.0, offset=0.0)
+        kind, name = self.target
+        entry = name.rpartition(".")[2]
+        expects = ("N" if entry.startswith("f") else "N m") if kind == "load" else ""
+        return replace(super().make(), scale=1.0, offset=0.0, expects=expects)
 
     @property
     def target(self) -> tuple[str, str]:

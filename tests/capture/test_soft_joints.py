@@ -22,6 +22,7 @@ from spacearm.engine import Mechanics
 from spacearm.errors import InputError, SimulationError
 from spacearm.model import catalogue
 from spacearm.papers import zhang2020
+from spacearm.papers.zhang2020.data import single_hit
 from spacearm.simulate import Load, State, table
 
 ARM = catalogue.load("zhang2020")
@@ -140,7 +141,7 @@ def test_travel_exceeded_is_an_error_with_its_time():
     axis = SoftAxis(40.0, 1.0, 0.01)
     arm = soften(zhang2020.robot(), "joint1.slide_z", SoftJoint(slide_z=axis), where="instead")
     name = "joint1.slide_z.slide_z"
-    hit = zhang2020.single_hit("fz")
+    hit = single_hit("fz")
     with pytest.raises(SimulationError, match=r"'joint1.slide_z.slide_z' is exceeded at t = 0\.\d+ s"):
         simulate_capture(arm, State.at_rest(arm), [hit], duration=5.0)
     outcome = simulate_capture(arm, State.at_rest(arm), [hit], duration=5.0, travel="report", sample=1e-3)

@@ -226,7 +226,7 @@ def test_axial_facts_depend_on_no_length():
             modes(other).select_frequencies(axis), modes(ARM).select_frequencies(axis), rtol=1e-12
         )
     assert abs(modes(other).frequency[1] - modes(ARM).frequency[1]) > 0.02
-    hit = [zhang2020.single_hit("mz")]
+    hit = [zhang2020_data.single_hit("mz")]
     mine, theirs = (simulate_capture(arm, State.at_rest(arm), hit, duration=5.0) for arm in (ARM, other))
     np.testing.assert_allclose(mine.base_wrench[:, 5], theirs.base_wrench[:, 5], atol=1e-10)
 
@@ -236,7 +236,7 @@ def test_bending_stretches_the_slide_to_second_order_only(hit):
     """Half the hit, a quarter of the stretch; cross angles are exactly zero."""
     from dataclasses import replace
 
-    whole = zhang2020.single_hit(hit)
+    whole = zhang2020_data.single_hit(hit)
     half = replace(whole, wrench=tuple(0.5 * entry for entry in whole.wrench))
     slides = []
     for blow in (whole, half):

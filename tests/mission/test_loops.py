@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.support.missions import EXAMPLES, SHORT, flown, rows
 
+from spacearm import load as load_robot
 from spacearm.control import LinearLoop, linearise_loop
 from spacearm.engine import mechanics_of
 from spacearm.mission import _laws
@@ -20,6 +21,7 @@ from spacearm.mission._loop_check import (
     PERIODS,
     CoarseLoop,
     UnstableLoop,
+    _linearise_at_rest,
     check_loop,
     choose_period,
     damping_ratio,
@@ -181,6 +183,27 @@ def test_deflected_springs_make_no_loop_unstable() -> None:
     mission = flown(**SHORT, **heavier, **slow, detumble__actuator="arm")
     assert [each.stage for each in mission.outcomes][-2:] == ["detumble", "settle"]
     assert mission.is_successful
+
+
+def test_deflected_modes_and_liquids_move_no_pole() -> None:
+    """Arrays that ring and fuel that sloshes when a stage begins are no part of its loop's rest."""
+    parts = load_robot(EXAMPLES / "robots" / "flexible-parts.toml")
+    robot = edit.mount(catalogue.load("servicer"), parts)
+    arm = tuple(name for name in robot.arm_names if name.startswith("joint"))
+    actuators = Actuators(robot, "hand", arm, ("slide", "swing"))
+    rest = State.at_rest(robot, np.asarray(robot.configuration("ready")))
+    joints = [constant(float(value)) for value in rest.joints[actuators.index(arm)]]
+    hand = np.asarray(robot.inertia_parameters[robot.body_index(actuators.gripper)])
+    law = _laws.track_joints(actuators, joints, load=hand, gains=(0.5, 1.4), wheels=WheelReference(), period=0.1)
+    bent = rest.joints.copy()
+    bent[actuators.index(robot.mode_names)] += 0.05
+    world, phase = World({robot.name: robot}, actuators.soft), Phase(80.0, laws=law)
+    loops = [
+        _linearise_at_rest(actuators, world, {robot.name: state}, phase, law)
+        for state in (rest, replace(rest, joints=bent))
+    ]
+    assert loops[0].is_stable()
+    np.testing.assert_allclose(loops[1].transition(), loops[0].transition(), atol=1e-12)
 
 
 def test_a_light_target_on_a_soft_wrist_swings_alike_at_all_periods() -> None:

@@ -214,9 +214,11 @@ def _linearise_at_rest(
     # About rest: velocity terms would make the loop time-varying. Springs that are deflected are not at rest either:
     # joints on them swing about where the spring is slack, and so does what their forces add to the loop.
     joints = state.joints.copy()
-    for joint in (joint for joint in actuators.soft if joint not in locked):
-        spring = robot.joint(joint).spring
-        joints[robot.joint_index(joint)] = 0.0 if spring is None else spring.rest
+    for joint in robot.joints:
+        if joint.name in actuators.soft and joint.name not in locked:
+            joints[robot.joint_index(joint.name)] = 0.0 if joint.spring is None else joint.spring.rest
+        elif joint.spring is not None and joint.name not in (*locked, *actuators.arm):
+            joints[robot.joint_index(joint.name)] = joint.spring.rest  # modes and liquids
     still = replace(state, joints=joints, velocity=np.zeros_like(state.velocity))
     # References that hold the present pose make it an equilibrium of the loop.
     held = law.replace(references={**_lead(law, 0.0), **_hold(actuators, robot, still, law)})

@@ -41,16 +41,20 @@ def test_rigid_and_flexible_parts_have_the_same_mass_properties() -> None:
     np.testing.assert_allclose(found, Mechanics(rigid).mass_matrix(np.zeros(0)), atol=1e-6)
 
 
-def test_a_mission_with_arrays_and_a_tank() -> None:
-    """The base's laws stop the tumble while arrays ring and propellant sloshes; momentum and energy are kept."""
+def test_a_mission_with_arrays_a_tank_two_arms_and_linkages() -> None:
+    """The base's laws stop the tumble while arrays ring and propellant sloshes; momentum, energy and loops are kept."""
     data = tomllib.loads((EXAMPLES / "flexible-mission.toml").read_text())
     for stage in ("identify", "decide", "stow", "eject"):
         del data[stage]
     result = run_document(data, folder=EXAMPLES)
     assert result.sound
+    assert result.certificate["loops"].value < 1e-10
     rows = {row.quantity: row.value for row in result.rows}
     assert rows["success"] == 1.0
     assert rows["margin"] > 0.05
+    data["actuators"]["second_arm"] = []
+    braked = {row.quantity: row.value for row in run_document(data, folder=EXAMPLES).rows}
+    assert rows["approach.base_rotation"] < 0.3 * braked["approach.base_rotation"]
     figures = {figure.name: figure.caption for figure in result.figures}
     assert "fuel.slosh" in figures["modes-slides"] or "array" in figures["modes-slides"]
 
@@ -62,7 +66,7 @@ def test_a_mission_draws_propellant() -> None:
         del data[stage]
     data["detumble"]["actuator"], data["limits"]["propellant"] = "thrusters", 1.0
     session = Session(EXAMPLES)
-    robot = session.robot(study_file(data).robot)
+    robot = session.robot(study_file(data).robot, loops=True)
     fed = robot.replace(thrusters=tuple(replace(part, tank="fuel") for part in robot.thrusters))
     data["robot"] = "fed"
     found = study_file(data).solve(replace(session, robots={"fed": fed}))

@@ -28,6 +28,13 @@ SHORT: dict[str, dict[str, Any]] = {
         "stow": {"duration": 10.0, "settle_time": 1.0, "error_deg": 9.0},
         "eject": {"energy": 2.0, "duration": 10.0},
     },
+    "mission-slosh": {
+        "limits": {"base_rate_deg": 9.0},
+        "approach": {"duration": 6.0, "match": 4.0, "reach": 0.05, "period": 0.25},
+        "catch": {"duration": 1.0, "stop_time": 1.0, "period": 0.25},
+        "settle": {"duration": 20.0, "rate_deg": 0.5},
+        "stow": {"duration": 10.0, "settle_time": 1.0, "error_deg": 9.0},
+    },
     "closed-loop": {},
     "inspection": {},
     "plans": {},
@@ -42,8 +49,8 @@ SHORT: dict[str, dict[str, Any]] = {
 WORK = {
     "directions", "duration", "end", "flight", "interval", "keep", "max_step", "rate", "refine", "resolution",
     "restarts", "rtol", "atol", "runs", "sample", "samples", "segment", "start", "step", "time", "times", "width",
-    "wait", "hold", "period", "method", "profiles", "select", "frequency", "frequencies", "equations", "experiment",
-    "test",
+    "wait", "hold", "period", "settle_time", "method", "profiles", "select", "frequency", "frequencies", "equations",
+    "experiment", "test",
 }  # fmt: skip
 
 EXTREMES: list[Any] = [
@@ -81,6 +88,10 @@ def starts() -> list[tuple[str, dict[str, Any]]]:
         for test in document.get("test", ()):  # the scenario is run from another folder
             if "file" in test:
                 test["file"] = str(HERE.parent / "examples" / test["file"])
+        target = document.get("target")
+        if isinstance(target, dict) and "robot" in target:
+            target["robot"] = str(HERE.parent / "examples" / target["robot"])
+            target["free_joints"] = ["slosh_y", "slosh_z"]
         found.append((name, {key: value for key, value in document.items() if value is not None}))
     for file in sorted((HERE.parent / "src/spacearm/study/starters").glob("*.toml")):
         if file.stem != "mission":  # the example is a shorter one

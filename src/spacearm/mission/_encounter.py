@@ -361,7 +361,8 @@ def _simulate_flexible(
         for k, step in enumerate(DIFFERENCE * np.eye(12)):
             _, states = _simulate_free(robot, _displace(found, step), meeting, orbit)
             slope[:, k] = (_touch_error(robot, touch, states[-1]) - error) / DIFFERENCE
-        found = _displace(found, np.asarray(np.linalg.solve(slope, -error), dtype=np.float64))
+        # The least step where directions do not count: rounds that come to nothing are an error below.
+        found = _displace(found, np.asarray(np.linalg.lstsq(slope, -error)[0], dtype=np.float64))
     else:
         raise SimulationError(
             f"no start of the target was found from which it moves at {meeting:g} s as the file says; it is off by "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from spacearm.model import load
 from spacearm.result import Result, Row
 from spacearm.study import run_scenario
 from spacearm.study.bases import UNSUITABLE
-from spacearm.study.scenario import STUDIES
+from spacearm.study.scenario import STUDIES, run_document
+from support import ROOT
 
 #: A hull with its mass centre beside and above the base's origin.
 HULL = """[robot]
@@ -182,6 +184,13 @@ def test_an_ejection_on_a_planar_base_is_one_on_a_table(tmp_path: Path) -> None:
     (tmp_path / "ejection.toml").write_text(text.replace('\ntable = "y"', f'{planar}\ntable = "x"'))
     with pytest.raises(InputError, match=r"ejection.toml: table: is 'x', but the base is planar about 'y'"):
         run_scenario(tmp_path / "ejection.toml")
+
+
+def test_a_mission_identifies_nothing_on_a_table() -> None:
+    """It was flown, and the target that came out was a poor fit."""
+    text = (ROOT / "examples" / "mission.toml").read_text()
+    with pytest.raises(InputError, match=r"identify: finds the target from a momentum .* but the base is planar"):
+        run_document(tomllib.loads(f'base = "planar"\n{text}'), folder=ROOT / "examples")
 
 
 @pytest.mark.parametrize("study", ["capture", "mission"])

@@ -147,6 +147,12 @@ class MissionFile(StudyFile):
 
     def _actuators(self, session: Session) -> tuple[Actuators, State]:
         robot = self.load_robot(session, loops=True)
+        if self.identify is not None and not robot.base.is_free:
+            raise InputError(
+                f"finds the target from a momentum that nothing outside changes, but the base is {robot.base.kind}",
+                place="identify",
+                hint="leave it out, or let the base be free",
+            )
         with error_context("actuators"):
             by_arm = self.detumble is not None and self.detumble.actuator == "arm"
             self.actuators.check(self.strategy, by_arm, self.rendezvous is not None and self.rendezvous.keep)

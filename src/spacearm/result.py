@@ -343,14 +343,14 @@ class Limit:
             text = "just over 100" if self.is_broken and share < 100.5 else f"{share:.0f}"
             return f"{self.what} at {text} % of its {self.name}{when}"
         whose, of = f" of {self.what}" if self.what else "", "at least" if self.least else "at most"
-        used, limit, unit = self.shown
+        used, limit, unit = self.page_values
         if self.kind == "stop":
             place = f"{abs(used):.4g} {unit} beyond its stop" if self.is_broken else f"{used:.4g} {unit} from its stop"
             return f"{self.name}{whose}: {place}{when}"
         return f"{self.name}{whose}: {f'{used:.4g} {unit}'.rstrip()}, {of} {limit:.4g}{when}"
 
     @property
-    def shown(self) -> tuple[float, float, str]:
+    def page_values(self) -> tuple[float, float, str]:
         """Use, limit and unit on pages: angles in degrees, wheels in rpm, of joints the room to the nearer stop."""
         scale, unit = _SHOWN.get(self.unit, (1.0, self.unit)) if self.kind != "wheel" else (RPM, "rpm")
         if (self.kind, self.unit) == ("stop", "m"):

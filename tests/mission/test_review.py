@@ -54,7 +54,7 @@ def test_one_unit_for_each_quantity_on_the_page() -> None:
 def test_a_page_of_a_mission_has_no_radians() -> None:
     mission = decided(decide__margin=0.1)
     for limit in mission.limits():
-        assert "rad" not in limit.shown[2]
+        assert "rad" not in limit.page_values[2]
         assert "rad" not in limit.words
     (figure,) = [each for each in review_figures(mission.outcomes, mission.flight) if each.name == "requirements"]
     cells = figure.plot.data[0].cells.values

@@ -179,7 +179,7 @@ class ModalSprings:
         """Modal inertias (k,): kg, or kg m2."""
         return np.asarray(self.rotor + self.slopes @ inertia)
 
-    def at(self, errors: ModeErrors | None) -> tuple[Array, Array]:
+    def frequencies_and_ratios(self, errors: ModeErrors | None) -> tuple[Array, Array]:
         """Angular frequencies and damping ratios with these errors."""
         if errors is None:
             return self.frequency, self.ratio
@@ -192,7 +192,7 @@ def set_modes(robot: Robot, stated: Robot, errors: ModeErrors | None) -> Robot:
     if not robot.mode_names:
         return robot
     springs = ModalSprings(stated)
-    frequency, ratio = springs.at(errors)
+    frequency, ratio = springs.frequencies_and_ratios(errors)
     modal, joints = springs.inertias(robot.inertia_parameters.ravel()), list(robot.joints)
     for i, w, z, m, rest in zip(mode_indices(robot), frequency, ratio, modal, springs.rest, strict=True):
         spring, damping = Spring(float(m * w**2), float(rest)), max(float(2.0 * z * w * m), 0.0)
@@ -231,7 +231,7 @@ class ModalMotion(BaseMotion):
 
     def run(self, start: Array, inertia: Array, thrust: Array | float = 1.0, modes: ModeErrors | None = None) -> Array:
         """States (nodes, 13 + 2 k)."""
-        frequency, ratio = self.springs.at(modes)
+        frequency, ratio = self.springs.frequencies_and_ratios(modes)
         modal, given = self.springs.inertias(inertia), self.stage.system.work.inp
         given[self.kernel.inputs["stiffness"]] = modal * frequency**2
         given[self.kernel.inputs["damping"]] = modal * 2.0 * ratio * frequency
@@ -387,7 +387,7 @@ class ModalMotion(BaseMotion):
         columns = [right, -by_joints * driven, -matrix[:, free, 6:] * driven, -by["d_momentum_d_inertia"] @ directions]
         solved = np.asarray(np.linalg.solve(block, np.concatenate(columns, axis=2)), np.float64)
         # d pi' = d(dT/d eta) - d(K (eta - rest)) - d(D eta').
-        frequency, ratio = self.springs.at(errors)
+        frequency, ratio = self.springs.frequencies_and_ratios(errors)
         modal, by_inertia = self.springs.inertias(inertia), self.springs.slopes @ directions
         bent, bending = nodes[:, 13 : 13 + k] - self.springs.rest, motion[:, 6:]
         pushed = slope_speeds[:, :, free] @ solved

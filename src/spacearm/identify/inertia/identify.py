@@ -139,7 +139,7 @@ class Identification:
             return ()
         springs = ModalSprings(robot)
         std = {one.name: float(sd) for one, sd in zip(self.estimate.parameters, self.estimate.std, strict=True)}
-        frequency, damping = springs.at(errors)
+        frequency, damping = springs.frequencies_and_ratios(errors)
         stated = springs.frequency / (2.0 * np.pi)
         return tuple(
             IdentifiedMode(

@@ -81,6 +81,7 @@ class Flown(NamedTuple):
         binding: stage and limit with the least margin.
         periods: of the laws, by stage, s.
         used: the most of each limit in any stage; the least, where that is what counts.
+        decision: GO, NO GO or UNDECIDED, if it was asked for: the verdict, if the doubt about masses allows for one.
     """
 
     verdict: str  # go, no go, not sound, or error
@@ -88,10 +89,11 @@ class Flown(NamedTuple):
     binding: str
     periods: dict[str, float]
     used: dict[str, float]
+    decision: str = ""
 
     @property
     def words(self) -> str:
-        return f"{self.verdict} {self.margin:+.4f} {self.binding}"
+        return f"{self.decision or self.verdict} {self.margin:+.4f} {self.binding}"
 
 
 def draw_mission(rng: np.random.Generator) -> Mission:
@@ -126,8 +128,8 @@ def draw_mission(rng: np.random.Generator) -> Mission:
     return Mission(document, *SERVICERS[rng.integers(len(SERVICERS))])
 
 
-def fly_mission(mission: Mission) -> Flown:
-    """The verdict; an error of the run is one, too."""
+def fly_mission(mission: Mission, decide: bool = False) -> Flown:
+    """The verdict; an error of the run is one, too. ``decide``: whether the doubt about masses is looked at."""
     robot = weaken(SERVICER, mission.wheels, mission.motors)
     try:
         found = solve_document(mission.document, Session(EXAMPLES, robots={"servicer": robot}))[1]
@@ -144,7 +146,10 @@ def fly_mission(mission: Mission) -> Flown:
         used[limit.name] = (min if limit.least else max)(limit.used, used.get(limit.name, limit.used))
     verdict = ("go" if found.is_successful else "no go") if Certificate(found.certificate()).sound else "not sound"
     binding = f"{found.worst.stage}: {found.worst.binding_limit.name}"
-    return Flown(verdict, found.worst.margin, binding, periods, used)
+    decision = ""
+    if decide:
+        decision = "UNDECIDED" if verdict == "not sound" or found.undecided() else verdict.upper()
+    return Flown(verdict, found.worst.margin, binding, periods, used, decision)
 
 
 def draw_near_limits(rng: np.random.Generator, only: str = "") -> Iterator[tuple[Mission, Flown]]:

@@ -5,13 +5,15 @@
 The settings are those that a file leaves open; half and twice the periods that were chosen; five times the samples
 with a tighter tolerance; half the samples with a looser one. Also varied is what is known only to within some doubt:
 mass and inertia that laws assume of the target, 3 % off either way. Prints a line for each mission, and at the end how
-many verdicts differ by setting, and how far margins moved.
+many verdicts and decisions differ by setting, and how far margins moved. Verdicts are those of the flights alone, go or
+no go; decisions are GO, NO GO or UNDECIDED: what a mission's page says. A GO must not become a NO GO or the reverse.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -44,23 +46,32 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     rng = np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     different: dict[str, list[int]] = {}
+    opposite: dict[str, list[int]] = {}
+    decisions = Counter[str]()
     moved: dict[str, list[float]] = {}
-    for number, (mission, first) in zip(range(count), draw_near_limits(rng), strict=False):
+    for number, (mission, _) in zip(range(count), draw_near_limits(rng), strict=False):
+        first = fly_mission(mission, decide=True)
+        decisions[first.decision] += 1
         print(f"{number:3d} {mission.words}: {first.words}", flush=True)
         for name, other in list_settings(mission, first):
-            flown = fly_mission(other)
+            flown = fly_mission(other, decide=True)
             moved.setdefault(name, []).append(abs(flown.margin - first.margin))
             different.setdefault(name, [])
+            opposite.setdefault(name, [])
             # Beyond the stable range of a loop there is nothing to compare: it is named.
             is_outside = "unstable" in flown.binding and "unstable" not in first.binding
             if flown.verdict != first.verdict and not is_outside:
                 different[name].append(number)
-            if flown.verdict != first.verdict or flown.binding != first.binding:
+            if {first.decision, flown.decision} == {"GO", "NO GO"} and not is_outside:
+                opposite[name].append(number)
+            if flown.decision != first.decision or flown.binding != first.binding:
                 print(f"    {name}: {flown.words}", flush=True)
+    print(", ".join(f"{number} {name}" for name, number in decisions.items()))
     for name, numbers in different.items():
         typical, most = np.median(moved[name]), np.max(moved[name])
         print(
-            f"{name}: {len(numbers)} of {count} verdicts differ {numbers}; margins by {typical:.1e}, at most {most:.1e}"
+            f"{name}: {len(numbers)} of {count} verdicts differ {numbers}, {len(opposite[name])} decisions are reversed"
+            f" {opposite[name]}; margins differ by {typical:.1e}, at most {most:.1e}"
         )
 
 

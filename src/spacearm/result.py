@@ -484,6 +484,7 @@ class Result:
         certificate: the checks that decide whether the run is sound: numerics, not engineering.
         limits: what must not be exceeded, the worst first; they decide the :attr:`verdict`, whatever is sound.
         go: whether the limits decide on a go, as those of a mission do; see :attr:`decision`.
+        undecided: why they do not, though the numbers are sound: a margin is smaller than the doubt of the model.
         settings: what was chosen: steps, tolerances, seeds, the robot.
         data: the curves, with named dimensions and units as attributes (``data.nc``).
         figures: in the order in which they are to be read.
@@ -513,6 +514,7 @@ class Result:
     limits: Sequence[Limit] = ()
     source: str = ""
     go: bool = False
+    undecided: str = ""
 
     def __post_init__(self) -> None:
         for name in self.files:
@@ -577,11 +579,11 @@ class Result:
 
     @property
     def decision(self) -> str:
-        """``GO``, ``NO GO``, or ``UNDECIDED`` where numbers that are not sound can show neither; empty where no go is
-        decided on."""
+        """``GO``, ``NO GO``, or ``UNDECIDED`` where numbers that are not sound, or in doubt, can show neither; empty
+        where no go is decided on."""
         if not self.go:
             return ""
-        if not self.sound:
+        if not self.sound or self.undecided:
             return "UNDECIDED"
         return "NO GO" if self.limits_broken else "GO"
 
@@ -597,6 +599,8 @@ class Result:
     def state(self) -> str:
         """Verdict and soundness in a few words, what is bad first."""
         sound = ("sound" if self.sound else "NOT SOUND") if self.certificate else "no certificate"
+        if self.undecided:
+            sound = f"UNDECIDED; {sound}"
         if self.limits_broken:
             return f"{self.verdict_words}; numerics {sound}"
         return f"{sound}; {self.verdict_words}" if self.limits else sound
@@ -639,6 +643,7 @@ class Result:
                 "words": self.verdict_words,
                 "each": json_value(self.limits),
                 **({"decision": self.decision} if self.go else {}),
+                **({"undecided": self.undecided} if self.undecided else {}),
             },
             "certificate": json_value(self.certificate),
             "settings": json_value(self.settings),

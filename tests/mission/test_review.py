@@ -10,6 +10,7 @@ import pytest
 from tests.support.missions import SHORT, flown, rows
 
 from spacearm.errors import InputError
+from spacearm.mission._finish import DecideTable
 from spacearm.mission._limits import Use, judge_uses
 from spacearm.mission._outcomes import StageOutcome
 from spacearm.mission._review import draw_table, list_assumptions, list_requirements, review_figures
@@ -26,13 +27,17 @@ def test_each_limit_is_one_requirement_where_it_was_nearest() -> None:
     near, far = Limit("rate limit", 0.9, 1.0, what="joint2"), Limit("rate limit", 0.1, 1.0, what="joint1")
     power, broken = Limit("power", 50.0, 100.0, "W"), Limit("clearance lost", 0.05, 0.1, "m", least=True)
     outcomes = [StageOutcome("approach", 0.0, 1.0, [far, power]), StageOutcome("catch", 1.0, 2.0, [near, broken])]
-    found = list_requirements(outcomes, {"power": 0.6}, 0.05)
-    notes = [(each.stage, each.limit.what or each.limit.name, each.policy, each.status) for each in found]
+    found = list_requirements(outcomes, DecideTable(margin=0.05, margins={"power": 0.6}))
+    notes = [(each.stage, each.limit.what or each.limit.name, each.policy, each.judge(0.0, ())) for each in found]
     assert notes == [
         ("catch", "clearance lost", 0.05, "broken"),
         ("approach", "power", 0.6, "margin too small"),
         ("catch", "joint2", 0.05, "met"),
     ]
+    last = found[-1]
+    # 0.9 and a twentieth of it are 0.945: a margin of 5.5 %, but with a tenth it is 1 %.
+    assert [last.judge(doubt, ()) for doubt in (0.05, 0.1)] == ["met", "in doubt"]
+    assert [last.judge(0.05, [{"rate limit": least}, {}]) for least in (0.05, 0.04)] == ["met", "in doubt"]
 
 
 def test_one_unit_for_each_quantity_on_the_page() -> None:
@@ -56,7 +61,7 @@ def test_a_page_of_a_mission_has_no_radians() -> None:
     for limit in mission.limits():
         assert "rad" not in limit.page_values[2]
         assert "rad" not in limit.words
-    (figure,) = [each for each in review_figures(mission.outcomes, mission.flight) if each.name == "requirements"]
+    (figure,) = [each for each in review_figures(mission.requirements, mission.flight) if each.name == "requirements"]
     cells = figure.plot.data[0].cells.values
     at = [*cells[0]].index("range limit")
     # The joint's own range in the robot's file, and where it came nearest to one of its ends.
@@ -111,7 +116,7 @@ def test_the_budget_is_that_of_momentum() -> None:
     assert found["budget.approach.momentum"] < 1e-6
     assert found["budget.detumble.wheels"] == pytest.approx(found["detumble.stored"], rel=1e-9)
     assert found["budget.detumble.propellant"] == 0.0
-    assert {figure.name for figure in review_figures(mission.outcomes, mission.flight)} == {
+    assert {figure.name for figure in review_figures(mission.requirements, mission.flight)} == {
         "requirements", "budget", "assumptions"
     }  # fmt: skip
     assert "Without a limit: impulse, time." in list_assumptions(mission.flight)

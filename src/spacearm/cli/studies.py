@@ -31,6 +31,8 @@ COLOUR = {
 }
 #: Exit status of a sound run that violates limits: nothing failed, but scripts should not continue as if all were well.
 LIMITS_BROKEN = 3
+#: Exit status of sound missions whose margin is smaller than the doubt of the model.
+UNDECIDED = 4
 #: Polling interval of processes, s.
 POLL = 0.1
 #: Number of unsound results shown in a terminal; the page has all.
@@ -203,7 +205,8 @@ def _resume_work(what: str) -> Iterator[None]:
 def report_results(done: Sequence[tuple[Result, Path]], *, rows: int | None, json: bool) -> int:
     """Print results, each with this many rows (None: all).
 
-    Returns 1 if one of them is not sound, else :data:`LIMITS_BROKEN` if one violates its limits.
+    Returns 1 if one of them is not sound, else :data:`LIMITS_BROKEN` if one violates its limits, else
+    :data:`UNDECIDED` if one is.
     """
     if json:
         show_json({"studies": [{**result.to_json(), "page": page} for result, page in done]})
@@ -224,7 +227,9 @@ def report_results(done: Sequence[tuple[Result, Path]], *, rows: int | None, jso
             print_message(f"{result.study}: the run is not sound: {'; '.join(notes)}; see {page}")
     if not all(result.sound for result, _ in done):
         return 1
-    return LIMITS_BROKEN if any(result.limits_broken for result, _ in done) else 0
+    if any(result.limits_broken and not result.undecided for result, _ in done):
+        return LIMITS_BROKEN
+    return UNDECIDED if any(result.undecided for result, _ in done) else 0
 
 
 def _verdict(result: Result) -> Iterator[Any]:

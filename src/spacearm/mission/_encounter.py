@@ -25,6 +25,7 @@ from spacearm.errors import InputError, SimulationError
 from spacearm.mission._laws import Actuators
 from spacearm.model import Body, Frame, Inertia, Pose, Robot, Visual, edit
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.model.parts import symmetric_six
 from spacearm.model.rotations import (
     quaternion_from_rotation,
     rotation_from_rpy,
@@ -170,6 +171,22 @@ class MissionTargetTable(ShapedBodyTable, ConfigurationKeys):
             index = [robot.joint_index(name) for name in held.joint_names]
             whole = parts.replace(name=TARGET, frames=(*parts.frames, frame))
             found._robot = whole, positions[index], rates[index]
+        return found
+
+    def scale_masses(self, factor: float) -> Self:
+        """The same table of a target whose bodies are heavier by this factor; laws take it for what they did before."""
+        known = self.assumed
+        if known is None:
+            nominal = self.rigid_robot.bodies[0].inertia
+            known = AssumedTargetTable(
+                mass=nominal.mass, com=list(nominal.com), inertia=list(symmetric_six(nominal.tensor))
+            )
+        fields = {name: getattr(self, name) for name in self.model_fields_set}
+        found = type(self).model_construct(**(fields | {"assumed": known}))
+        (found._body,) = edit.scale_masses(self.rigid_robot, factor).bodies
+        if self._robot is not None:
+            robot, positions, rates = self._robot
+            found._robot = edit.scale_masses(robot, factor), positions, rates
         return found
 
     @property

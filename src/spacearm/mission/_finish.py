@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -56,27 +56,33 @@ class DecideTable(StageTable):
 
     def judge(self, flight: MissionFlight) -> tuple[list[Limit], dict[str, Any]]:
         """The limits of the decision, once all stages have been flown."""
-        limits = []
-        needs = list_requirements(flight.outcomes, self.margins, self.margin or 0.0)
-        unknown = [name for name in self.margins if name not in {need.limit.name for need in needs}]
-        if unknown:
-            known = ", ".join(sorted(need.limit.name for need in needs))
-            raise InputError(
-                f"{unknown[0]!r} is not a limit of this mission", place="decide.margins", hint=f"it has {known}"
-            )
-        # A policy of zero is that the limit holds, which the stages have judged.
-        asked = [need for need in needs if need.policy > 0.0]
-        if asked:
-            # By the share of the policy that is left: margins of limits with different policies are compared alike.
-            need = min(asked, key=lambda each: (each.limit.margin - each.policy) / each.policy)
-            whose = f"{need.stage}: {need.limit.name}"
-            limits.append(Limit("margin too small", need.limit.margin, need.policy, "", whose, least=True))
+        if flight.file.stow is None:
+            self.check_names(flight.outcomes)
+        limits = self.judge_margins(flight.outcomes)
         mass = flight.table.assumed_robot.mass if flight.identified is None else flight.identified.mass
         # Two standard deviations on the heavy side.
         doubt = 0.0 if flight.identified is None else float(2.0 * flight.identified.std[0])
         if self.mass is not None:
             limits.append(Limit("too heavy", mass + doubt, self.mass, "kg", TARGET))
         return limits, {"mass": NotedValue(mass, "assumed" if flight.identified is None else "as identified", "kg")}
+
+    def check_names(self, outcomes: Sequence[StageOutcome]) -> None:
+        """An error where a margin is asked for of a limit that the mission does not have."""
+        known = sorted(need.limit.name for need in list_requirements(outcomes, self))
+        if unknown := [name for name in self.margins if name not in known]:
+            hint = f"it has {', '.join(known)}"
+            raise InputError(f"{unknown[0]!r} is not a limit of this mission", place="decide.margins", hint=hint)
+
+    def judge_margins(self, outcomes: Sequence[StageOutcome]) -> list[Limit]:
+        """The margin of these stages that is nearest to what the policy asks for, or less."""
+        # A policy of zero is that the limit holds, which the stages have judged.
+        asked = [need for need in list_requirements(outcomes, self) if need.policy > 0.0]
+        if not asked:
+            return []
+        # By the share of the policy that is left: margins of limits with different policies are compared alike.
+        need = min(asked, key=lambda each: (each.limit.margin - each.policy) / each.policy)
+        whose = f"{need.stage}: {need.limit.name}"
+        return [Limit("margin too small", need.limit.margin, need.policy, "", whose, least=True)]
 
     def verdict(self, failed: StageOutcome | None, waited: bool, can_eject: bool) -> Verdict:
         """After a stage that failed, or after all of them."""

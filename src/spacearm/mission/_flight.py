@@ -65,6 +65,7 @@ from spacearm.study.findings import NotedValue
 from spacearm.typing import Array
 
 if TYPE_CHECKING:
+    from spacearm.mission._finish import DecideTable
     from spacearm.mission._identify_target import IdentifiedLoad, LoadIdentification
     from spacearm.mission._stages import StageTable
     from spacearm.mission.scenario import MissionFile
@@ -170,6 +171,16 @@ class MissionFlight:
         last = {"go": self.file.stow, "eject": self.file.eject}.get(self.verdict)
         if last is not None:
             yield from self._stage(last)
+        if self.verdict == "go" and last is not None:
+            self._judge_policy(self.file.decide)
+
+    def _judge_policy(self, decide: DecideTable) -> None:
+        """The margins of the last stage, which is flown after the decision, against the policy."""
+        decide.check_names(self.outcomes)
+        last = self.outcomes[-1]
+        short = [limit for limit in decide.judge_margins([last]) if limit.is_broken]
+        if short:
+            self.outcomes[-1] = replace(last, limits=[*last.limits, replace(short[0], time=last.end)])
 
     @property
     def abort_time(self) -> float:

@@ -86,11 +86,11 @@ def angular_momentum(robot: Robot, states: Array) -> Array:
     return np.asarray(centre_motion(robot, states, numbers["inertia"], numbers["rotor"]).sums.angular)
 
 
-def make_world(actuators: Actuators, target: Robot) -> World:
-    """Servicer and target, the soft joints held by their clutch, and joints that belong to nobody locked.
+def make_world(actuators: Actuators, servicer: Robot, target: Robot) -> World:
+    """Servicer and target as they are, the soft joints held by their clutch, and joints that belong to nobody locked.
 
     Modes of appendages and slosh move freely.
     """
     name, used = actuators.robot.name, (*actuators.arm, *actuators.wheels, *actuators.robot.mode_names)
     still = tuple(f"{name}/{joint}" for joint in actuators.robot.joint_names if joint not in used)
-    return World({name: actuators.robot, TARGET: target}, still)
+    return World({name: servicer, TARGET: target}, still)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,17 @@ import numpy as np
 from spacearm.figures import new_figure
 from spacearm.result import Figure, Limit
 from spacearm.study.findings import NotedValue
-from spacearm.text_format import ROUNDING, format_number
+from spacearm.text_format import ROUNDING, format_number, format_percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from spacearm.mission._finish import DecideTable
     from spacearm.mission._flight import MissionFlight
     from spacearm.mission._outcomes import StageOutcome
 
+#: A mission is flown with other masses if its least margin is within so many deviations of zero.
+REACH = 5.0
 #: Pixels of a row of a table, and of a further line of text in it.
 ROW, LINE = 30, 17
 #: Pixels of a table's width on a printed page, of a wide character, and of what a column leaves empty.
@@ -37,11 +40,23 @@ class Requirement:
     limit: Limit
     policy: float
 
-    @property
-    def status(self) -> str:
+    def judge(self, doubt: float, others: Sequence[Mapping[str, float]]) -> str:
+        """Its status; ``doubt``, ``others``: see :meth:`is_met_with` and :meth:`least_of`."""
+        least = self.least_of(others)
         if self.limit.is_broken:
             return "broken"
-        return "met" if self.limit.margin >= self.policy else "margin too small"
+        if self.limit.margin < self.policy:
+            return "margin too small"
+        return "met" if self.is_met_with(doubt) and (least is None or least >= self.policy) else "in doubt"
+
+    def is_met_with(self, doubt: float) -> bool:
+        """Whether it is met if so much more (a share) is used, or less is kept."""
+        used = self.limit.used * (1.0 - doubt if self.limit.least else 1.0 + doubt)
+        return replace(self.limit, used=used).margin >= self.policy
+
+    def least_of(self, others: Sequence[Mapping[str, float]]) -> float | None:
+        """The least margin in other flights, each a table by name; None where none of them came so far."""
+        return min((each[self.limit.name] for each in others if self.limit.name in each), default=None)
 
 
 @dataclass(frozen=True)
@@ -62,10 +77,9 @@ class BudgetEntry:
         }
 
 
-def list_requirements(
-    outcomes: Sequence[StageOutcome], margins: Mapping[str, float], margin: float
-) -> list[Requirement]:
-    """Each limit once, the least margin first; ``margins``: least margins by name, ``margin``: of all others."""
+def list_requirements(outcomes: Sequence[StageOutcome], decide: DecideTable | None) -> list[Requirement]:
+    """Each limit once, with the margin that ``decide`` asks for, the nearest to that first."""
+    margins, margin = ({}, 0.0) if decide is None else (decide.margins, decide.margin or 0.0)
     found: dict[str, Requirement] = {}
     for outcome in outcomes:
         for limit in outcome.limits:
@@ -95,6 +109,11 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
         if file.target.assumed is None
         else "Laws take the target for `target.assumed` until it is identified."
     )
+    sd = file.nominal.sd
+    known = "Masses and inertias are exact: the smallest margin is a go." if sd == 0.0 else (
+        f"Masses and inertias are known to {format_percent(sd)} (one standard deviation): with a least margin below "
+        f"{format_percent(REACH * sd)} the mission is flown with others, too, that laws do not know of."
+    )  # fmt: skip
     failed = [f"{part} fails at {time:g} s" for part, time in flight.failures.times.items()]
     free = ", ".join(name.partition(".")[2] for name in flight.table.reference_robot.joint_names)
     found = [
@@ -103,6 +122,7 @@ def list_assumptions(flight: MissionFlight) -> list[str]:
         seen,
         own,
         taken,
+        known,
         f"Failures: {', '.join(failed)}." if failed else "No part fails.",
         "Limits are looked at between samples too, torques of laws and power at every tick.",
     ]
@@ -124,21 +144,29 @@ def _is_open(table: Any, name: str) -> bool:
     return getattr(table, name) is None and getattr(table, f"{name}_deg", None) is None
 
 
-def review_figures(outcomes: Sequence[StageOutcome], flight: MissionFlight) -> Iterator[Figure]:
-    """Requirements, budgets, assumptions."""
-    decide = flight.file.decide
-    needs = list_requirements(outcomes, {} if decide is None else decide.margins, (decide and decide.margin) or 0.0)
+def review_figures(
+    needs: Sequence[Requirement], flight: MissionFlight, others: Sequence[Mapping[str, float]] = ()
+) -> Iterator[Figure]:
+    """Requirements, budgets, assumptions.
+
+    Args:
+        others: the least margin of each limit by name, in each flight with other masses.
+    """
+    sd = flight.file.nominal.sd
     columns: list[list[str]] = [
         [need.limit.name for need in needs],
         [need.limit.what for need in needs],
         [need.stage for need in needs],
         [f"{_show(need.limit.page_values[0])} {need.limit.page_values[2]}" for need in needs],
         [f"{'at least' if need.limit.is_least else 'at most'} {_show(need.limit.page_values[1])}" for need in needs],
-        [f"{100.0 * need.limit.margin:.0f}\N{NO-BREAK SPACE}%" for need in needs],
-        [f"{100.0 * need.policy:.0f}\N{NO-BREAK SPACE}%" for need in needs],
-        [need.status for need in needs],
+        [_percent(need.limit.margin) for need in needs],
+        [_percent(need.policy) for need in needs],
+        [need.judge(sd, others) for need in needs],
     ]
     head = ["requirement", "of", "nearest in", "used", "limit", "margin", "policy", "status"]
+    if others:
+        head.insert(6, f"with masses \N{PLUS-MINUS SIGN}{format_percent(sd)}")
+        columns.insert(6, [_percent(need.least_of(others)) for need in needs])
     caption = (
         "Each limit over all stages, the nearest to its policy first. In text, tables of limits and figures, angles "
         "are in degrees and speeds of wheels in rpm; rows of results and data.nc have SI units, radians among them."
@@ -154,6 +182,10 @@ def review_figures(outcomes: Sequence[StageOutcome], flight: MissionFlight) -> I
     yield Figure("budget", draw_table(head, columns), caption)
     notes = list_assumptions(flight)
     yield Figure("assumptions", draw_table(["assumption"], [notes]), "What this result takes for granted.")
+
+
+def _percent(share: float | None) -> str:
+    return "\N{EN DASH}" if share is None else f"{100.0 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
 def _show(value: float) -> str:

@@ -8,16 +8,18 @@ flown and for runs that break down.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from spacearm.engine.solver import EndReason
-from spacearm.errors import InputError, SimulationError, error_context
+from spacearm.errors import InputError, SimulationError, SpacearmError, error_context
 from spacearm.mission._approach_figures import approach_figures
 from spacearm.mission._curves import mission_curves
+from spacearm.mission._doubt import NominalMassTable, list_other_masses, name_small_margin
 from spacearm.mission._encounter import (
     GRID,
     TARGET,
@@ -40,7 +42,7 @@ from spacearm.mission._motion import make_world
 from spacearm.mission._navigation import NavigationTable
 from spacearm.mission._outcomes import StageOutcome
 from spacearm.mission._rendezvous import RendezvousTable
-from spacearm.mission._review import list_assumptions, review_figures
+from spacearm.mission._review import REACH, Requirement, list_assumptions, list_requirements, review_figures
 from spacearm.mission._stages import (
     ActuatorTable,
     CatchTable,
@@ -50,9 +52,9 @@ from spacearm.mission._stages import (
     WheelsTable,
 )
 from spacearm.mission._zones import PlumeTable
-from spacearm.model import Robot
+from spacearm.model import Robot, edit
 from spacearm.model.toml_schema import Duration, Number
-from spacearm.result import Check, Checks, Figure, Limit
+from spacearm.result import Certificate, Check, Checks, Figure, Limit
 from spacearm.scene import Scene, scene_of
 from spacearm.simulate import Orbit, Run, State, simulate
 from spacearm.simulate.check.crosscheck import cross_check
@@ -87,6 +89,7 @@ class MissionFile(StudyFile):
     tolerance: Number = key(1e-8, "relative error that the certificate allows")
     orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along it, z normal")
     continue_after_limit: bool = key(False, "whether what follows a broken limit is flown too")
+    nominal: NominalMassTable = key(NominalMassTable(), "how well masses are known; a verdict within that is undecided")
     limits: MissionLimitsTable = key(MissionLimitsTable(), "limits that hold in every stage")
     clearance: Positive | None = key(None, "least distance of target and servicer, m; the gripper may come nearer")
     bus_radius: Number = key(0.0, "of a ball about the bus's origin, m, of a servicer without collision shapes")
@@ -171,6 +174,8 @@ class MissionFile(StudyFile):
             return servicer_actuators, servicer
 
     def _check(self) -> None:
+        with error_context("nominal"):
+            self.nominal.check()
         if self.longest > LONGEST:
             hint = f"expected at most {LONGEST:g} s for all stages together"
             raise InputError(f"the stages may last {self.longest:g} s", place="mission", hint=hint)
@@ -218,31 +223,53 @@ class MissionFile(StudyFile):
         with error_context("target"):
             # Before anything is flown: a missing mesh is an error of the file.
             target = self.target.fuse_robot(session).locate_meshes(session.folder)
-            met = self._simulate_target(target, servicer_actuators, servicer)
-        world = make_world(servicer_actuators, target.reference_robot)
-        elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
         if target.has_free_joints and self.touch.contact:
             raise InputError(
                 "is not supported with free joints of the target",
                 place="touch.contact",
                 hint="leave it out, or 'target.free_joints = []'",
             )
+        found = self._fly(session.part(0.05, 0.5), servicer_actuators, servicer, target)
+        if not session.cross_check:
+            return found
+        progress = session.partial_progress(0.5, 0.7, "cross-checking with MuJoCo, seconds")
+        return replace(found, checked=mujoco_check(cross_check(found.run, closed_loop=True, progress=progress)))
+
+    def _fly(
+        self,
+        session: Session,
+        actuators: Actuators,
+        servicer: State,
+        nominal: MissionTargetTable,
+        factors: tuple[float, float] | None = None,
+    ) -> MissionFindings:
+        """Fly the mission to its end, or to the first limit that breaks.
+
+        Args:
+            factors: of the masses that servicer and target have, relative to those that laws count on.
+        """
+        robot, target = actuators.robot, nominal
+        if factors is not None:
+            robot, target = edit.scale_masses(robot, factors[0]), nominal.scale_masses(factors[1])
+        with error_context("target"):
+            met = self._simulate_target(target, actuators, servicer)
+        world = make_world(actuators, robot, target.reference_robot)
+        elements: list[ForceElement] = [] if self.orbit is None else [Orbit(self.orbit)]
         for k, contact in enumerate(self.touch.contact):
             with error_context(f"touch.contact[{k}]"):
                 elements += contact.contacts(world)
-        session.report_progress(0.1, "flying")
         file, breaks, flight = self.model_copy(update={"target": target}), list[Break](), None
         # A mission that breaks a limit is flown again, to end the stage there.
         while flight is None or flight.found_break is not None:
-            flight = MissionFlight(file, servicer_actuators, servicer, met, breaks)
+            flight = MissionFlight(file, actuators, servicer, met, breaks)
             run = simulate(
                 world.replace(elements=tuple(elements)),
-                {servicer_actuators.robot.name: servicer, TARGET: met.start},
+                {robot.name: servicer, TARGET: met.start},
                 with_propellant(flight.fly) if draws_propellant(world) else flight.fly,
                 duration=self.longest,
                 sample=self.sample,
                 tolerance=self.tolerance,
-                progress=session.partial_progress(0.1, 0.7, "seconds"),
+                progress=session.partial_progress(0.1, 1.0, "flying, seconds"),
             )
             # Contact forces are known only after the run: they may ask for another flight.
             if flight.found_break is None:
@@ -250,12 +277,13 @@ class MissionFile(StudyFile):
             breaks += [] if flight.found_break is None else [flight.found_break]
         if run.reason == EndReason.TOO_MANY_STEPS:
             raise SimulationError(f"the mission ended at t = {run.end_time:.9g} s: {run.why}", place="mission")
-        checked = None
-        if session.cross_check:
-            progress = session.partial_progress(0.7, 0.95, "cross-checking with MuJoCo, seconds")
-            checked = mujoco_check(cross_check(run, closed_loop=True, progress=progress))
         return MissionFindings(
-            run=run, outcomes=flight.outcomes, strategy=self.strategy, flight=flight, checked=checked
+            run=run,
+            outcomes=flight.outcomes,
+            strategy=self.strategy,
+            flight=flight,
+            checked=None,
+            fly_with=partial(self._fly, session, actuators, servicer, nominal),
         )
 
 
@@ -278,6 +306,8 @@ class MissionFindings(Findings):
     strategy: str
     flight: MissionFlight
     checked: Check | None
+    #: Flies the mission with these factors of the masses of servicer and target.
+    fly_with: Callable[[tuple[float, float]], MissionFindings]
 
     stages = row(name="", of=lambda m: {outcome.stage: outcome.rows() for outcome in m.outcomes})
     success = row(of=lambda m: NotedValue(float(m.is_successful), "1: every stage kept within its limits"))
@@ -320,21 +350,70 @@ class MissionFindings(Findings):
     def is_successful(self) -> bool:
         return self.worst.success and self.run.reason in (EndReason.FINISHED, EndReason.TERMINAL_EVENT)
 
+    @property
+    def is_sound(self) -> bool:
+        return Certificate(self.certificate()).sound
+
+    @cached_property
+    def others(self) -> list[tuple[str, MissionFindings | SpacearmError]]:
+        """The same with other masses (in words), up to the first one that ends otherwise; none far from all limits."""
+        found, sd, worst = list[tuple[str, MissionFindings | SpacearmError]](), self.flight.file.nominal.sd, self.worst
+        # What the decision asks for is no share of a limit: near or far cannot be told.
+        if sd == 0.0 or (abs(worst.margin) > REACH * sd and worst.stage != "decide"):
+            return found
+        for words, *factors in list_other_masses(sd):
+            try:
+                other = self.fly_with((factors[0], factors[1]))
+            except SpacearmError as error:
+                return [*found, (words, error)]
+            found.append((words, other))
+            if other.is_successful != self.is_successful or not other.is_sound:
+                break
+        return found
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """Each limit where it was nearest; a policy is for a target that was caught."""
+        return list_requirements(self.outcomes, self.flight.file.decide if self.flight.held else None)
+
+    def undecided(self) -> str:
+        sd = self.flight.file.nominal.sd
+        if sd > 0.0 and self.is_successful and (words := name_small_margin(self.requirements, sd)):
+            return words
+        for words, other in self.others:
+            if isinstance(other, SpacearmError):
+                return f"with {words} than in the file the mission cannot be flown: {other}"
+            if not other.is_sound:
+                return f"with {words} than in the file the numbers are not sound"
+            if other.is_successful != self.is_successful:
+                worst = other.worst
+                what = "every stage keeps its limits" if other.is_successful else worst.binding_limit.words
+                return f"with {words} than in the file, {what} ({worst.stage}, margin {100 * worst.margin:.1g} %)"
+        return ""
+
     def title(self) -> str:
         return f"Mission of {self.flight.name}"
 
     def headline(self) -> str:
+        words = self._course()
+        doubt = self.undecided() if self.is_sound else "the numbers are not sound"
+        if doubt:
+            return f"Undecided: {doubt}. With the masses of the file, {words}"
+        return f"{'Go' if self.is_successful else 'No go'}: {words}"
+
+    def _course(self) -> str:
+        """What happened, without the verdict."""
         mass, worst = self.flight.table.reference_robot.mass, self.worst
         time, rate = self._fastest()
         left = f"with {100 * worst.margin:.0f} % left"
         if self.is_successful and self.flight.verdict == "abort":
             return (
-                f"Go: the approach is given up after {self.outcomes[-1].begin:.3g} s and the arm goes back; every "
+                f"the approach is given up after {self.outcomes[-1].begin:.3g} s and the arm goes back; every "
                 f"stage keeps its limits. The nearest limit is the {worst.binding_limit.name} in {worst.stage}, {left}."
             )
         if self.is_successful:
             return (
-                f"Go: the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is the "
+                f"the target of {mass:g} kg is caught and every stage keeps its limits. The nearest limit is the "
                 f"{worst.binding_limit.name} in {worst.stage}, {left}. In {self.run.end_time:.0f} s the bus turns "
                 f"at no more than {format_number(math.degrees(rate), 2)} deg/s (at {time:.3g} s)."
             )
@@ -344,7 +423,7 @@ class MissionFindings(Findings):
             after = " The arm goes back" + ("." if last.success else f", but {last.binding_limit.words}.")
         if self.flight.verdict == "eject":
             after += " and gets clear." if last.success else f", but {last.binding_limit.words}."
-        return f"No go: in {worst.stage}, {worst.binding_limit.words} (margin {100 * worst.margin:.0f} %).{after}"
+        return f"in {worst.stage}, {worst.binding_limit.words} (margin {100 * worst.margin:.0f} %).{after}"
 
     def _fastest(self) -> tuple[float, float]:
         """Time (s) and size (rad/s) of the largest angular velocity of the bus."""
@@ -385,6 +464,10 @@ class MissionFindings(Findings):
         return {
             "strategy": self.strategy,
             "assumptions": list_assumptions(self.flight),
+            "other_masses": {
+                words: str(other) if isinstance(other, SpacearmError) else other.worst.margin
+                for words, other in self.others
+            },
             "steps": self.run.stats.steps,
             "events": [f"{event.time:.9g} s: {event.kind} {event.name}" for event in self.run.events[:200]],
         }
@@ -398,10 +481,12 @@ class MissionFindings(Findings):
     def figures(self) -> list[Figure]:
         data = self.data()
         timeline, margins, *curves = figures(self.outcomes, data, self.flight)
+        flown = [other for _, other in self.others if isinstance(other, MissionFindings)]
+        least = [{need.limit.name: need.limit.margin for need in other.requirements} for other in flown]
         return [
             timeline,
             margins,
             *approach_figures(data, self.flight),
-            *review_figures(self.outcomes, self.flight),
+            *review_figures(self.requirements, self.flight, least),
             *curves,
         ]

@@ -237,6 +237,13 @@ def replace_inertias(robot: Robot, inertias: Mapping[str, Inertia]) -> Robot:
     )
 
 
+def scale_masses(robot: Robot, factor: float) -> Robot:
+    """The robot with masses and inertias of all bodies larger by a factor; rotors stay."""
+    return replace_inertias(
+        robot, {body.name: Inertia.from_parameters(factor * body.inertia.parameters) for body in robot.bodies}
+    )
+
+
 def freeze(robot: Robot, joints: Mapping[str, float] | Iterable[str]) -> Robot:
     """Fuse bodies by holding joints where they are: at the positions given (rad or m), or at zero where only named.
 

@@ -63,8 +63,11 @@ def badges(result: Result) -> list[Badge]:
     if not result.limits:
         return [sound]
     decided = [Badge(*DECISIONS[result.decision])] if result.go else []
+    if result.undecided and result.sound:
+        decided = [decided[0]._replace(meaning=result.undecided)]
     listed = "; ".join(limit.words for limit in (result.limits_broken or result.limits)[:MOST_LIMITS])
-    limits = Badge("differs" if result.limits_broken else "agrees", result.verdict_words, listed)
+    style = "not-recoverable" if result.undecided else "differs" if result.limits_broken else "agrees"
+    limits = Badge(style, result.verdict_words, listed)
     return [*decided, *([limits, sound] if result.limits_broken else [sound, limits])]
 
 

@@ -66,6 +66,7 @@ class ComparedResult:
                 source=str(table.get("source", "")),
                 limits=[Limit.from_json(one) for one in table.get("verdict", {}).get("each", ())],
                 go="decision" in table.get("verdict", {}),
+                undecided=str(table.get("verdict", {}).get("undecided", "")),
             )
             rows = {str(row["quantity"]): {"value": row["value"], "unit": str(row["unit"])} for row in table["rows"]}
             written = folder / "index.html"
@@ -98,7 +99,7 @@ class FolderComparison:
     def largest(self) -> float:
         """The largest relative difference of a row; infinite where a text, a verdict or soundness differs."""
         # Equal numbers with another verdict are not the same result: a limit or a check was changed.
-        states = {(each.result.sound, each.result.verdict) for each in self.both}
+        states = {(each.result.sound, each.result.verdict, each.result.decision) for each in self.both}
         return math.inf if len(states) > 1 else max((row.relative for row in self.rows), default=0.0)
 
     def to_json(self) -> dict[str, Json]:

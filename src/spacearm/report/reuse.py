@@ -35,6 +35,7 @@ def reusable_result(folder: Path, made_from: str) -> Result | None:
             headline=str(table.get("headline", "")),
             limits=[Limit.from_json(one) for one in table["verdict"]["each"]],  # type: ignore[index]
             go="decision" in table["verdict"],  # type: ignore[operator]
+            undecided=str(table["verdict"].get("undecided", "")),  # type: ignore[attr-defined]
         )
     except (SpacearmError, TypeError, KeyError):
         return None

@@ -172,6 +172,10 @@ class Findings:
         """Whether the limits decide on a go."""
         return False
 
+    def undecided(self) -> str:
+        """Why they do not, though the numbers are sound; empty where they do."""
+        return ""
+
     def settings(self) -> Mapping[str, Any]:
         """Settings of the study, besides the robot."""
         return {}

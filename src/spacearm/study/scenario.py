@@ -220,6 +220,7 @@ def run_document(
         scene=found.scene(),
         limits=found.limits(),
         go=found.decides(),
+        undecided=found.undecided(),
     )
     robot = found.robot_file()
     return result if robot is None else with_robot(result, robot)

@@ -76,3 +76,19 @@ def test_errors_tell_column_unit_and_clock(old: str, new: str, message: str, fol
     (folder / "page.toml").write_text(PAGE.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
         run_scenario(folder / "page.toml")
+
+
+def test_a_reading_across_the_rail(folder: Path) -> None:
+    """Noise where the rail holds the cart says where the rail is; motion there means another rail."""
+    across = 'channel = [{ quantity = "base_y", column = "Weg [cm]", unit = "cm", sd = 2e-4 }, '
+    (folder / "page.toml").write_text(PAGE.replace("channel = [", across))
+    with pytest.raises(
+        InputError, match=r"channel: 'base_y' changes by .* m/s at the start, but the base is rail, with axis"
+    ):
+        run_scenario(folder / "page.toml")
+    lines = (folder / "Weg.csv").read_text("utf-8").splitlines()
+    noise = 30.0 + 0.02 * np.random.default_rng(1).normal(size=len(lines) - 2)
+    rows = [f"{line};{y:.3f}".replace(".", ",") for line, y in zip(lines[2:], noise, strict=True)]
+    (folder / "Weg.csv").write_text("\n".join([lines[0], f"{lines[1]};quer", *rows]), "utf-8")
+    (folder / "page.toml").write_text(PAGE.replace("channel = [", across.replace("Weg [cm]", "quer")))
+    assert run_scenario(folder / "page.toml").sound

@@ -27,6 +27,7 @@ class Nuisance:
         remedy: what to try; to estimate it if omitted.
         key: word of a scenario file by which it is estimated or tested, if that is not its name.
         modal: one number for each mode of an appendage or liquid.
+        along: channel of the base whose components its three numbers are: those of a constrained base that move count.
     """
 
     size: int
@@ -38,6 +39,7 @@ class Nuisance:
     remedy: str = ""
     key: str = ""
     modal: bool = False
+    along: str = ""
 
 
 #: Of records of a robot in orbit.
@@ -52,24 +54,36 @@ INERTIA_NUISANCES: Mapping[str, Nuisance] = MappingProxyType(
         "velocity_delay": Nuisance(1, "s", 0.01, "the velocity is read late", "velocity"),
         "rate_delay": Nuisance(1, "s", 0.01, "the gyro is read late", "rate"),
         "thrust_lag": Nuisance(1, "s", 0.01, "the thrust comes and goes later than stated", pushes=True),
-        "thrust_direction": Nuisance(-3, "rad", 0.01, "thrusters push in another direction than stated", pushes=True),
-        "external_force": Nuisance(3, "N", 0.01, "a steady force acts that nobody states", pushes=True),
-        "external_torque": Nuisance(3, "N m", 0.01, "a steady torque acts that nobody states", pushes=True),
+        "thrust_direction": Nuisance(
+            -3, "rad", 0.01, "thrusters push in another direction than stated", pushes=True, along="rate"
+        ),
+        "external_force": Nuisance(
+            3, "N", 0.01, "a steady force acts that nobody states", pushes=True, along="velocity"
+        ),
+        "external_torque": Nuisance(
+            3, "N m", 0.01, "a steady torque acts that nobody states", pushes=True, along="rate"
+        ),
         "mode_frequency": Nuisance(1, "", 0.01, "modes have other frequencies than stated", modal=True),
         "mode_damping": Nuisance(1, "", 0.01, "modes have other damping ratios than stated", modal=True),
-        "rate_bias": Nuisance(3, "rad/s", 1e-4, "the gyro has a bias"),
-        "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias"),
-        "attitude_bias": Nuisance(3, "rad", 1e-3, "the attitude sensor's axes are turned against the base"),
-        "mount": Nuisance(3, "m", 0.01, "the sensor does not sit where the robot file has it"),
-        "misalignment": Nuisance(3, "rad", 1e-3, "the axes of the gyro, and of accelerometers with it, are tilted"),
+        "rate_bias": Nuisance(3, "rad/s", 1e-4, "the gyro has a bias", along="rate"),
+        "velocity_bias": Nuisance(3, "m/s", 1e-3, "the velocity has a bias", along="velocity"),
+        "attitude_bias": Nuisance(
+            3, "rad", 1e-3, "the attitude sensor's axes are turned against the base", along="attitude"
+        ),
+        "mount": Nuisance(3, "m", 0.01, "the sensor does not sit where the robot file has it", along="position"),
+        "misalignment": Nuisance(
+            3, "rad", 1e-3, "the axes of the gyro, and of accelerometers with it, are tilted", along="rate"
+        ),
         "encoder_offset": Nuisance(0, "rad", 1e-3, "joint angles are read with an offset"),
         "joint_rate_bias": Nuisance(0, "rad/s", 1e-4, "joint rates are read with a bias"),
-        "acceleration_bias": Nuisance(3, "m/s2", 1e-4, "the accelerometer has a bias", "acceleration"),
+        "acceleration_bias": Nuisance(
+            3, "m/s2", 1e-4, "the accelerometer has a bias", "acceleration", along="acceleration"
+        ),
         "acceleration_misalignment": Nuisance(
-            3, "rad", 1e-3, "the accelerometer's axes are tilted against the gyro's", "acceleration"
+            3, "rad", 1e-3, "the accelerometer's axes are tilted against the gyro's", "acceleration", along="rate"
         ),
         "angular_acceleration_bias": Nuisance(
-            3, "rad/s2", 1e-4, "angular accelerations are read with a bias", "angular_acceleration"
+            3, "rad/s2", 1e-4, "angular accelerations are read with a bias", "angular_acceleration", along="rate"
         ),
         "torque_bias": Nuisance(0, "N m", 0.1, "joint torques are read with a bias", "torque"),
         "friction": Nuisance(0, "N m", 0.1, "the joints have dry friction", "torque"),

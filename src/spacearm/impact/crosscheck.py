@@ -33,7 +33,7 @@ def tensor_by_mujoco(
     matrix, jacobian = reference.mass_matrix(), reference.frame_jacobian(frame)
     push = jacobian.T.copy()
     # Eq. 10: the torque that would hold every joint still is the joint part left by a rigid motion of the whole.
-    base_dofs = np.setdiff1d(np.arange(6), robot.base.locked_indices)
+    base_dofs = np.array(robot.base.moving_indices, dtype=int)
     rigid = np.linalg.solve(matrix[np.ix_(base_dofs, base_dofs)], push[base_dofs])
     held = push[6:] - matrix[6:, base_dofs] @ rigid
     push[6:] -= (modes.resistance * (1.0 - modes.locked))[:, None] * held

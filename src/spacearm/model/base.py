@@ -69,6 +69,12 @@ class BaseConstraint:
         return [BASE_DOFS.index(name) for name in self.locked_dofs]
 
     @property
+    def moving_indices(self) -> list[int]:
+        """Places of the degrees of freedom that move among the six of a base."""
+        locked = self.locked_indices
+        return [i for i in range(len(BASE_DOFS)) if i not in locked]
+
+    @property
     def locked_dofs(self) -> tuple[str, ...]:
         """Degrees of freedom of the base that do not move."""
         if self.axis is None:

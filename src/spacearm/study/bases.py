@@ -16,14 +16,13 @@ BASE_MEANING = (
     "`{ kind = \"planar\", axis = [0, 0, 1] }` with the normal or the rail's direction in base axes; as in the robot's "
     "file if omitted"
 )
-_MOMENTUM = (
-    "it uses all six components of a momentum that nothing outside changes",
-    'study = "validation" estimates inertias as [[uncertain]] numbers',
+_THROWN = (
+    "a body in free flight turns about all its axes",
+    'on a table or rail: study = "inertia-identification", with the wheel as a joint of the robot',
 )
-_THROWN = ("a body in free flight is held by nothing", 'on a table: study = "validation" with [[uncertain]] inertias')
 _WEIGHED = (
     "it takes the base as held, and does not use its motion",
-    'on a table: study = "validation" with [[uncertain]] inertias',
+    'on a table or rail: study = "inertia-identification" uses the motion, and no torques',
 )
 #: Study to the bases that it does not support, each with why and what to do. Studies that are not here support all.
 UNSUITABLE: dict[str, dict[str, tuple[str, str]]] = {
@@ -32,8 +31,6 @@ UNSUITABLE: dict[str, dict[str, tuple[str, str]]] = {
         "rail": ("the arm leaves the rail of its device", "expected the direction of that rail as device.direction"),
     },
     "inertia-identification": {
-        "planar": _MOMENTUM,
-        "rail": _MOMENTUM,
         "held": ("a held base shows no momentum", 'study = "ground-identification" uses the torques of the joints'),
     },
     "free-flight-identification": {"planar": _THROWN, "rail": _THROWN, "held": _THROWN},

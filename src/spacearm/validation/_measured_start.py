@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import InputError
+from spacearm.model import Robot
+from spacearm.model.robot import BASE_POSITION
 from spacearm.model.rotations import rotation_from_quaternion, rpy_from_rotation
 from spacearm.simulate import Contact, World, gaps
 from spacearm.typing import Array
@@ -15,6 +17,9 @@ from spacearm.validation._quantities import ATTITUDE, YAW
 
 #: A measured start is uncertain by this many times what the regression says: the fit that follows uses these readings.
 START_DOUBT = 10.0
+#: A direction along which a base moves by less than this share does not move; readings that do change by so many
+#: deviations, and faster than this (m/s or rad/s).
+STILL, MOVES, FAST = 1e-6, 6.0, 5e-3
 
 
 def measure_starts(world: World, motion: MeasuredMotion, tables: dict[str, Any], window: float) -> list[dict[str, Any]]:
@@ -30,6 +35,7 @@ def measure_starts(world: World, motion: MeasuredMotion, tables: dict[str, Any],
                   ("base_z", "position[2]", "velocity[2]"), (YAW, "rpy[2]", "angular_velocity[2]")]  # fmt: skip
         places += [(name, f"joints.{name}", f"rates.{name}") for name in robot.joint_names]
         found: list[tuple[str, str, Slope]] = []
+        still = _still_quantities(robot, motion.starts[system].quaternion)
         for quantity, value_key, rate_key in places:
             own = motion.reading(system, quantity)
             if own is None:
@@ -37,6 +43,11 @@ def measure_starts(world: World, motion: MeasuredMotion, tables: dict[str, Any],
             slope = local_slope(own.times, own.values, 0.0, (0.0, window), float(np.median(own.sigma)))
             if slope is None:
                 raise _too_few(window, quantity)
+            if quantity in still:
+                _check_still(robot, quantity, slope)
+                _put_start(start, value_key, slope.value)
+                extra.append({"key": f"{place}start.{value_key}", "sd": START_DOUBT * slope.value_sd})
+                continue
             found.append((value_key, rate_key, slope))
         if motion.attitude(system) is not None:
             found += _attitude_start(motion, system, window)
@@ -46,6 +57,25 @@ def measure_starts(world: World, motion: MeasuredMotion, tables: dict[str, Any],
                 _put_start(start, name, value)
                 extra.append({"key": f"{place}start.{name}", "sd": START_DOUBT * sd})
     return extra
+
+
+def _still_quantities(robot: Robot, quaternion: Array) -> list[str]:
+    """Quantities of a base, world axes, that its constraint does not let move from this attitude."""
+    rotation, moving = rotation_from_quaternion(quaternion), robot.base.moving_indices
+    linear = np.linalg.norm(rotation[:, [i for i in moving if i < 3]], axis=1)
+    turn = np.linalg.norm(rotation[2, [i - 3 for i in moving if i >= 3]])
+    sizes = dict(zip(BASE_POSITION, linear, strict=True)) | {YAW: turn}
+    return [name for name, size in sizes.items() if size < STILL]
+
+
+def _check_still(robot: Robot, quantity: str, slope: Slope) -> None:
+    if abs(slope.rate) > max(MOVES * slope.rate_sd, FAST):
+        unit = "rad/s" if quantity == YAW else "m/s"
+        axis = f", with axis {list(robot.base.axis)}" if robot.base.axis else ""
+        raise InputError(
+            f"{quantity!r} changes by {slope.rate:.3g} {unit} at the start, but the base is {robot.base.kind}{axis}",
+            place="channel", hint="expected another axis of the base, or another quantity of this column",
+        )  # fmt: skip
 
 
 def contact_free_window(world: World, motion: MeasuredMotion, window: float) -> float:

@@ -1,10 +1,9 @@
 """Base parameters of an arm whose base is held in a gravity field, and those that only free flight shows.
 
 Joint torques show a part of what a free-floating robot shows: the base's own inertia never enters, and what the first
-joints carry enters by fewer numbers, depending on their axes and on gravity. The structure is found numerically
-(M. Gautier, J. Robotic Systems 8, 1991): the torque regressor at random states (fixed seed, several times as many rows
-as columns), its columns scaled by typical sizes, has a numerical rank; pivoted QR picks independent columns, and least
-squares expresses the others by them. Generic random states show everything that any motion can show.
+joints carry enters by fewer numbers, depending on their axes and on gravity. The structure is found numerically, from
+the torque regressor at random states (fixed seed, several times as many rows as columns), which show everything that
+any motion can show (:func:`spacearm.identify.inertia.base_parameters.keep_shown`).
 
 It starts from the free-floating base parameters (:mod:`spacearm.identify.inertia.base_parameters`), so that names and
 formulas are theirs; a combination of several of them is marked by ``**``. Gravity (m/s2, base axes) enters as an
@@ -13,20 +12,15 @@ acceleration of the base.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import qr
 
 from spacearm.engine import mechanics_of
-from spacearm.identify.inertia.base_parameters import BaseParameter, BaseParameters, base_parameters, describe_terms
-from spacearm.identify.inertia.inertia_parameters import labels, typical_sizes
+from spacearm.identify.inertia.base_parameters import BaseParameter, BaseParameters, base_parameters, keep_shown
+from spacearm.identify.inertia.inertia_parameters import typical_sizes
 from spacearm.model import Robot
 from spacearm.typing import Array
-
-#: Columns of the scaled regressor below this share of the largest are rounding.
-RANK_TOLERANCE = 1e-9
 
 
 def torque_regressor(
@@ -69,36 +63,7 @@ def held_base_parameters(
 
 @lru_cache(maxsize=16)
 def _derive(robot: Robot, gravity: tuple[float, ...], known: tuple[int, ...]) -> BaseParameters:
-    whole, names = base_parameters(robot, known), labels(robot)
-    matrix, _ = _sample_regressor(robot, np.array(gravity))
-    sizes = whole.sizes
-    shown = (matrix @ whole.lift).reshape(-1, whole.rank) * sizes if whole.rank else np.zeros((0, 0))
-    kept = _independent_columns(shown)
-    shares = np.linalg.lstsq(shown[:, kept], shown, rcond=None)[0] * sizes[kept, None] / sizes
-    # Coefficients are geometry; below this they are rounding, and would clutter the formulas.
-    shares[np.abs(shares) < 1e-9] = 0.0
-    combine, lift = shares @ whole.combine, whole.lift[:, kept]
-    parameters = []
-    for k, row, share in zip(kept, combine, shares, strict=True):
-        own = whole.parameters[k]
-        name = own.name if np.count_nonzero(share) == 1 else own.name.replace("*", "").replace("(", "**(")
-        parameters.append(BaseParameter(name, own.body, own.unit, row, describe_terms(row, names)))
-    hidden = np.setdiff1d(np.arange(whole.rank), kept)
-    # A hidden parameter minus its expression by the kept ones changes no torque: a null direction.
-    unseen = whole.lift[:, hidden] - lift @ shares[:, hidden]
-    return replace(
-        whole, parameters=tuple(parameters), combine=combine, lift=lift,
-        null=np.concatenate([whole.null, unseen], axis=1),
-    )  # fmt: skip
-
-
-def _independent_columns(matrix: Array) -> Array:
-    """Places of independent columns, in order."""
-    if not matrix.size:
-        return np.zeros(0, dtype=np.intp)
-    r, order = qr(matrix, mode="r", pivoting=True)
-    steps = np.abs(np.diag(r))
-    return np.sort(order[: int(np.sum(steps > RANK_TOLERANCE * steps.max(initial=0.0)))])
+    return keep_shown(base_parameters(robot, known), _sample_regressor(robot, np.array(gravity))[0])
 
 
 def separable_rotors(base: BaseParameters, gravity: Array, directions: Array) -> tuple[bool, ...]:

@@ -5,7 +5,8 @@ wrench alone. With the joints on their measured paths q(t) it gives the base's t
 
     H_b nu = R^T (P, L - p x P) - H_bm dq/dt,
 
-and integration gives the pose. H_b and H_bm are the base rows of the mass matrix. Neither accelerations nor torques of
+and integration gives the pose. H_b and H_bm are the base rows of the mass matrix; of a base in a plane or on a rail
+those rows along which it moves, whose momenta the constraint does not change. Neither accelerations nor torques of
 the joints enter, so friction and motors need no model; the price is that the joint paths are taken as they were read.
 
 State (13,): position p (m, world axes), quaternion (scalar first), P (N s), L (N m s). Errors (12,): of p in world
@@ -23,7 +24,7 @@ derivatives by the joints' readings are left out: some 1e-6 of the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -70,7 +71,9 @@ def base_motion_program(robot: Robot, in_orbit: bool = False) -> Program:
     at_base = ca.vertcat(rotation.T @ linear, rotation.T @ (angular - ca.cross(position, linear)))
     by_joints = momentum(tree, x["joints"], ca.vertcat(ca.SX.zeros(6), x["rates"]), x["inertia"], x["rotor"]).stack()
     inertia = mass_matrix(tree, x["joints"], x["inertia"], x["rotor"])[:6, :6]
-    twist = solve_symmetric(inertia, at_base - by_joints)
+    moving = robot.base.moving_indices
+    twist = ca.SX(6, 1)
+    twist[moving] = solve_symmetric(inertia[moving, moving], (at_base - by_joints)[moving])
     force, moment = known_wrench(x, SymbolicPose(rotation, position), inertia)
     rate = ca.vertcat(rotation @ twist[:3], quaternion_rate(quaternion, twist[3:]), force, moment)
     return Program("base_motion", x, {"rate": ca.densify(rate), "twist": ca.densify(twist)})
@@ -301,7 +304,8 @@ class BaseMotion:
         by_joints = mechanics.evaluate(mechanics.kernel("base_momentum"), joints=q, velocity=rest, inertia=own)[
             "momentum"
         ]
-        twist = np.asarray(np.linalg.solve(matrix[:, :6, :6], (at_base - by_joints)[..., None])[..., 0], np.float64)
+        moving = self.robot.base.moving_indices
+        twist = solve_along(moving, matrix[:, :6, :6], (at_base - by_joints)[..., None])[..., 0]
         velocity = np.concatenate([twist, r], axis=1)
         # H_b nu + H_bm dq/dt is linear in the inertias: the regressor is its derivative.
         regressor = mechanics.momentum_regressor(q, velocity)[0] @ directions
@@ -313,7 +317,7 @@ class BaseMotion:
         # factorisation serves all columns.
         by_state = differentiate_base_momentum(at_base, nodes, back)
         right = np.concatenate([by_state, -by_q, -matrix[:, :6, 6:], -regressor], axis=2)
-        solved = np.linalg.solve(matrix[:, :6, :6], right)
+        solved = solve_along(moving, matrix[:, :6, :6], right)
         by_state, by_path, by_inertia = np.split(solved, np.cumsum([12, 2 * n]), axis=2)
         tide = None
         if inputs.orbit:
@@ -348,6 +352,13 @@ class BaseMotion:
         """Mean motion times the direction away from the Earth at the nodes (nodes, 3)."""
         angle = self.inputs.orbit * (self.nodes + self.inputs.times[0])
         return self.inputs.orbit * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(angle.size)])
+
+
+def solve_along(moving: Sequence[int], matrix: Array, right: Array) -> Array:
+    """Solutions (T, s, k) of equations (T, s, s) of those rows and columns that move, zero along the others."""
+    found = np.zeros(right.shape)
+    found[:, moving] = np.linalg.solve(matrix[:, moving][:, :, moving], right[:, moving])
+    return found
 
 
 def base_momentum(nodes: Array, back: Array) -> Array:

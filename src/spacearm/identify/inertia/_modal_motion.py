@@ -39,6 +39,7 @@ from spacearm.identify.inertia._base_motion import (
     differentiate_base_momentum,
     known_wrench,
     rk4_weights,
+    solve_along,
 )
 from spacearm.identify.inertia._tide import differentiate_tide
 from spacearm.identify.inertia.readings import MotionRecord
@@ -115,13 +116,15 @@ def modal_motion_program(robot: Robot, in_orbit: bool = False) -> Program:
     joints[modes], rates[modes] = bent, 0.0
     rotation = rotation_matrix(quaternion)
     matrix = mass_matrix(tree, joints, x["inertia"], x["rotor"])
-    free = [*range(6), *(6 + i for i in modes)]
+    moving = robot.base.moving_indices
+    free = [*moving, *(6 + i for i in modes)]
     # Momenta about the world's origin to the base's origin and axes, where the mass matrix is.
-    at_base = ca.vertcat(rotation.T @ linear, rotation.T @ (angular - ca.cross(position, linear)), momenta)
+    at_base = ca.vertcat(rotation.T @ linear, rotation.T @ (angular - ca.cross(position, linear)))[moving]
     # Velocities of base and modes from the momenta, with the joints' rates as they were read: momenta are integrated
     # since no joint torque enters them.
-    solved = solve_symmetric(matrix[free, free], at_base - matrix[free, 6:] @ rates)
-    twist, bending = solved[:6], solved[6:]
+    solved = solve_symmetric(matrix[free, free], ca.vertcat(at_base, momenta) - matrix[free, 6:] @ rates)
+    twist, bending = ca.SX(6, 1), solved[len(moving) :]
+    twist[moving] = solved[: len(moving)]
     rates[modes] = bending
     # The kinetic energy is differentiated at fixed rates: those symbols first, then what they are.
     place, speed = ca.SX.sym("place", n), ca.SX.sym("speed", 6 + n)
@@ -224,6 +227,11 @@ class ModalMotion(BaseMotion):
         super().__init__(robot, inputs)
         self.momenta = _momenta_kernel(Keyed((structure(robot), tuple(self.modes)), robot))
         self.stage.system.work.inp[self.kernel.inputs["rest"]] = self.springs.rest
+
+    @property
+    def _moving(self) -> list[int]:
+        """Which momenta, of the base and of the modes, make it move."""
+        return [*self.robot.base.moving_indices, *range(6, 6 + len(self.modes))]
 
     def _find_kernel(self) -> Kernel:
         in_orbit = self.inputs.orbit != 0.0
@@ -356,7 +364,7 @@ class ModalMotion(BaseMotion):
         rates[:, self.modes] = 0.0
         carried = np.einsum("tij,tj->ti", matrix[:, free, 6:], rates)
         right = np.concatenate([at_base, nodes[:, 13 + k :]], axis=1) - carried
-        motion = np.asarray(np.linalg.solve(matrix[:, free][:, :, free], right[..., None])[..., 0], np.float64)
+        motion = solve_along(self._moving, matrix[:, free][:, :, free], right[..., None])[..., 0]
         rates[:, self.modes] = motion[:, 6:]
         return matrix, at_base, motion, rates
 
@@ -385,7 +393,7 @@ class ModalMotion(BaseMotion):
         right[:, :, 12 : 12 + k] = -by_joints[:, :, modes]
         right[:, 6:, 12 + k :] = np.eye(k)
         columns = [right, -by_joints * driven, -matrix[:, free, 6:] * driven, -by["d_momentum_d_inertia"] @ directions]
-        solved = np.asarray(np.linalg.solve(block, np.concatenate(columns, axis=2)), np.float64)
+        solved = solve_along(self._moving, block, np.concatenate(columns, axis=2))
         # d pi' = d(dT/d eta) - d(K (eta - rest)) - d(D eta').
         frequency, ratio = self.springs.frequencies_and_ratios(errors)
         modal, by_inertia = self.springs.inertias(inertia), self.springs.slopes @ directions

@@ -29,7 +29,7 @@ from spacearm.engine import mechanics_of
 from spacearm.errors import InputError
 from spacearm.identify._nuisances import INERTIA_NUISANCES
 from spacearm.identify._whitening import ErrorModel
-from spacearm.identify.inertia._base_motion import BaseMotion, LinearisedMotion, ModeErrors, MotionInputs
+from spacearm.identify.inertia._base_motion import BaseMotion, LinearisedMotion, ModeErrors, MotionInputs, solve_along
 from spacearm.identify.inertia._encoders import joint_path
 from spacearm.identify.inertia._modal_motion import ModalMotion, mode_indices, rest_modes
 from spacearm.identify.inertia._sensed_loads import (
@@ -38,7 +38,7 @@ from spacearm.identify.inertia._sensed_loads import (
     find_switch_samples,
     predict_force_readings,
 )
-from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, rotate_quaternion
+from spacearm.identify.inertia.readings import BASE_CHANNELS, MotionRecord, attitude_difference, rotate_quaternion
 from spacearm.measure.clean import Mask, row_outliers
 from spacearm.model import Robot
 from spacearm.model.parts import skew
@@ -97,14 +97,15 @@ class RecordPrediction:
         self.rows, self.accelerations, extra = _rows(record, modal=bool(self.modes))
         count = max(rows.stop for rows in self.rows.values())
         self.present, self.variance = np.zeros((times.size, count), dtype=bool), np.ones(count)
+        moves = self.moving_rows = self._find_moving_rows(count)
         #: Of the joints' positions, rates and, where readings need them, accelerations.
         self.input_variance = np.concatenate([self.path.variance, extra], axis=1)
         for name, rows in self.rows.items():
-            if name not in record.readings:
+            if name not in record.readings or not moves[rows].any():
                 continue
             if not record.sigma.get(name, 0.0) > 0.0:
                 raise InputError(f"the noise of {name!r} is not stated", place=record.place, hint="expected above zero")
-            self.present[:, rows] = np.isfinite(record.readings[name]).all(axis=1, keepdims=True)
+            self.present[:, rows] = np.isfinite(record.readings[name]).all(axis=1, keepdims=True) & moves[rows]
             self.variance[rows] = record.sigma[name] ** 2
         # Near a switch the thrust is neither on nor off, and accelerations follow it at once.
         if self.accelerations is not None:
@@ -112,14 +113,21 @@ class RecordPrediction:
             self.present[:, 12:] &= ~blind[:, None]
             self.accelerations = np.nan_to_num(self.accelerations)
         for name in ("position", "attitude"):
-            if not self.present[:, ROWS[name]].any():
+            if moves[ROWS[name]].any() and not self.present[:, ROWS[name]].any():
                 raise InputError(f"no sample has a {name}", place=record.place)
+
+    def _find_moving_rows(self, count: int) -> Mask:
+        """Which of the rows can change: all, or those along which a constrained base moves."""
+        moves = np.ones(count, dtype=bool)
+        for name in self.rows.keys() & BASE_CHANNELS.keys():
+            moves[self.rows[name]] = [i in self.record.moving_parts(name) for i in range(3)]
+        return moves
 
     def find_isolated_readings(self) -> Mask:
         """Readings (T, rows) of the base that no smooth path through their neighbours explains."""
         found = np.zeros_like(self.present)
         for name, rows in ROWS.items():
-            if name not in self.rows or name not in self.record.readings:
+            if name not in self.record.readings or not self.record.moving_parts(name):
                 continue
             values, sigma = self.record.readings[name], self.record.sigma[name]
             if name == "attitude":
@@ -140,14 +148,20 @@ class RecordPrediction:
 
     @property
     def start_errors(self) -> tuple[int, ...]:
-        """Errors of the start that are looked for: all, or all but those of the momentum where that is known."""
+        """Errors of the start that are looked for: all along which the base moves, but for a momentum that is known."""
+        moving = self.robot.base.moving_indices
         known = () if self.record.known_momentum is None else range(6, 12)
-        return tuple(i for i in range(self.errors) if i not in known)
+        return tuple(i for i in range(self.errors) if i not in known and (i >= 12 or i % 6 in moving))
+
+    @property
+    def moving(self) -> list[int]:
+        """Which momenta, of the base (6) and of the modes, make it move."""
+        return [*self.robot.base.moving_indices, *range(6, 6 + len(self.modes))]
 
     @property
     def momentum_errors(self) -> tuple[int, ...]:
         """Indices of the errors that are momenta: of the base and of the modes."""
-        return (*range(6, 12), *range(12 + len(self.modes), self.errors))
+        return (*(6 + i for i in self.robot.base.moving_indices), *range(12 + len(self.modes), self.errors))
 
     def linearise_with_noise(self, seed: int) -> BaseMotion:
         """The motion along joint paths with an independent draw of the readings' noise added."""
@@ -205,8 +219,9 @@ class RecordPrediction:
         # Momenta are affine in the speeds: unit speeds and the rest give matrix and offset.
         size = 6 + len(self.modes)
         own = self.momentum(start, np.concatenate([np.zeros((1, size)), np.eye(size)]), inertia)
-        momenta = start[[1 + i for i in self.momentum_errors]]
-        return np.asarray(np.linalg.solve(own[1:].T - own[0][:, None], momenta - own[0]))
+        k = len(self.modes)
+        momenta = np.concatenate([start[7:13], start[13 + k :]])
+        return solve_along(self.moving, (own[1:] - own[0]).T[None], (momenta - own[0])[None, :, None])[0, :, 0]
 
     def _first(self, name: str) -> Array:
         values = self.record.readings[name]
@@ -507,7 +522,9 @@ def _rows(record: MotionRecord, modal: bool) -> tuple[dict[str, slice], Array | 
     rows, n, known = dict(ROWS), len(record.moving), None if modal else record.known_accelerations()
     for name in SENSED:
         size = n if name == "torque" else 3
-        if known is not None and size and name in record.readings and record.sigma.get(name, 0.0) > 0.0:
+        # Gravity, which no record states, acts on joints that move out of the plane of a table.
+        usable = name != "torque" or record.base.is_free
+        if usable and known is not None and size and name in record.readings and record.sigma.get(name, 0.0) > 0.0:
             last = max(part.stop for part in rows.values())
             rows[name] = slice(last, last + size)
     if known is None or len(rows) == len(ROWS):

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spacearm.engine import mechanics_of
+from spacearm.identify.inertia._base_motion import solve_along
 from spacearm.identify.inertia.readings import MotionRecord
 from spacearm.model import Robot
 from spacearm.model.parts import skew
@@ -59,7 +60,10 @@ def predict_force_readings(
     led = np.concatenate([np.zeros((count, 6)), accelerations], axis=1)
     force = mechanics.inverse_dynamics(joints, velocity, led, inertia=own)
     matrix = mechanics.mass_matrix(joints, inertia=own)
-    inverse = np.linalg.inv(matrix[:, :6, :6])
+    # Along what does not move, the constraint takes any force without an acceleration.
+    moving = robot.base.moving_indices
+    inverse = solve_along(moving, matrix[:, :6, :6], np.broadcast_to(np.eye(6), (count, 6, 6)))
+    inverse[:, :, robot.base.locked_indices] = 0.0
     base = np.einsum("tij,tj->ti", inverse, wrench - force[:, :6])
     moved = np.concatenate([base, accelerations], axis=1)
     torque = force[:, 6:] + np.einsum("tij,tj->ti", matrix[:, 6:, :6], base)

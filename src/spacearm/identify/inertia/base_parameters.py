@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
+from spacearm.engine import mechanics_of
 from spacearm.identify.inertia.inertia_parameters import (
     LINEAR,
     LINEAR_UNITS,
@@ -34,6 +36,8 @@ from spacearm.optimise.problem import Parameter
 from spacearm.typing import Array
 
 _AXES = "xyz"
+#: Columns of a scaled regressor below this share of the largest are rounding.
+RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,63 @@ def base_parameters(robot: Robot, known: tuple[int, ...] = ()) -> BaseParameters
     if known:
         return _reduce_to_unknown(base_parameters(robot), known)
     return replace(_derive_base_parameters(Keyed(structure(robot), robot)), robot=robot)
+
+
+@lru_cache(maxsize=64)
+def momentum_parameters(robot: Robot, known: tuple[int, ...] = ()) -> BaseParameters:
+    """Base parameters that the momentum shows along which the robot's base moves; of a free base all.
+
+    On a table these are momenta in the plane and about its normal: masses, first moments in the plane and moments of
+    inertia about the normal if the arm moves in it, more if it does not; on a rail one momentum.
+    """
+    whole = base_parameters(robot, known)
+    if robot.base.is_free:
+        return whole
+    random, moving = np.random.default_rng(0), robot.base.moving_indices
+    count = 20 * (robot.n + 1)
+    joints, rates = random.uniform(-np.pi, np.pi, (count, robot.n)), random.normal(size=(count, robot.n))
+    twist = np.zeros((count, 6))
+    twist[:, moving] = random.normal(size=(count, len(moving)))
+    matrix, _ = mechanics_of(robot).momentum_regressor(joints, np.concatenate([twist, rates], axis=1))
+    return keep_shown(whole, matrix[:, moving])
+
+
+def keep_shown(whole: BaseParameters, matrix: Array) -> BaseParameters:
+    """Those combinations that a regressor (..., 10(n + 1)) at random states shows, which show all that motion can.
+
+    Its columns, scaled by typical sizes, have a numerical rank; pivoted QR picks independent ones, and least squares
+    expresses the others by them (M. Gautier, J. Robotic Systems 8, 1991). A combination of several is marked ``**``.
+    """
+    names, sizes = labels(whole.robot), whole.sizes
+    shown = (matrix @ whole.lift).reshape(-1, whole.rank) * sizes if whole.rank else np.zeros((0, 0))
+    kept = _independent_columns(shown)
+    shares = np.linalg.lstsq(shown[:, kept], shown, rcond=None)[0] * sizes[kept, None] / sizes
+    # Coefficients are geometry; below this they are rounding, and would clutter the formulas.
+    shares[np.abs(shares) < 1e-9] = 0.0
+    combine, lift = shares @ whole.combine, whole.lift[:, kept]
+    parameters = []
+    for k, row, share in zip(kept, combine, shares, strict=True):
+        own = whole.parameters[k]
+        name = own.name if np.count_nonzero(share) == 1 else own.name.replace("*", "").replace("(", "**(")
+        parameters.append(BaseParameter(name, own.body, own.unit, row, describe_terms(row, names)))
+    hidden = np.setdiff1d(np.arange(whole.rank), kept)
+    # A hidden parameter minus its expression by the kept ones changes nothing: a null direction.
+    unseen = whole.lift[:, hidden] - lift @ shares[:, hidden]
+    return replace(
+        whole, parameters=tuple(parameters), combine=combine, lift=lift,
+        null=np.concatenate([whole.null, unseen], axis=1),
+    )  # fmt: skip
+
+
+def _independent_columns(matrix: Array) -> npt.NDArray[np.intp]:
+    """Places of independent columns, in order."""
+    from scipy.linalg import qr
+
+    if not matrix.size:
+        return np.zeros(0, dtype=np.intp)
+    r, order = qr(matrix, mode="r", pivoting=True)
+    steps = np.abs(np.diag(r))
+    return np.sort(order[: int(np.sum(steps > RANK_TOLERANCE * steps.max(initial=0.0)))])
 
 
 def _reduce_to_unknown(whole: BaseParameters, known: tuple[int, ...]) -> BaseParameters:

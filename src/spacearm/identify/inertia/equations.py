@@ -46,14 +46,19 @@ class LinearEquations:
     momentum_rows: slice
 
     def free_momentum(self) -> Array:
-        """Columns (..., T, m, 6) of an unknown initial momentum on the known side."""
-        full = np.zeros((*self.known.shape, 6))
-        full[..., self.momentum_rows, :] = np.eye(6)
+        """Columns (..., T, m, rows of momentum) of an unknown initial momentum on the known side."""
+        size = self.momentum_rows.stop
+        full = np.zeros((*self.known.shape, size))
+        full[..., self.momentum_rows, :] = np.eye(size)
         return full
 
 
 class Equations:
-    """The chosen equations of one robot's geometry."""
+    """The chosen equations of one robot's geometry.
+
+    Of a base in a plane or on a rail those rows count along which it moves: table and rail take the rest. Measured
+    torques count for free bases alone, since gravity acts on joints that move out of the plane.
+    """
 
     def __init__(self, robot: Robot, kinds: Sequence[Kind] = ("momentum",)) -> None:
         check_not_empty(kinds, "kind of equations")
@@ -62,19 +67,24 @@ class Equations:
         self.robot = robot
         self.kinds = tuple(dict.fromkeys(kinds))
         self.mechanics = mechanics_of(robot)
+        self.moving = robot.base.moving_indices
 
     def row_names(self, record: MotionRecord) -> tuple[str, ...]:
         """Names of the equations at each sample."""
-        names = MOMENTUM if "momentum" in self.kinds else ()
+        names = [MOMENTUM[i] for i in self.moving] if "momentum" in self.kinds else []
         if "dynamics" in self.kinds:
-            names = (*names, *FORCE, *(self.robot.joint_names if "torque" in record.readings else ()))
-        return names
+            names += [FORCE[i] for i in self.moving]
+            names += self.robot.joint_names if self._uses_torques(record) else ()
+        return tuple(names)
+
+    def _uses_torques(self, record: MotionRecord) -> bool:
+        return "torque" in record.readings and self.robot.base.is_free
 
     def linear(self, record: MotionRecord) -> LinearEquations:
         """Matrix and known side at the record's readings."""
         parts = [getattr(self, f"_{kind}")(record) for kind in KINDS if kind in self.kinds]
         matrices, knowns = zip(*parts, strict=True)
-        rows = slice(0, 6 if "momentum" in self.kinds else 0)
+        rows = slice(0, len(self.moving) if "momentum" in self.kinds else 0)
         return LinearEquations(np.concatenate(matrices, axis=-2), np.concatenate(knowns, axis=-1), rows)
 
     def _joints(self, record: MotionRecord) -> Array:
@@ -91,7 +101,7 @@ class Equations:
         known = record.impulse() - world[..., -1]
         if record.known_momentum is not None:
             known = known + record.known_momentum
-        return world[..., :-1], known
+        return world[..., self.moving, :-1], known[..., self.moving]
 
     def _dynamics(self, record: MotionRecord) -> tuple[Array, Array]:
         matrix, offset = self.mechanics.dynamics_regressor(
@@ -99,10 +109,10 @@ class Equations:
         )
         # Base axes: a thruster's wrench is constant there while it fires.
         known = np.broadcast_to(record.wrench, (*offset.shape[:-1], 6))
-        if "torque" in record.readings:
+        if self._uses_torques(record):
             return matrix, np.concatenate([known, record.readings["torque"]], axis=-1) - offset
         # Without torque sensors the rows of the joints would need unknown drive torques: only the base's rows are left.
-        return matrix[..., :6, :], known - offset[..., :6]
+        return matrix[..., self.moving, :], (known - offset[..., :6])[..., self.moving]
 
     # -- how reading errors enter ---------------------------------------------------------------------------------
 
@@ -118,8 +128,8 @@ class Equations:
     def impulse_slopes(self, record: MotionRecord) -> tuple[Array, list[tuple[npt.NDArray[np.intp], Array]]]:
         """Derivatives of the impulse by reading errors.
 
-        Returns slopes (..., s, 6, ny) for the samples of all firing intervals in order, and for each interval its
-        samples and quadrature weights (T, s).
+        Returns slopes (..., s, rows of momentum, ny) for the samples of all firing intervals in order, and for each
+        interval its samples and quadrature weights (T, s).
         """
         origin, _, rotation = record.pose()
         places, sigma = record.deviations()
@@ -137,7 +147,7 @@ class Equations:
                 - axes @ skew(np.broadcast_to(wrench[3:], place.shape))
                 - skew(force) @ axes @ skew(np.broadcast_to(record.mount, place.shape))
             )
-            slopes.append(full)
+            slopes.append(full[..., self.moving, :])
             parts.append((span, weights))
         return np.concatenate(slopes, axis=-3), parts
 
@@ -190,7 +200,7 @@ class Equations:
             if "joint_rate" in places:
                 # The rate of a locked joint is not read but zero.
                 full[..., places["joint_rate"]] = by["velocity"][..., 6:] * record.moving
-        return full
+        return full[..., self.moving, :]
 
     def _dynamics_slopes(self, record: MotionRecord, inertia: Array) -> Array:
         joints, velocity, acceleration = self._joints(record), record.velocity(), record.acceleration()
@@ -202,7 +212,7 @@ class Equations:
         )
         by = {name: result[f"d_force_d_{name}"].reshape(*shape, 6 + n, -1) for name in wrt}
         places, sigma = record.deviations()
-        rows = 6 + n if "torque" in places else 6
+        rows = [*self.moving, *(range(6, 6 + n) if self._uses_torques(record) else ())]
         full = np.zeros((*shape, 6 + n, sigma.size))
         angular_rate = record.channel("rate")
         seen = velocity[..., :3] + np.cross(angular_rate, record.mount)
@@ -228,7 +238,7 @@ class Equations:
         if "torque" in places:
             # Measured torques stand on the known side.
             full[..., 6:, places["torque"]] -= np.eye(n)
-        return full[..., :rows, :]
+        return full[..., rows, :]
 
 
 def inverse_factor(matrices: Array) -> Array:
@@ -300,15 +310,16 @@ class EquationWeights:
         full[own, :, own, :] = spread @ np.swapaxes(spread, -1, -2)
         # The same reading errors enter a sample's own momentum and the impulse of all later samples, with opposite
         # sign.
-        crossed = spread[self.span] @ np.swapaxes(impulse, -1, -2)  # (s, m, 6)
+        crossed = spread[self.span] @ np.swapaxes(impulse, -1, -2)  # (s, m, rows of momentum)
+        size = crossed.shape[-1]
         for s, k in enumerate(self.span):
-            block = np.einsum("t,mj->mtj", weights[:, s], crossed[s])  # (m, T, 6)
-            full[k, :, :, :6] -= block
-            full[:, :6, k, :] -= block.transpose(1, 2, 0)
+            block = np.einsum("t,mj->mtj", weights[:, s], crossed[s])  # (m, T, rows of momentum)
+            full[k, :, :, :size] -= block
+            full[:, :size, k, :] -= block.transpose(1, 2, 0)
         # A sample at a switch belongs to two firing intervals: the same errors, correlated.
         same = self.span[:, None] == self.span
         pair = np.einsum("smy,rky->smrk", impulse, impulse) * same[:, None, :, None]
-        full[:, :6, :, :6] += np.einsum("ts,smrk,ur->tmuk", weights, pair, weights, optimize=True)
+        full[:, :size, :, :size] += np.einsum("ts,smrk,ur->tmuk", weights, pair, weights, optimize=True)
         return full.reshape(count * rows, count * rows)
 
     def whiten(self, columns: Array) -> Array:
@@ -329,7 +340,7 @@ class EquationWeights:
         pulled = flat.reshape(*self.batch, self.count, self.rows)
         result = np.einsum("...my,...m->...y", self.slopes, pulled)
         # Transpose of the quadrature: gaps of all later samples act back on the readings within a firing.
-        summed = np.einsum("ts,...tm->...sm", self.weights, pulled[..., :6])
+        summed = np.einsum("ts,...tm->...sm", self.weights, pulled[..., : self.by_reading.shape[-2]])
         back = np.einsum("...smy,...sm->...sy", self.by_reading, summed)
         for s, k in enumerate(self.span):
             result[..., k, :] -= back[..., s, :]
@@ -340,7 +351,7 @@ class EquationWeights:
         result = np.einsum("...my,...y->...m", self.slopes, errors)
         if self.by_reading is not None:
             impulse = np.einsum("...smy,...sy->...sm", self.by_reading, errors[..., self.span, :])
-            result[..., :6] -= np.einsum("ts,...sm->...tm", self.weights, impulse)
+            result[..., : impulse.shape[-1]] -= np.einsum("ts,...sm->...tm", self.weights, impulse)
         return np.asarray(result)
 
 

@@ -95,7 +95,7 @@ def identifiability(problem: InertiaProblem, *, tolerance: float = TOLERANCE) ->
         linear = problem.equations.linear(record)
         matrix = ((linear.matrix @ whole.lift) * problem.base_parameters.sizes).reshape(-1, rank)
         if i in problem.unknown_momenta:  # what a free initial momentum explains, tells nothing
-            flat = linear.free_momentum().reshape(-1, 6) / np.sqrt(record.times.size)
+            flat = linear.free_momentum().reshape(-1, linear.momentum_rows.stop) / np.sqrt(record.times.size)
             matrix = matrix - flat @ (flat.T @ matrix)
         # Each experiment counts alike, however many samples it has: ranks are of motions, not of records.
         matrix = matrix / max(float(np.linalg.norm(matrix)), 1e-300)
@@ -200,8 +200,8 @@ def _record_information(problem: InertiaProblem, record: MotionRecord, free_mome
     rank = sizes.size
     rows = (white @ (linear.matrix @ lift * sizes)).reshape(-1, rank)
     if free_momentum:
-        # A momentum that is free takes six combinations of the equations: what is along them says nothing of inertias.
-        q, _ = np.linalg.qr((white @ linear.free_momentum()).reshape(-1, 6))
+        # A free momentum takes as many combinations of the equations: what is along them says nothing of inertias.
+        q, _ = np.linalg.qr((white @ linear.free_momentum()).reshape(-1, linear.momentum_rows.stop))
         rows = rows - q @ (q.T @ rows)
     # slopes are linear in the inertias but for rotors, whose inertia is known: of each unit parameter, all at once
     many = record.repeat(rank + 1)

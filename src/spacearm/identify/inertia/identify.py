@@ -124,7 +124,7 @@ class Identification:
     def _freedom(self) -> int:
         """Equations less the unknowns that they determine."""
         equations = sum(row.size for rows in self.estimate.residuals.values() for row in rows.values())
-        return equations - self.information.rank - 6 * len(self.problem.unknown_momenta)
+        return equations - self.information.rank - self.problem.momentum_count
 
     @cached_property
     def mode_errors(self) -> ModeErrors | None:
@@ -288,7 +288,7 @@ class Identification:
         for data in self.output_error.problem.records:
             there = {name: rows for name, rows in data.rows.items() if name in data.record.readings}
             read = sum(
-                (rows.stop - rows.start) * int(np.isfinite(data.record.readings[name]).all(axis=1).sum())
+                int(data.moving_rows[rows].sum() * np.isfinite(data.record.readings[name]).all(axis=1).sum())
                 for name, rows in there.items()
             )
             text = f"all {data.record.times.size} samples, {int(data.present.sum())} numbers of {read} read"
@@ -361,6 +361,9 @@ def identify(
             sizes. What the data do not determine of them widens every interval. None here, so that a script's estimate
             counts what the script states; scenario files have the defaults of their ``[nominal]`` table.
     """
+    if robot.base.kind == "held":
+        hint = "spacearm.identify.ground.identify_held_arm uses the torques of the joints"
+        raise InputError(f"the base of {robot.name!r} is held, and shows no momentum", place="base", hint=hint)
     used = [record if isinstance(record, MotionRecord) else prepare_record(robot, record) for record in records]
     for record in used:
         record.check_units()
@@ -448,7 +451,9 @@ def _allow_output_error(records: Sequence[MotionRecord], kinds: Sequence[Kind]) 
         and {"position", "attitude"} <= record.readings.keys()
         and (not record.moving or "joint_position" in record.readings)
         and (not any(record.moving) or "joint_rate" in record.readings)
-        and all(record.sigma.get(name, 0.0) > 0.0 for name in ROWS if name in record.readings)
+        and all(
+            record.sigma.get(name, 0.0) > 0.0 for name in ROWS if name in record.readings and record.moving_parts(name)
+        )
         for record in records
     )
 

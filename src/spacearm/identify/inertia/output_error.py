@@ -2,9 +2,10 @@
 
 Unknowns x (p,), in this order: base parameters (r), nuisances that are estimated, and for each record the errors of its
 initial state (12: position in world axes, rotation in base axes, linear and angular momentum in world axes; 6 where the
-momentum is known). :mod:`spacearm.identify.inertia._base_motion` integrates the base's motion from them, along the
-measured joint paths and under the known wrench; :mod:`spacearm.identify.inertia._record_prediction` turns it into
-residuals (T, rows), measured minus predicted, and derivatives of the prediction (T, rows, p).
+momentum is known; of a constrained base those that can be). :mod:`spacearm.identify.inertia._base_motion` integrates
+the base's motion from them, along the measured joint paths and under the known wrench;
+:mod:`spacearm.identify.inertia._record_prediction` turns it into residuals (T, rows), measured minus predicted, and
+derivatives of the prediction (T, rows, p).
 
 Errors of the encoders are errors of the input: each moves the predicted pose at all later samples, so that the raw
 residuals are correlated over time. The innovations of a Kalman filter (:mod:`spacearm.identify._whitening`) remove this
@@ -31,9 +32,9 @@ from spacearm.identify._whitening import ErrorModel
 from spacearm.identify.inertia._base_motion import BaseMotion, BrokenOffError, ModeErrors
 from spacearm.identify.inertia._modal_motion import ModalSprings
 from spacearm.identify.inertia._record_prediction import PriorSummary, RecordPrediction, displace_state
-from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
+from spacearm.identify.inertia.base_parameters import BaseParameters, momentum_parameters
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers, typical_sizes
-from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, record_labels
+from spacearm.identify.inertia.readings import MotionRecord, attitude_difference, moving_parts, record_labels
 from spacearm.identify.inertia.standard_parameters import Prior
 from spacearm.measure.clean import Mask, find_outliers, truncated_squares
 from spacearm.model import Robot
@@ -91,7 +92,7 @@ class OutputErrorProblem(Problem):
             rest = [name for name in robot.body_names if robot.body_index(name) not in map(robot.body_index, bodies)]
             prior = Prior.from_known_bodies(robot, rest)
         self.robot, self.prior, self.nuisances = robot, prior, tuple(assumed)
-        self.base: BaseParameters = base_parameters(robot, self._exact_inertias)
+        self.base: BaseParameters = momentum_parameters(robot, self._exact_inertias)
         self.nominal = robot.inertia_parameters.ravel().copy()
         if prior is not None:
             # Numbers that are known exactly are the prior's, which may differ from those of the robot file.
@@ -126,14 +127,15 @@ class OutputErrorProblem(Problem):
     def _others(self, assumed: Mapping[str, float]) -> list[Parameter]:
         found = []
         for name, deviation in assumed.items():
-            own, many = INERTIA_NUISANCES[name], self.size(name)
+            own = INERTIA_NUISANCES[name]
             # Nuisances that are numbers of a thruster or joint are labelled by it, the others by their component.
             rotations = tuple(f"{thruster}.{axis}" for thruster in self.thrusters for axis in "xyz")
             names = {-3: rotations, -1: self.thrusters, 0: self.robot.joint_names}
-            inner = self.robot.mode_names if own.modal else names.get(own.size, tuple(map(str, range(many))))
+            inner = self.robot.mode_names if own.modal else names.get(own.size, tuple(map(str, range(own.size))))
             prior = (0.0, float(deviation)) if np.isfinite(deviation) else None
-            texts = [f"{name}[{text}]" for text in inner] if many > 1 or own.modal else [name]
-            found += [Parameter(text, 0.0, own.unit, scale=own.scale, prior=prior) for text in texts[:many]]
+            several = len(inner) > 1 or own.modal
+            texts = [f"{name}[{inner[i]}]" if several else name for i in self._parts(name)]
+            found += [Parameter(text, 0.0, own.unit, scale=own.scale, prior=prior) for text in texts]
         return found
 
     def _start_parameters(self, label: str, data: RecordPrediction) -> list[Parameter]:
@@ -162,10 +164,18 @@ class OutputErrorProblem(Problem):
 
     def size(self, name: str) -> int:
         """How many numbers a nuisance is."""
-        own = INERTIA_NUISANCES[name].size
-        if INERTIA_NUISANCES[name].modal:
-            return len(self.robot.mode_names)
-        return own if own > 0 else -own * len(self.thrusters) if own < 0 else self.robot.n
+        return len(self._parts(name))
+
+    def _parts(self, name: str) -> list[int]:
+        """Which of a nuisance's numbers count: all, but for those along which a constrained base does not move."""
+        own = INERTIA_NUISANCES[name]
+        if own.modal:
+            return list(range(len(self.robot.mode_names)))
+        if own.size == 0:
+            return list(range(self.robot.n))
+        each = moving_parts(self.robot.base, own.along) if own.along else list(range(abs(own.size)))
+        many = len(self.thrusters) if own.size < 0 else 1
+        return [-own.size * k + i if own.size < 0 else i for k in range(many) for i in each]
 
     def inertia(self, x: Array) -> Array:
         """All inertias (10 (n + 1)) at unknowns ``x``."""
@@ -263,6 +273,9 @@ class OutputErrorProblem(Problem):
         for name in ("thrusters", "thrust_direction"):
             if name in named:
                 named[name] = self._all_thrusters(data, named[name], -INERTIA_NUISANCES[name].size)
+        for name in (*self.nuisances, *tested):
+            if INERTIA_NUISANCES[name].along:
+                named[name] = named[name][:, :, self._parts(name)]
         named["inertia"], extra = np.split(named["inertia"], [self._count], axis=2)
         whole = np.zeros((*residual.shape, 1 + len(self.parameters)))
         columns = whole[:, :, 1:]
@@ -348,10 +361,11 @@ class OutputErrorProblem(Problem):
             if data.record.known_momentum is None and data.arrival is None:
                 # Directional derivative of the initial twist along the step, by a short forward difference.
                 now, soon = (data.speeds(self._start_at(i, at), self.inertia(at)) for at in (x, x + SHORT * change))
-                start, places = self._start_at(i, trial), list(data.momentum_errors)
+                start, errors = self._start_at(i, trial), data.momentum_errors
                 # The momentum that gives this twist with the new inertias; its error is an unknown.
                 momentum = data.momentum(start, now + (soon - now) / SHORT, self.inertia(trial))
-                trial[self._start_place(i)][places] += momentum - start[[1 + place for place in places]]
+                places = [data.start_errors.index(error) for error in errors]
+                trial[self._start_place(i)][places] += momentum[data.moving] - start[[1 + error for error in errors]]
         return trial
 
     def summarise_samples(self, x: Array, last: int) -> PriorSummary:

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from spacearm import measure
 from spacearm.checks import array
 from spacearm.errors import InputError, error_context
+from spacearm.identify.inertia._constrained_readings import complete_channels, constrain_readings
 from spacearm.identify.inertia._encoders import detect_moving_joints
 from spacearm.identify.inertia._modal_motion import driven_indices
-from spacearm.identify.inertia.readings import MotionRecord
+from spacearm.identify.inertia.readings import BASE_CHANNELS, MotionRecord
 from spacearm.measure.attitude import to_quaternions
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.clean import noise_from_scatter
@@ -44,6 +45,9 @@ def prepare_record(
     is taken from the scatter of the readings. Commands are levels of thrusters, steady from break to break, and paths
     of joints; joints without one that are seen to move are not taken as locked. Channels of joints may leave out modes.
 
+    Of a base in a plane or on a rail only what moves need be measured: of a position its columns along them, of an
+    attitude one angle.
+
     Args:
         known_momentum: momentum and angular momentum (6,) at the start about the world's origin, world axes, where they
             need not be estimated; zeros of a robot that was at rest.
@@ -52,7 +56,7 @@ def prepare_record(
         used = record.select([name for name in record.channels if name in CHANNELS])
         if not used.channels:
             raise InputError("has no channel that shows inertias", hint="expected some of " + ", ".join(CHANNELS))
-        clock = _common_times(used)
+        used, clock = complete_channels(robot.base, used), _common_times(used)
         readings = {}
         for name, channel in used.channels.items():
             # The slowest channel has the clock: readings are interpolated between finer ones, not invented between
@@ -80,6 +84,7 @@ def prepare_record(
             sigma={},
             known_momentum=None if known_momentum is None else array(known_momentum, "known_momentum", (6,)),
         )
+        made = constrain_readings(made, robot.base)
         return _complete(robot, made, used, {n: s for n, s in commands.items() if n in robot.joint_names})
 
 
@@ -193,8 +198,11 @@ def estimate_noise(record: MotionRecord, channels: Sequence[str]) -> MotionRecor
     sigma, doubt, unresolved = dict(record.sigma), {}, []
     for name in channels:
         # A rotation moves a quaternion by half its angle, along three of four directions.
-        rotates = name == "attitude"
-        found = noise_from_scatter(record.times, record.readings[name], 3 if rotates else 0, record.edges)
+        rotates, values = name == "attitude", record.readings[name]
+        freedom = len(record.moving_parts(name)) if rotates else 0
+        if name in BASE_CHANNELS and not rotates:
+            values = values[:, record.moving_parts(name)]
+        found = noise_from_scatter(record.times, values, freedom, record.edges)
         sigma[name] = float(np.sqrt(found.variance)) * (2.0 if rotates else 1.0) or TYPICAL_NOISE[name]
         doubt[name] = float(np.sqrt(2.0 / found.independent)) if found.independent else 0.0
         unresolved += [] if found.resolved else [name]

@@ -1,9 +1,10 @@
 """Linear equations of all records in the base parameters, as a problem for every estimator.
 
 At each sample momentum (6 rows) or forces (6 rows, or 6 + n with torques) are linear in the inertias phi (10(n + 1)):
-Y(readings) phi = known (+ initial momentum). With phi = lift @ base parameters + what is known beforehand, the unknowns
-x (p,) are the base parameters (r), an initial momentum (6, world axes about the world's origin) for each record that
-does not state it, and sensor biases with normal priors.
+Y(readings) phi = known (+ initial momentum); of a base in a plane or on a rail the rows are those along which it moves.
+With phi = lift @ base parameters + what is known beforehand, the unknowns x (p,) are the base parameters (r), an
+initial momentum (6, world axes about the world's origin) for each record that does not state it, and sensor biases with
+normal priors.
 
 Rows are divided by the standard deviation that the noise of the readings gives them: their covariance is
 D diag(sigma^2) D^T with D the derivatives of ``Y phi - known`` by the readings. It depends on phi and on the readings
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 from spacearm.checks import check_not_empty
 from spacearm.errors import InputError
-from spacearm.identify.inertia.base_parameters import BaseParameters, base_parameters
+from spacearm.identify.inertia.base_parameters import BaseParameters, momentum_parameters
 from spacearm.identify.inertia.equations import MOMENTUM, Equations, EquationWeights, Kind, LinearEquations
 from spacearm.identify.inertia.inertia_parameters import known_inertia_numbers
 from spacearm.identify.inertia.readings import MotionRecord, record_labels
@@ -79,12 +80,16 @@ class InertiaProblem(Problem):
         if len({record.batch for record in self.records}) > 1:
             raise InputError("records differ in their repetitions", place="identification")
         for record in self.records:
+            if record.base != robot.base:
+                what = f"was prepared for a base that is {record.base.kind}, and that of {robot.name!r} is"
+                raise InputError(f"{what} {robot.base.kind}", place=record.place, hint="prepare_record with this robot")
             if len(record.moving) != robot.n:
                 raise InputError(
                     f"has {len(record.moving)} joints, robot {robot.name!r} has {robot.n}", place=record.place
                 )
         # Initial momenta are those in world axes about the world's origin.
-        units = {name: "N s" if name.startswith("P") else "N m s" for name in MOMENTUM}
+        names = [MOMENTUM[i] for i in robot.base.moving_indices]
+        units = {name: "N s" if name.startswith("P") else "N m s" for name in names}
         momenta = [
             Parameter(f"{self.labels[i]}.{name}", 0.0, unit, scale=1.0)
             for i in self.unknown_momenta
@@ -101,7 +106,7 @@ class InertiaProblem(Problem):
 
     @cached_property
     def base_parameters(self) -> BaseParameters:
-        return base_parameters(self.robot, () if self.prior is None else self.prior.exact)
+        return momentum_parameters(self.robot, () if self.prior is None else self.prior.exact)
 
     @cached_property
     def known_inertia(self) -> Array:
@@ -132,6 +137,11 @@ class InertiaProblem(Problem):
             return ()
         return tuple(i for i, record in enumerate(self.records) if record.known_momentum is None)
 
+    @property
+    def momentum_count(self) -> int:
+        """Number of unknowns that are initial momenta."""
+        return len(self.unknown_momenta) * len(self.robot.base.moving_indices)
+
     @cached_property
     def biases(self) -> tuple[tuple[str, int, float], ...]:
         """Channel, component and standard deviation of every sensor bias to estimate."""
@@ -140,7 +150,8 @@ class InertiaProblem(Problem):
         for record in self.records:
             for name, sigma in record.bias_sigma.items():
                 if name in record.readings and sigma > 0:
-                    found |= {(name, k): float(sigma) for k in range(CHANNELS[name].size or self.robot.n)}
+                    parts = range(self.robot.n) if CHANNELS[name].size is None else record.moving_parts(name)
+                    found |= {(name, k): float(sigma) for k in parts}
         return tuple((name, k, sigma) for (name, k), sigma in found.items())
 
     @cached_property
@@ -160,11 +171,11 @@ class InertiaProblem(Problem):
         if len(self.fixed_numbers) > len(inertias):
             # Known forces stand on the right side of the equations: a larger thrust enters with a minus.
             pushed = np.zeros_like(linear.known)
-            rows = linear.momentum_rows
+            rows, moving = linear.momentum_rows, self.equations.moving
             if rows.stop:
-                pushed[..., rows] = record.impulse()
+                pushed[..., rows] = record.impulse()[..., moving]
             if "dynamics" in self.kinds:
-                pushed[..., rows.stop : rows.stop + 6] = record.wrench
+                pushed[..., rows.stop : rows.stop + len(moving)] = record.wrench[..., moving]
             columns.insert(0, -self.fixed_numbers[0].deviation * pushed)
         return np.stack(columns, axis=-1) if columns else np.zeros((*linear.known.shape, 0))
 
@@ -216,11 +227,12 @@ class InertiaProblem(Problem):
         gap = np.einsum("...tmp,...p->...tm", linear.matrix, inertia) - linear.known
         columns, places = [linear.matrix @ self.base_parameters.lift], [np.arange(self.rank)]
         if index in self.unknown_momenta:
-            at = self.rank + 6 * self.unknown_momenta.index(index)
+            count = linear.momentum_rows.stop
+            at = self.rank + count * self.unknown_momenta.index(index)
             # The unknown momentum stands on the known side: subtracted from the gap, column minus one.
-            gap[..., linear.momentum_rows] -= x[..., None, at : at + 6]
+            gap[..., linear.momentum_rows] -= x[..., None, at : at + count]
             columns.append(-linear.free_momentum())
-            places.append(np.arange(at, at + 6))
+            places.append(np.arange(at, at + count))
         if self.biases:
             # A bias is subtracted from its readings: minus the derivative by a reading error.
             columns.append(-self._bias_columns(adjusted, slopes))

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from spacearm.checks import array, check_name, positive
 from spacearm.errors import InputError
 from spacearm.measure.channels import CHANNELS, TYPICAL_NOISE
 from spacearm.measure.units import ask_about_degrees
+from spacearm.model.base import BaseConstraint
 from spacearm.model.rotations import rotation_matrices
 from spacearm.typing import Array
 
@@ -33,6 +35,20 @@ from spacearm.typing import Array
 FEWEST = 8
 #: Weights of an impulse are a matrix of samples by samples: 800 MB.
 MOST_WEIGHTS = 100_000_000
+
+
+#: Channels of the base, and where the degrees of freedom that they show begin among its six.
+BASE_CHANNELS = MappingProxyType(
+    {"position": 0, "velocity": 0, "acceleration": 0, "attitude": 3, "rate": 3, "angular_acceleration": 3}
+)
+
+
+def moving_parts(base: BaseConstraint, channel: str) -> list[int]:
+    """Components (0 to 2) of a channel of the base that move; none of other channels."""
+    if channel not in BASE_CHANNELS:
+        return []
+    first = BASE_CHANNELS[channel]
+    return [i - first for i in base.moving_indices if first <= i < first + 3]
 
 
 def rotate_quaternion(quaternion: Array, rotation: Array) -> Array:
@@ -83,6 +99,8 @@ class MotionRecord:
             on it, x away from the Earth at time zero (:meth:`remove_orbital_rotation`).
         known_momentum: (6,) at the start, world axes about the world's origin; None when it must be estimated.
         given_impulse: (T, 6) of the wrench, where it is known already and not integrated from it.
+        base: how the base may move. Readings of what does not move are exact, in world axes in which the same
+            components of position, attitude, velocity and rate move.
     """
 
     name: str
@@ -101,6 +119,7 @@ class MotionRecord:
     estimated: Mapping[str, float] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
     orbit: float = 0.0
+    base: BaseConstraint = field(default_factory=BaseConstraint)
 
     def __post_init__(self) -> None:
         for name, values in self.readings.items():
@@ -151,10 +170,16 @@ class MotionRecord:
             # The rate of a locked joint is known to be zero: its reading is not used, and has no error.
             if name in ("joint_rate", "joint_acceleration"):
                 values = np.where(self.moving, values, 0.0)
+            if name in BASE_CHANNELS:
+                values[[i for i in range(3) if i not in self.moving_parts(name)]] = 0.0
             places[name] = slice(at, at + size)
             sigmas.append(values)
             at += size
         return places, np.concatenate(sigmas)
+
+    def moving_parts(self, channel: str) -> list[int]:
+        """Components of a channel of the base that move."""
+        return moving_parts(self.base, channel)
 
     def add_errors(self, change: Array) -> MotionRecord:
         """Readings with errors (..., T, ny) added; attitude turns in body axes."""

@@ -17,7 +17,7 @@ import numpy as np
 from spacearm.checks import check_name
 from spacearm.errors import InputError, error_context
 from spacearm.identify.inertia._modal_motion import driven_indices
-from spacearm.identify.inertia.readings import MotionRecord
+from spacearm.identify.inertia.readings import BASE_CHANNELS, MotionRecord, moving_parts
 from spacearm.measure import Record, files
 from spacearm.measure.channels import CHANNELS
 from spacearm.measure.files import Column
@@ -30,13 +30,17 @@ from spacearm.typing import Array
 
 
 def standard_columns(robot: Robot, channels: Sequence[str]) -> dict[str, Column]:
-    """The columns that :func:`write_record` writes: SI units, ``rate.x``, ``joint_rate.joint1``, ...; none of modes."""
+    """The columns that :func:`write_record` writes: SI units, ``rate.x``, ``joint_rate.joint1``, ...; none of modes,
+    nor of what does not move."""
     found = {}
     for name in channels:
+        moving = moving_parts(robot.base, name)
+        if name in BASE_CHANNELS and not moving:
+            continue
         if name == "attitude":
             found[name] = Column(tuple(f"attitude.{c}" for c in "wxyz"))
-        elif CHANNELS[name].size == 3:
-            found[name] = Column(tuple(f"{name}.{c}" for c in "xyz"), CHANNELS[name].unit)
+        elif name in BASE_CHANNELS:
+            found[name] = Column(tuple(f"{name}.{'xyz'[i]}" for i in moving), CHANNELS[name].unit)
         else:
             found[name] = Column(tuple(f"{name}.{robot.joint_names[i]}" for i in driven_indices(robot)))
     return found
@@ -115,8 +119,13 @@ def _select_columns(
             check_name(name, CHANNELS, "channel")
         size, count = CHANNELS[name].size or len(driven_indices(robot)), len(column.names)
         allowed = (4, 3) if name == "attitude" else (size,)
+        if name in BASE_CHANNELS and not robot.base.is_free and (moving := len(moving_parts(robot.base, name))):
+            allowed = (*allowed, moving)
         if count not in allowed:
-            raise InputError(f"{name!r} has {count} columns", file=path, place="columns", hint=f"expected {allowed[0]}")
+            hint = f"expected {allowed[0]}"
+            if allowed[-1] < 3:
+                hint += f", or the {allowed[-1]} that the {robot.base.kind} base leaves"
+            raise InputError(f"{name!r} has {count} columns", file=path, place="columns", hint=hint)
         expects = [_expected_unit(robot, name, k, column) for k in range(count)]
         wanted[name] = replace(column, name=column.names, expects=expects)
     for name, column in levels.items():
@@ -129,7 +138,7 @@ def _select_columns(
 def _expected_unit(robot: Robot, name: str, k: int, channel: Column) -> str:
     """SI unit of a column; quaternions have none, joints that slide have metres."""
     if name == "attitude":
-        return "rad" if len(channel.names) == 3 else ""
+        return "" if len(channel.names) == 4 else "rad"
     unit = CHANNELS[name].unit
     if not channel.unit:
         return ""  # taken as SI
@@ -148,6 +157,11 @@ def write_record(record: MotionRecord, robot: Robot, path: str | Path) -> Path:
     driven = driven_indices(robot)
     read = {name: record.readings[name] for name in columns}
     read |= {name: values[:, driven] for name, values in read.items() if CHANNELS[name].size is None}
+    read |= {
+        name: values[:, record.moving_parts(name)]
+        for name, values in read.items()
+        if values.shape[1] == 3 and name in BASE_CHANNELS
+    }
     table = np.column_stack([record.times, *read.values()])
     rows = [",".join(names), *(",".join(f"{value:.17g}" for value in row) for row in table)]
     write_atomically(path, "\n".join(rows) + "\n")

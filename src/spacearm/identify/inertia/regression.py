@@ -111,7 +111,7 @@ class TotalFit:
     """Result for every repetition: (...) leads each array."""
 
     information: Information
-    momenta: Array  # (..., 6 k) estimated initial momenta
+    momenta: Array  # (..., unknowns) estimated initial momenta
     biases: Array  # (..., nb) estimated sensor biases
     residuals: tuple[Array, ...]  # (..., T, m) of each record: equations in standard deviations
     cost: Array  # (...) half the weighted square sum of the reading errors
@@ -175,9 +175,7 @@ def fit_total(
         x[..., x.shape[-1] - nuisances :],
         tuple(search.residuals),
         search.cost(),
-        sum(part.shape[-1] * part.shape[-2] for part in search.residuals)
-        - shown.shape[1]
-        - 6 * len(problem.unknown_momenta),
+        sum(part.shape[-1] * part.shape[-2] for part in search.residuals) - shown.shape[1] - problem.momentum_count,
         done,
         converged,
         np.array(search.history),

@@ -162,13 +162,15 @@ def hold_out_record(robot: Robot, identified: Array, record: MotionRecord) -> Ho
     places, _ = record.deviations()
     # How momentum depends on velocity and rate of the base: solved for the readings that would fit.
     slopes = equations.slopes(record, inertia)
-    base = np.concatenate([slopes[..., places["velocity"]], slopes[..., places["rate"]]], axis=-1)  # (T, 6, 6)
+    base = np.concatenate([slopes[..., places["velocity"]], slopes[..., places["rate"]]], axis=-1)
+    base = base[..., equations.moving]  # (T, moving, moving)
     change = np.linalg.solve(base, gap[..., None])[..., 0]
-    if record.known_momentum is None:  # (T 6) differences explained by six constants
-        unit = np.linalg.solve(base, np.broadcast_to(np.eye(6), base.shape))
-        start = np.linalg.lstsq(unit.reshape(-1, 6), change.reshape(-1), rcond=None)[0]
+    if record.known_momentum is None:  # differences at all samples explained by one constant of each row
+        unit = np.linalg.solve(base, np.broadcast_to(np.eye(base.shape[-1]), base.shape))
+        start = np.linalg.lstsq(unit.reshape(-1, base.shape[-1]), change.reshape(-1), rcond=None)[0]
         change = change - unit @ start
-    return HoldOutError(record.name, _rms(change[:, :3]), _rms(change[:, 3:]))
+    linear_count = sum(i < 3 for i in equations.moving)
+    return HoldOutError(record.name, _rms(change[:, :linear_count]), _rms(change[:, linear_count:]))
 
 
 def indistinguishable_robot(robot: Robot, fraction: float = 0.5, seed: int = 0) -> Array:

@@ -179,7 +179,7 @@ def linearise(
     mechanics = _mechanics(robot)
     inertias = np.array([rotors[i] for i in sorted(rotors)])
     full = mechanics.evaluate(mechanics.kernel("mass_matrix"), joints=configuration, rotor=inertias)["mass_matrix"]
-    moves = np.setdiff1d(np.arange(6), robot.base.locked_indices)
+    moves = np.array(robot.base.moving_indices, dtype=int)
     chosen = np.array([6 + f.link for f in flexible] + [6 + f.motor for f in flexible])
     # Schur complement: the base takes whatever acceleration keeps the total momentum at zero.
     across = full[np.ix_(moves, chosen)]

@@ -114,6 +114,11 @@ def axis_torques(robot: Robot) -> Array:
 
 def _wrenches(robot: Robot, names: Sequence[str]) -> tuple[Array, Array]:
     """Force and torque (3, thrusters) of each thruster about the mass centre, base axes, with all joints at zero."""
+    return _named_wrenches(robot, tuple(names))
+
+
+@lru_cache(maxsize=16)
+def _named_wrenches(robot: Robot, names: tuple[str, ...]) -> tuple[Array, Array]:
     from spacearm.engine.mechanics import mechanics_of
 
     parts = [robot.thruster(name) for name in names]

@@ -31,7 +31,7 @@ from spacearm.simulate.law import Law, PythonLaw, common_period
 from spacearm.simulate.motion import SystemPart, WorldMotion, load_frames, world_motion
 from spacearm.simulate.phase import Phase
 from spacearm.simulate.prepared_law import PreparedLaw
-from spacearm.simulate.run.prepare import prepare
+from spacearm.simulate.run.prepare import prepare_loop
 from spacearm.simulate.world import States, World
 from spacearm.typing import Array
 
@@ -86,7 +86,10 @@ class LinearLoop:
         held[:states, :states], held[:states, states:] = self.motion, self.drive
         moved = expm(held * (self.period if period is None else period))
         free, forced = moved[:states, :states], moved[:states, states:]
-        return np.block([[free + forced @ self.gain, forced @ self.recall], [self.store, self.keep]])
+        whole = np.empty((states + len(self.keep), states + len(self.keep)))
+        whole[:states, :states], whole[:states, states:] = free + forced @ self.gain, forced @ self.recall
+        whole[states:, :states], whole[states:, states:] = self.store, self.keep
+        return whole
 
     @cached_property
     def _poles(self) -> dict[float, Any]:
@@ -176,12 +179,11 @@ class _Linearisation:
         self.world = World.from_robots(robot)
         _check_laws(phase)
         self.model = model = world_motion(self.world, load_frames(self.world, [phase]))
-        self.prepared = prepare(model, self.world, phase, 0)
-        assert self.prepared.law is not None
-        self.law, self.vector = self.prepared.law, self.world.flat(state)
+        self.law, self.driven = prepare_loop(model, self.world, phase)
+        self.vector = self.world.flat(state)
         # A law's own drives move, though their acceleration is given; other driven degrees of freedom do not deviate.
         commanded = {int(place) - model.code.drive for place in self.law.target}
-        self.moving = [i for i in range(len(model.dof_names)) if i not in self.prepared.driven or i in commanded]
+        self.moving = [i for i in range(len(model.dof_names)) if i not in self.driven or i in commanded]
         # Pairs of states ahead and behind.
         self.shifted = _shift_states(model, self.vector, self.moving)
 
@@ -198,7 +200,7 @@ class _Linearisation:
         # The shifted states, then the state itself under pairs of commands.
         states = np.concatenate([self.shifted, np.tile(self.vector, (2 * actions, 1))])
         commands = np.array([held] * (4 * count) + forced).reshape(len(states), actions)
-        rates = _evaluate_motion(model, self.world, law, self.prepared.driven, states, commands)[:, speeds]
+        rates = _evaluate_motion(model, self.world, law, self.driven, states, commands)[:, speeds]
         motion[count:] = ((rates[: 4 * count : 2] - rates[1 : 4 * count : 2]) / (2.0 * DIFFERENCE)).T
         drive[count:] = ((rates[4 * count :: 2] - rates[4 * count + 1 :: 2]) / 2.0).T
         names = tuple(model.dof_names[i] for i in self.moving)

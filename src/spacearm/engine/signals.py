@@ -60,47 +60,50 @@ def merge(channels: Sequence[tuple[int, Array, Array]], end: float) -> Signals:
     candidates = candidates[(candidates >= 0.0) & (candidates <= end)]
     # Breaks of two channels that should coincide differ by rounding; kept apart they would leave a piece of no length.
     near = SAME_BREAK * max(end, 1.0)
-    grid = [candidates[0]]
-    if (candidates[1:] - candidates[:-1] <= near).any():
+    if candidates.size == 1 or (candidates[1:] - candidates[:-1] <= near).any():
+        grid = [candidates[0]]
         for time in candidates[1:]:
             if time - grid[-1] > near:
                 grid.append(time)
-    else:
-        grid = [*candidates]
-    if len(grid) == 1:
-        grid.append(end)
-    grid[-1] = end
-    breaks = np.array(grid)
+        candidates = np.array([*grid, end] if len(grid) == 1 else grid)
+    breaks = candidates
+    breaks[-1] = end
     pieces = breaks.size - 1
     degree = max((coefficients.shape[0] for _, _, coefficients in channels), default=1) - 1
     table = np.zeros((degree + 1, pieces, len(channels)))
     # The middle of a piece decides to which piece of a channel it belongs: at its ends rounding could decide otherwise.
     middle = 0.5 * (breaks[:-1] + breaks[1:])
     places: dict[int, tuple[Any, Array]] = {}
+    alike: dict[tuple[int, int], list[int]] = {}
+    constants: list[int] = []
     for column, (_, own, coefficients) in enumerate(channels):
         # A constant needs neither search nor shift.
         if coefficients.shape == (1, 1):
-            table[0, :, column] = coefficients[0, 0]
-            continue
-        if id(own) not in places:
+            constants.append(column)
+        else:
+            alike.setdefault((id(own), coefficients.shape[0]), []).append(column)
+    table[0, :, constants] = np.array([channels[column][2][0, 0] for column in constants])[:, None]
+    # Components of a path have the same breaks and degree: they are moved together.
+    for (key, size), columns in alike.items():
+        own = channels[columns[0]][1]
+        if key not in places:
             source = np.searchsorted(own[1:-1], middle, side="right")
-            places[id(own)] = source, breaks[:-1] - own[source]
-        source, shift = places[id(own)]
-        shifted = _taylor_shift(coefficients[:, source], shift)
-        table[: coefficients.shape[0], :, column] = shifted
+            places[key] = source, breaks[:-1] - own[source]
+        source, shift = places[key]
+        given = np.stack([channels[column][2] for column in columns], axis=2)[:, source]
+        table[:size, :, columns] = _taylor_shift(given, shift)
     target = np.array([target for target, _, _ in channels], dtype=np.int64)
     return Signals(breaks, table, target)
 
 
 def _taylor_shift(coefficients: Array, shift: Array) -> Array:
-    """Coefficients (lowest power first) of ``p(x + shift)`` for each column; repeated synthetic division."""
-    result = np.array(coefficients, dtype=np.float64)
-    top = result.shape[0] - 1
-    moved = shift != 0.0
+    """Coefficients (degree + 1, pieces, columns) of ``p(x + shift)`` by piece; repeated synthetic division in place."""
+    top, moved = len(coefficients) - 1, shift != 0.0
     # Untouched where nothing moves, so that coefficients keep their bits.
     if not moved.any():
-        return result
+        return coefficients
+    by = shift[moved, None]
     for start in range(top):
         for power in range(top - 1, start - 1, -1):
-            result[power, moved] += shift[moved] * result[power + 1, moved]
-    return result
+            coefficients[power, moved] += by * coefficients[power + 1, moved]
+    return coefficients

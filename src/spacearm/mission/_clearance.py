@@ -78,10 +78,15 @@ def _pairs_of_parts(made: Keyed[tuple[Actuators, Robot]]) -> tuple[World, tuple[
 
 def shape_around(table: MissionTargetTable, centre: Array | None = None) -> CollisionShape:
     """The box or ball that a target without collision shapes counts as, about ``centre`` (m)."""
-    place = Pose() if centre is None else Pose(translation=centre)
-    if table.radius is None:
-        return CollisionShape("box", np.array(table.size), place)
-    return CollisionShape("sphere", np.array([table.radius]), place)
+    shape, size = ("box", tuple(table.size)) if table.radius is None else ("sphere", (table.radius,))
+    return (
+        _shape_about(shape, size) if centre is None else CollisionShape(shape, np.array(size), Pose(translation=centre))
+    )
+
+
+@lru_cache(maxsize=16)
+def _shape_about(shape: str, size: tuple[float, ...]) -> CollisionShape:
+    return CollisionShape(shape, np.array(size))
 
 
 def target_poses(actuators: Actuators, caught: Pose, states: Array) -> Array:

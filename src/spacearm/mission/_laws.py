@@ -129,6 +129,14 @@ class Actuators:
         return np.asarray((rates[..., self.index(self.wheels)] * self.rotors) @ self.axes.T)
 
 
+@lru_cache(maxsize=16)
+def make_actuators(
+    robot: Robot, hand: str, arm: tuple[str, ...], soft: tuple[str, ...], second: tuple[str, ...]
+) -> Actuators:
+    """The same for all missions of a servicer, with what follows from them."""
+    return Actuators(robot, hand, arm, soft, second)
+
+
 @dataclass(frozen=True)
 class WheelReference:
     """Task of the wheels: hold an attitude, damp the base's rate, store a momentum.
@@ -374,9 +382,19 @@ def _law(
     references: Mapping[str, Any],
     longest: float = LONGEST_PERIOD,
 ) -> Law:
+    kind = Law if period else OpenPeriodLaw
+    return _law_without_references(kind, build, period or longest, actuators.robot, name).replace(references=references)
+
+
+@lru_cache(maxsize=64)
+def _law_without_references(
+    kind: type[Law], build: Callable[[Plant], Commands], period: float, robot: Robot, name: str
+) -> Law:
+    """Made once: the key of its program is kept by those with references."""
     # closed: build depends on the actuators and the plant only, so that laws with other numbers share one program.
-    kind, robot = Law if period else OpenPeriodLaw, actuators.robot
-    return kind(build, period or longest, references=references, model=robot, system=robot.name, name=name, closed=True)
+    found = kind(build, period, model=robot, system=robot.name, name=name, closed=True)
+    _ = found.fixed_key
+    return found
 
 
 def track_hand_pose(

@@ -68,6 +68,12 @@ class Use:
     values: Array
     crossing: float | None = None
     kind: LimitKind = ""
+    most: float | None = None  # of the values, where it is known
+
+    @property
+    def largest(self) -> float:
+        """Of the values."""
+        return float(self.values.max(initial=0.0)) if self.most is None else self.most
 
     @property
     def first_break(self) -> float:
@@ -78,7 +84,7 @@ class Use:
 
     def order(self, name: str) -> tuple[float, float]:
         """That of its limit: see :func:`order_limits`."""
-        most = float(self.values.max(initial=0.0))
+        most = self.largest
         # As a rule all is well, and only the nearest of many limits is asked for more than its margin.
         if self.crossing is None and most <= self.limit:
             return math.inf, (self.limit - most) / self.limit
@@ -86,7 +92,7 @@ class Use:
 
     def judge(self, name: str) -> Limit:
         """The most that was used; a break between samples counts as just beyond."""
-        most = float(self.values.max(initial=0.0))
+        most = self.largest
         # An event may have located a break between two samples that are both within the limit.
         kept = self.crossing is None and most <= self.limit
         first = np.inf if kept else self.first_break
@@ -177,6 +183,9 @@ class LimitUsage:
     def _torques(self, peaks: DriveMaxima, logs: Sequence[CommandLog]) -> Iterable[Use]:
         """Torques that laws asked for, before they were cut; of joints on given paths and of brakes, what they give."""
         commanded = {name: (log, k) for log in logs for k, name in enumerate(log.limited)}
+        # All at once; a margin's least is the largest that was wanted.
+        least = {id(log): log.margins.min(axis=0, initial=np.inf) for log in logs}
+        largest = peaks.forces.max(axis=0, initial=0.0)
         names = (*self.actuators.arm, *self.actuators.braked_joints)
         for name, k in zip(names, self.actuators.index(names), strict=True):
             joint = self.actuators.robot.joint(name)
@@ -184,29 +193,32 @@ class LimitUsage:
             if name in commanded:
                 log, number = commanded[name]
                 # The margin before saturation: what the law wanted, even where the actuator gave less.
-                yield Use(name, unit, most, log.times, most - log.margins[:, number])
+                wanted = float(np.maximum(most - least[id(log)][number], 0.0))  # keeps a NaN
+                yield Use(name, unit, most, log.times, most - log.margins[:, number], most=wanted)
             else:
-                yield Use(name, unit, most, peaks.force_times[:, 6 + k], peaks.forces[:, 6 + k])
+                used = float(largest[6 + k])
+                yield Use(name, unit, most, peaks.force_times[:, 6 + k], peaks.forces[:, 6 + k], most=used)
 
     def _rates(
         self, times: Array, rates: Array, logs: Sequence[CommandLog], crossed: Mapping[str, float]
     ) -> Iterable[Use]:
-        cuts = _rate_cuts(logs)
+        cuts, largest = _rate_cuts(logs), rates.max(axis=0, initial=0.0).tolist()
         for name, k in zip(self.actuators.arm, self.actuators.index(self.actuators.arm), strict=True):
             joint = self.actuators.robot.joint(name)
             first = min(
                 (each[key] for each, key in ((crossed, f"rate limit of {name}"), (cuts, name)) if key in each),
                 default=None,
             )
-            yield Use(name, f"{joint.unit}/s", joint.limits.velocity, times, rates[:, k], first)
+            yield Use(name, f"{joint.unit}/s", joint.limits.velocity, times, rates[:, k], first, most=largest[k])
 
     def travel(self, times: Array, joints: Array, names: Sequence[str], crossed: Mapping[str, float]) -> Iterable[Use]:
         robot, chosen = self.actuators.robot, self.actuators.index(names)
         own = joints[:, chosen]
         used, half = range_use(robot.lower_limits[chosen], robot.upper_limits[chosen], own, own)
-        for name, most, values in zip(names, half, used.T, strict=True):
+        largest = used.max(axis=0, initial=0.0).tolist()
+        for name, limit, values, most in zip(names, half, used.T, largest, strict=True):
             first = crossed.get(f"range limit of {name}")
-            yield Use(name, robot.joint(name).unit, float(most), times, values, first, "stop")
+            yield Use(name, robot.joint(name).unit, float(limit), times, values, first, "stop", most)
 
     def _wheels(self, context: RunContext, times: Array, rows: Array) -> Iterable[Use]:
         """Speeds; where a wheel has come to its limit, the speed that it would have needed.
@@ -216,7 +228,7 @@ class LimitUsage:
         """
         logs, actuators = context.commands, self.actuators
         cuts, rates = _rate_cuts(logs), np.abs(rows[:, Layout(actuators.robot.n).rates])
-        shares = np.linalg.norm(np.linalg.pinv(actuators.axes), axis=1) / actuators.rotors if actuators.wheels else ()
+        shares = np.linalg.norm(actuators.shares, axis=1) / actuators.rotors if actuators.wheels else ()
         for name, k, share in zip(actuators.wheels, actuators.index(actuators.wheels), shares, strict=True):
             most, values, first = actuators.robot.joint(name).limits.velocity, rates[:, k], cuts.get(name)
             if first is None and values.max() > most * (1.0 - LIMIT_SLACK):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from spacearm.control import Law, LinearLoop, linearise_loop
 from spacearm.control.loop_stability import linearise_reference
 from spacearm.engine import mechanics_of
 from spacearm.mechanics.sensors import Sensor
+from spacearm.mechanics.structure import Keyed
 from spacearm.mission._encounter import TARGET
 from spacearm.mission._laws import Actuators, OpenPeriodLaw
 from spacearm.mission._motion import is_held_as_system
@@ -223,14 +225,37 @@ def _linearise_at_rest(
     # References that hold the present pose make it an equilibrium of the loop.
     held = law.replace(references={**_lead(law, 0.0), **_hold(actuators, robot, still, law)})
     alone = World({name: robot}, locked)
-    at_rest, is_held = Phase(phase.duration, laws=held, limits="ignore"), is_held_as_system(world)
-    if "lead" not in law.references or all(joint in locked for joint in actuators.soft):
-        loop = linearise_loop(alone, still, at_rest)
-        return _add_target(loop, actuators, robot, still, world.own_robot(TARGET), states) if is_held else loop
-    loop, rise = linearise_reference(alone, still, at_rest, "lead", LEAD)
-    if is_held:
+    at_rest = Phase(phase.duration, laws=held, limits="ignore")
+    leads = "lead" in law.references and not all(joint in locked for joint in actuators.soft)
+    if is_held_as_system(world):
+        loop, rise = _linearise(alone, still, at_rest, leads)
         loop = _add_target(loop, actuators, robot, still, world.own_robot(TARGET), states)
-        rise = _spread_gain(rise, loop.gain.shape[1])
+        rise = _spread_gain(rise, loop.gain.shape[1]) if leads else rise
+        return _leading(loop, rise)
+    signals = tuple(
+        (signal.breaks.tobytes(), signal.coefficients.tobytes()) for each in held.signals.values() for signal in each
+    )
+    key = robot, locked, still.vector.tobytes(), held.fixed_key, held.period, tuple(held.references), signals
+    return _kept_loop(Keyed((key, held.model, leads), (alone, still, at_rest, leads)))
+
+
+@lru_cache(maxsize=16)
+def _kept_loop(made: Keyed[tuple[World, State, Phase, bool]]) -> LinearLoop:
+    """Kept with its poles: the loop of an empty hand at the start is that of many missions."""
+    return _leading(*_linearise(*made.value))
+
+
+def _linearise(world: World, state: State, phase: Phase, leads: bool) -> tuple[LinearLoop, Array]:
+    """The loop, and how it changes with looking ahead, for a law that ``leads``."""
+    if leads:
+        return linearise_reference(world, state, phase, "lead", LEAD)
+    return linearise_loop(world, state, phase), np.zeros(0)
+
+
+def _leading(loop: LinearLoop, rise: Array) -> LinearLoop:
+    """The loop of a law that looks ahead, if it does."""
+    if not rise.size:
+        return loop
     return LeadingLoop(**{each.name: getattr(loop, each.name) for each in fields(loop)}, rise=rise)
 
 
@@ -290,17 +315,17 @@ def _spread_gain(gain: Array, size: int) -> Array:
 
 def _hold(actuators: Actuators, robot: Robot, state: State, law: Law) -> dict[str, list[Any]]:
     """References of a law with which the servicer rests as it is."""
-    rotation, origin = frame_pose(robot, evaluate_bodies(robot, state.vector[None]), actuators.hand)
     held: dict[str, Any] = {
         "joints": state.joints[actuators.index(actuators.arm)],
-        "position": origin[0],
-        "quaternion": quaternion_from_rotation(rotation[0]),
         "spin": np.zeros(3),
         "momentum": np.zeros(3),
         "base_position": state.position,
         "base_quaternion": state.quaternion,
         "base_rate": np.zeros(3),
     }
+    if "position" in law.references:
+        rotation, origin = frame_pose(robot, evaluate_bodies(robot, state.vector[None]), actuators.hand)
+        held |= {"position": origin[0], "quaternion": quaternion_from_rotation(rotation[0])}
     if "wheels" in law.signals:
         gains = [signal(0.0) for signal in law.signals["wheels"]]
         held["wheels"] = [*gains[:3], *state.quaternion]

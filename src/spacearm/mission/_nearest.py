@@ -118,18 +118,18 @@ def interpolate_states(times: Array, states: Array, wanted: Array, rows: npt.NDA
     Velocities are between those of both samples in proportion to time.
     """
     at = Layout.from_size(states.shape[1])
-    rotation = rotation_matrices(states[:, QUATERNION])
     first, last = states[rows], states[rows + 1]
     length = (times[rows + 1] - times[rows])[:, None]
     x = (wanted - times[rows])[:, None] / length
     found = (1.0 - x) * first + x * last
+    both = np.concatenate([first, last])
     # Base velocities are in base axes.
-    velocity = np.einsum("tij,tj->ti", rotation, states[:, at.linear_velocity])
-    turning = _quaternion_rates(states[:, QUATERNION], states[:, at.angular_velocity])
-    rate = np.concatenate([velocity, turning, states[:, at.rates]], axis=1)
+    velocity = np.einsum("tij,tj->ti", rotation_matrices(both[:, QUATERNION]), both[:, at.linear_velocity])
+    turning = _quaternion_rates(both[:, QUATERNION], both[:, at.angular_velocity])
+    rate = np.concatenate([velocity, turning, both[:, at.rates]], axis=1)
     place = slice(at.start, at.joints.stop)  # position, quaternion and joints, one behind the other
     # Hermite's cubic in x, 0 to 1: values p and q, slopes v and w.
-    p, q, v, w = first[:, place], last[:, place], length * rate[rows], length * rate[rows + 1]
+    p, q, v, w = first[:, place], last[:, place], length * rate[: len(rows)], length * rate[len(rows) :]
     found[:, place] = p + x * (v + x * (3.0 * (q - p) - 2.0 * v - w + x * (2.0 * (p - q) + v + w)))
     found[:, QUATERNION] /= np.linalg.norm(found[:, QUATERNION], axis=1, keepdims=True)
     return found

@@ -18,7 +18,7 @@ from spacearm.mechanics.tree import Tree
 from spacearm.mission import _laws
 from spacearm.mission._encounter import GRASP, TARGET, plan_carried_path
 from spacearm.mission._flight import MissionFlight
-from spacearm.mission._laws import Actuators, WheelReference
+from spacearm.mission._laws import Actuators, WheelReference, make_actuators
 from spacearm.mission._limits import EndCondition, LimitUsage, Positive
 from spacearm.mission._loop_check import UnstableLoop, choose_pulse_period, pulse_length
 from spacearm.mission._outcomes import UNSETTLED
@@ -436,4 +436,4 @@ class ActuatorTable(ScenarioTable):
                 f"joint {bound[0]!r} is part of a closed loop, whose motion a mission's laws and plans do not know",
                 hint="leave it out: brakes hold the joints of linkages throughout",
             )
-        return Actuators(robot, self.hand, arm, soft, second)
+        return make_actuators(robot, self.hand, arm, soft, second)

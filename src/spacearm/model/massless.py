@@ -7,13 +7,15 @@ the degree of freedom free has to be stated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
 from spacearm.errors import ModelError
-from spacearm.model.parts import Inertia, skew
+from spacearm.model.parts import Inertia, Joint, skew
 from spacearm.model.robot import Robot
 from spacearm.model.rotations import rotation_about
 from spacearm.typing import Array
@@ -43,6 +45,9 @@ def massless_dofs(robot: Robot, driven: Iterable[str] = ()) -> tuple[str, ...]:
 def _find_massless(robot: Robot, held: frozenset[int]) -> tuple[str, ...]:
     free = [index for index in range(robot.dofs) if index not in held]
     if not free:
+        return ()
+    # A part of the columns depends on each other only if all do: as a rule one look serves all that phases hold.
+    if held and not _find_massless(robot, frozenset()):
         return ()
     root, most = _generic_energy_root(robot)
     root, most = root[:, free], most[free]
@@ -86,21 +91,24 @@ def joint_space_inertia(robot: Robot, joints: Array | None = None) -> Array:
     return np.asarray(root.T @ root)
 
 
-def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Array]:
-    """A matrix W with kinetic energy ``|W nu|^2 / 2`` at ``joints`` or a generic configuration; nu as in
-    :class:`Robot`.
+#: Of the bodies of a robot: rotor energies' roots, rotations to base axes, origins in base axes, and how these move and
+#: the bodies turn (base axes).
+_Motions: TypeAlias = tuple[list[Array], list[Array], list[Array], list[Array], list[Array]]
 
-    Also, for each degree of freedom, the size that its column would have if all distances and moments counted in full.
-    """
+
+@lru_cache(maxsize=64)
+def _generic_motions(joints: tuple[Joint, ...], parents: tuple[int, ...]) -> _Motions:
+    """At a generic configuration: the same for robots that differ in their bodies alone."""
+    return _motions(joints, parents, 0.3 + np.arange(1, len(joints) + 1) * _STEP % 1.0)
+
+
+def _motions(joints: tuple[Joint, ...], parents: tuple[int, ...], positions: Array) -> _Motions:
     rows = []
-    if joints is None:
-        joints = 0.3 + np.arange(1, robot.n + 1) * _STEP % 1.0
-    base = np.eye(6, robot.dofs)
-    #: of each body: rotation to base axes, origin in base axes, and how its origin moves and it turns (base axes)
+    base = np.eye(6, 6 + len(joints))
     rotations, origins, linear, angular = [np.eye(3)], [np.zeros(3)], [base[:3]], [base[3:]]
-    for index, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
+    for index, (joint, parent) in enumerate(zip(joints, parents, strict=True)):
         frame, revolute = rotations[parent] @ joint.placement.rotation, joint.kind == "revolute"
-        axis, position = frame @ joint.axis, float(joints[index])
+        axis, position = frame @ joint.axis, float(positions[index])
         arm = rotations[parent] @ joint.placement.translation + (0.0 if revolute else position) * axis
         rotating = np.array(angular[parent])
         moving = linear[parent] - skew(arm) @ rotating
@@ -114,18 +122,32 @@ def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Arra
         origins.append(origins[parent] + arm)
         linear.append(moving)
         angular.append(rotating)
+    return rows, rotations, origins, linear, angular
+
+
+def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Array]:
+    """A matrix W with kinetic energy ``|W nu|^2 / 2`` at ``joints`` or a generic configuration; nu as in
+    :class:`Robot`.
+
+    Also, for each degree of freedom, the size that its column would have if all distances and moments counted in full.
+    """
+    tree = robot.joints, robot.parents
+    found = _generic_motions(*tree) if joints is None else _motions(*tree, joints)
+    rotors, rotations, origins, linear, angular = found
+    rows = [*rotors]
     for body, rotation, moving, rotating in zip(robot.bodies, rotations, linear, angular, strict=True):
         centre = moving - skew(rotation @ body.inertia.com) @ rotating
         rows += [np.sqrt(body.inertia.mass) * centre, _root(body.inertia) @ rotation.T @ rotating]
-    centres = [o + r @ body.inertia.com for o, r, body in zip(origins, rotations, robot.bodies, strict=True)]
-    reach = max(float(np.linalg.norm(centre)) for centre in [*centres, *origins])
+    centres = [(o + r @ body.inertia.com).tolist() for o, r, body in zip(origins, rotations, robot.bodies, strict=True)]
+    places = [origin.tolist() for origin in origins]
+    reach = max(math.hypot(*place) for place in [*centres, *places])
     squares = np.concatenate([np.full(3, robot.mass), np.zeros(robot.dofs - 3)])
     for index, body in enumerate(robot.bodies):
         moment, mass = float(np.trace(body.inertia.tensor)), body.inertia.mass
         # Each joint between the body and the base could at most move all of its mass at the full distance.
         current = index
         while True:  # from the body down to the base
-            lever = float(np.linalg.norm(centres[index] - origins[current])) + ROUNDING * reach
+            lever = math.dist(centres[index], places[current]) + ROUNDING * reach
             if current == 0:
                 squares[3:6] += mass * lever**2 + moment
                 break
@@ -138,6 +160,7 @@ def _energy_root(robot: Robot, joints: Array | None = None) -> tuple[Array, Arra
     return np.concatenate(rows), np.sqrt(squares)
 
 
+@lru_cache(maxsize=256)
 def _root(inertia: Inertia) -> Array:
     """A matrix whose square is the tensor about the mass centre; moments that are zero but for rounding are zero."""
     moments, axes = np.linalg.eigh(inertia.tensor)

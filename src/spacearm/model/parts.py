@@ -103,6 +103,14 @@ class Part:
             return self._hash
 
 
+_EYE = np.eye(3)
+
+
+def _is_mirrored(a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float, i: float) -> bool:
+    """Whether the determinant of a matrix, given by rows, is below zero."""
+    return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) < 0.0
+
+
 def skew(vector: npt.ArrayLike) -> Array:
     """Matrices (..., 3, 3) of the cross product with vectors (..., 3): ``skew(a) @ b == cross(a, b)``."""
     given = np.asarray(vector, dtype=np.float64)
@@ -137,8 +145,8 @@ class Pose(Part):
 
     def __post_init__(self) -> None:
         rotation = read_only_array(self.rotation, (3, 3), "rotation")
-        off = np.abs(rotation @ rotation.T - np.eye(3)).max()
-        if off > UNIT_TOLERANCE or np.linalg.det(rotation) < 0:
+        off = np.abs(rotation @ rotation.T - _EYE).max()
+        if off > UNIT_TOLERANCE or _is_mirrored(*rotation.ravel().tolist()):
             raise ModelError("rotation is not a rotation matrix", hint="expected orthonormal rows and determinant +1")
         if off > ROTATION_ROUNDING:
             # Data sheets round; a matrix that is not quite a rotation would break momentum in a long run.

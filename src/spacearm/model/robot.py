@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import Any
@@ -279,7 +279,7 @@ class Robot:
     @cached_property
     def inertia_parameters(self) -> Array:
         """The ten inertia parameters of every body, (n + 1, 10): see :attr:`Inertia.parameters`."""
-        return _read_only([body.inertia.parameters for body in self.bodies])
+        return _read_only([_inertia_parameters(body.inertia) for body in self.bodies])
 
     @cached_property
     def rotor_inertias(self) -> Array:
@@ -370,9 +370,13 @@ def free_name(name: str, taken: set[str], separator: str = "") -> str:
     return choice
 
 
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name != "" and name == name.strip() and name.isprintable()
+
+
 def _check_name(name: object, what: str) -> None:
     """A name is text that can be printed, written to any file and typed again."""
-    if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
+    if not _is_name(name):
         raise ModelError(
             f"{quote_text(name)} is not a name", place=what, hint="expected printable text without blanks at its ends"
         )
@@ -391,6 +395,12 @@ def check_joint_name(name: str, place: object = "") -> None:
             )
 
 
+@lru_cache(maxsize=1024)
+def _inertia_parameters(inertia: Inertia) -> tuple[float, ...]:
+    """Kept for each body: a robot with another target in its hand has all other bodies of the one before."""
+    return tuple(inertia.parameters.tolist())
+
+
 def _check_names(robot: Robot) -> None:
     _check_name(robot.name, "robot")
     bodies, joints, frames = robot.bodies, robot.joints, robot.frames
@@ -400,8 +410,9 @@ def _check_names(robot: Robot) -> None:
     for what, parts in groups.items():
         names = [part.name for part in parts]
         for name in names:
-            with problems.collect_errors():
-                _check_name(name, what)
+            if not _is_name(name):
+                with problems.collect_errors():
+                    _check_name(name, what)
         if what != "frame":
             with problems.collect_errors():
                 check_unique(names, what)
@@ -436,8 +447,9 @@ def _check_references(robot: Robot, problems: Problems) -> None:
     for kind, keys, target in _REFERENCES:
         for part in getattr(robot, f"{kind}s"):
             for key in keys:
-                with problems.collect_errors(f"{kind} {quote_text(part.name)}"):
-                    checks.check_name(getattr(part, key), known[target], target, error=ModelError)
+                if getattr(part, key) not in known[target]:
+                    with problems.collect_errors(f"{kind} {quote_text(part.name)}"):
+                        checks.check_name(getattr(part, key), known[target], target, error=ModelError)
     frames = {frame.name: frame.body for frame in robot.frames} | {name: name for name in known["body"]}
     tanks = {tank.name for tank in robot.tanks}
     for thruster in robot.thrusters:

@@ -83,15 +83,15 @@ def rotation_from_quaternion(wxyz: npt.ArrayLike) -> Array:
 
 def quaternion_from_rotation(rotation: npt.ArrayLike) -> Array:
     """The unit quaternion (w, x, y, z) of a matrix, with w >= 0 (Shepperd: divide by the largest component)."""
-    m = read_only_array(rotation, (3, 3), "rotation")
-    trace = float(np.trace(m))
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = read_only_array(rotation, (3, 3), "rotation").tolist()
+    trace = xx + yy + zz
     # the four rows of 4 * outer(q, q); the one with the largest diagonal is the best conditioned
     rows = np.array(
         [
-            [1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
-            [m[2, 1] - m[1, 2], 1 + 2 * m[0, 0] - trace, m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
-            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], 1 + 2 * m[1, 1] - trace, m[1, 2] + m[2, 1]],
-            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 + 2 * m[2, 2] - trace],
+            [1 + trace, zy - yz, xz - zx, yx - xy],
+            [zy - yz, 1 + 2 * xx - trace, xy + yx, xz + zx],
+            [xz - zx, xy + yx, 1 + 2 * yy - trace, yz + zy],
+            [yx - xy, xz + zx, yz + zy, 1 + 2 * zz - trace],
         ]
     )
     # Each row is 4 q_k q: that of the largest component divides by no small number.
@@ -116,12 +116,15 @@ def rotation_matrices(quaternion: npt.ArrayLike) -> Array:
     # An array on a GPU stays there: NumPy's functions hand it to CuPy.
     there = hasattr(quaternion, "__cuda_array_interface__")
     given: Any = quaternion if there else np.asarray(quaternion, dtype=np.float64)
-    w, x, y, z = (given[..., k] for k in range(4))
+    # NumPy's scalars of a single one would take five times as long as plain numbers.
+    w, x, y, z = given.tolist() if given.shape == (4,) and not there else (given[..., k] for k in range(4))
     rows = (
         (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
         (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
         (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
+    if isinstance(w, float):
+        return np.array(rows)
     full: Array = np.empty_like(given, shape=(*given.shape[:-1], 3, 3))
     for i, row in enumerate(rows):
         for j, entry in enumerate(row):

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from spacearm.engine.loops import compile_lean
 from spacearm.mechanics.motion import LoadFrame
-from spacearm.model import Robot
+from spacearm.model import Joint, Robot
 from spacearm.model.layout import Layout
 from spacearm.typing import Array
 
@@ -62,9 +62,15 @@ class _JointArrays(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _joint_arrays(robot: Robot) -> _JointArrays:
-    n, joints = robot.n, robot.joints
+    return _tree_arrays(robot.joints, robot.parents)
+
+
+@lru_cache(maxsize=64)
+def _tree_arrays(joints: tuple[Joint, ...], parents: tuple[int, ...]) -> _JointArrays:
+    """The same for robots that differ in their bodies alone."""
+    n = len(joints)
     return _JointArrays(
-        np.array(robot.parents, dtype=np.int64),
+        np.array(parents, dtype=np.int64),
         np.array([joint.kind == "revolute" for joint in joints], dtype=np.bool_),
         np.array([joint.placement.rotation for joint in joints]).reshape(n, 3, 3),
         np.array([joint.placement.translation for joint in joints]).reshape(n, 3),
@@ -169,18 +175,43 @@ def momentum(robot: Robot, bodies: Bodies, states: Array, inertia: Array, rotors
     rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, len(robot.bodies), 10)
     sums = np.zeros((len(states), 9))
     _sum_up(rows, bodies.rotation, bodies.origin, bodies.velocity, bodies.angular_velocity, sums)
-    linear, angular, linear_scale, angular_scale, kinetic = sums[:, :3], sums[:, 3:6], *sums[:, 6:].T
-    # Rotors: their mass belongs to the carrier, only the axial rotation is extra.
-    geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
-    for k, i in enumerate(geared):
-        axial, rotor = rotors[..., k], robot.joints[i].rotor
-        assert rotor is not None
-        axis, carrier = bodies.axis[:, i], bodies.angular_velocity[:, robot.parents[i]]
-        rate = rotor.ratio * states[:, Layout(robot.n).rates][:, i] + np.einsum("ti,ti->t", axis, carrier)
-        angular += (axial * rate)[:, None] * axis
-        angular_scale += np.abs(axial * rate)
-        kinetic += 0.5 * axial * rate**2
-    return MomentumSums(linear, angular, linear_scale, angular_scale, kinetic)
+    if robot.rotor_inertias.size:
+        axial = np.ascontiguousarray(rotors, dtype=np.float64).reshape(-1, robot.rotor_inertias.size)
+        rates = np.ascontiguousarray(states[:, Layout(robot.n).rates])
+        _add_rotors(_geared(robot), axial, bodies.axis, bodies.angular_velocity, rates, sums)
+    return MomentumSums(sums[:, :3], sums[:, 3:6], *sums[:, 6:].T)
+
+
+class _Geared(NamedTuple):
+    """Joints with rotors."""
+
+    joint: npt.NDArray[np.int64]
+    carrier: npt.NDArray[np.int64]  # body
+    ratio: Array
+
+
+@lru_cache(maxsize=64)
+def _geared(robot: Robot) -> _Geared:
+    joints, parents = robot.joints, robot.parents
+    found = [(i, parents[i], joint.rotor.ratio) for i, joint in enumerate(joints) if joint.rotor is not None]
+    places, carriers, ratios = zip(*found, strict=True)
+    return _Geared(np.array(places, dtype=np.int64), np.array(carriers, dtype=np.int64), np.array(ratios, dtype=float))
+
+
+@compile_lean
+def _add_rotors(geared: _Geared, axial: Array, axis: Array, angular_rate: Array, rates: Array, sums: Array) -> None:
+    """Add rotors to sums as of :func:`_sum_up`: their mass belongs to the carrier, only the axial rotation is extra."""
+    for t in range(rates.shape[0]):
+        for k in range(geared.joint.size):
+            i = geared.joint[k]
+            a, w, moment = axis[t, i], angular_rate[t, geared.carrier[k]], axial[t if axial.shape[0] > 1 else 0, k]
+            rate = geared.ratio[k] * rates[t, i] + (a[0] * w[0] + a[2] * w[2] + a[1] * w[1])
+            spin = moment * rate
+            sums[t, 3] += spin * a[0]
+            sums[t, 4] += spin * a[1]
+            sums[t, 5] += spin * a[2]
+            sums[t, 7] += abs(spin)
+            sums[t, 8] += 0.5 * moment * (rate * rate)
 
 
 @compile_lean
@@ -232,9 +263,8 @@ def inertia_about(robot: Robot, bodies: Bodies, inertia: Array, rotors: Array) -
     rows = np.ascontiguousarray(inertia, dtype=np.float64).reshape(-1, 10)
     first, whole = np.zeros((len(bodies.origin), 3)), np.zeros((len(bodies.origin), 3, 3))
     _sum_moments(rows, bodies.rotation, bodies.origin, first, whole)
-    geared = [i for i, joint in enumerate(robot.joints) if joint.rotor is not None]
-    if geared:
-        axes = bodies.axis[:, geared]
+    if robot.rotor_inertias.size:
+        axes = bodies.axis[:, _geared(robot).joint]
         whole += np.einsum("r,tri,trj->tij", rotors, axes, axes)
     return float(rows[:, 0].sum()), first, whole
 
@@ -418,10 +448,10 @@ def external_wrenches(
         rotation = bodies.rotation[:, 0]
         push, twist = (np.einsum("tij,tj->ti", rotation, half) for half in (force[:, :3], force[:, 3:]))
         add(0, bodies.origin[:, 0], push, twist)
-    for k, load in enumerate(loads):
+    acts = wrench.reshape(len(wrench), len(loads), 6).any(axis=(0, 2))
+    for k in np.flatnonzero(acts).tolist():
+        load = loads[k]
         push, twist = wrench[:, 6 * k : 6 * k + 3], wrench[:, 6 * k + 3 : 6 * k + 6]
-        if not (push.any() or twist.any()):
-            continue
         r, point = frame_pose(robot, bodies, load.frame)
         if load.axes == "frame":
             push, twist = np.einsum("tij,tj->ti", r, push), np.einsum("tij,tj->ti", r, twist)

@@ -129,13 +129,17 @@ def redistribute_with_loops(
 ) -> tuple[Array, Array, Array]:
     """:func:`redistribute`, and the impulses (m) of the loops' rows."""
     # H_ff v_f + H_fs v_s = p_f: the free rows of the momentum, with the held velocities known.
-    free = np.setdiff1d(np.arange(velocity.size), held)
+    is_free = np.ones(velocity.size, dtype=bool)
+    is_free[list(held)] = False
     # Sorted and each once, whatever the names were given in.
-    stuck = np.setdiff1d(np.arange(velocity.size), free)
-    after = velocity.copy()
+    free, stuck = np.flatnonzero(is_free), np.flatnonzero(~is_free)
+    after, impulse = velocity.copy(), np.zeros(velocity.size)
     known, inertia = momentum[free] - mass[np.ix_(free, stuck)] @ velocity[stuck], mass[np.ix_(free, free)]
     after[free] = np.linalg.solve(inertia, known)
     rows = np.zeros((0, velocity.size)) if loops is None else loops
+    if not len(rows):
+        impulse[stuck] = (mass @ after - momentum)[stuck]
+        return after, impulse, np.zeros(0)
     # H_ff dv = J_f^T f with J (v + dv) = 0. Redundant rows share their impulses: the smallest ones are as good as any.
     give = np.linalg.solve(inertia, rows[:, free].T)
     pull, _, rank, _ = np.linalg.lstsq(rows[:, free] @ give, -(rows @ after), rcond=1e-12)
@@ -146,7 +150,6 @@ def redistribute_with_loops(
             f"closed loops cannot move like this: {left:.3g} m/s or rad/s are left in them",
             hint="hold or stop fewer degrees of freedom, or to rates that the loops allow",
         )
-    impulse = np.zeros(velocity.size)
     # What the held rows gained beyond the loops' impulses came from what holds them.
     impulse[stuck] = (mass @ after - momentum - rows.T @ pull)[stuck]
     return after, impulse, np.asarray(pull)

@@ -239,8 +239,10 @@ def active_pulses(log: CommandLog, before: Mapping[tuple[Law, str], float]) -> d
     found: dict[tuple[Law, str], float] = {}
     law = log.law and (log.law.origin or log.law)
     for name, unit in zip(log.names, log.units, strict=True) if law is not None else ():
+        if unit != "1":
+            continue
         times, values = log.command_steps(name)
-        if unit != "1" or not values[-1]:
+        if not values[-1]:
             continue
         assert law is not None
         # On since the tick after it was last off; never off in this phase: since its start or before.

@@ -135,7 +135,13 @@ class Law:
 
     def replace(self, **changes: Any) -> Law:
         """A copy with some fields replaced."""
-        found = replace(self, **changes)
+        if changes.keys() == {"references"}:  # all else is checked already
+            with error_context(self.place):
+                check_mapping(changes["references"], "references", "name to signals")
+            found = object.__new__(type(self))
+            found.__dict__.update({name: getattr(self, name) for name in self.__dataclass_fields__} | changes)
+        else:
+            found = replace(self, **changes)
         if "references" not in changes and "signals" in self.__dict__:
             found.__dict__["signals"] = self.signals  # checked already
         if "build" not in changes and "build_key" in self.__dict__:
@@ -169,7 +175,7 @@ class Law:
         """Entries of each reference, as signals."""
         found: dict[str, tuple[Signal, ...]] = {}
         for name, given in self.references.items():
-            several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+            several = isinstance(given, list | tuple | np.ndarray | Sequence) and not isinstance(given, str)
             entries = [*given] if several else [given]
             place = f"{self.place}, reference {name!r}"
             found[name] = tuple(as_signal(entry, place) for entry in entries)

@@ -102,7 +102,8 @@ class PreparedLaw:
     def slow(self) -> Any:
         """Table (actions, 4): ticks in a period of each action's own law; in the memory its tick, action and level."""
         # Default: an action of every tick, with nothing held in the memory.
-        table = np.tile([1, -1, -1, -1], (self.target.size, 1)).astype(np.int64)
+        table = np.full((self.target.size, 4), -1, dtype=np.int64)
+        table[:, 0] = 1
         for action, row in self.program.slow.items():
             table[action] = row
         return table

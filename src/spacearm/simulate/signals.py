@@ -80,7 +80,9 @@ class Signal:
     @cached_property
     def _rate(self) -> Signal:
         if self.coefficients.shape[0] == 1:
-            return self._with_coefficients(np.zeros_like(self.coefficients))
+            # Most references of laws are constants: they share one zero.
+            own = self.breaks is _ZERO.breaks
+            return _ZERO if own else self._with_coefficients(np.zeros_like(self.coefficients))
         powers = np.arange(1, self.coefficients.shape[0])[:, None]
         return self._with_coefficients(self.coefficients[1:] * powers)
 
@@ -186,7 +188,9 @@ def constant(value: float) -> Signal:
 def _constant(value: float, sign: float) -> Signal:
     del sign
     # A number that is not finite is told by those who use it.
-    return _ZERO._with_coefficients(np.array([[value]]))
+    found = _ZERO._with_coefficients(np.array([[value]]))
+    found.__dict__["finite"] = math.isfinite(value)
+    return found
 
 
 _ZERO = Signal(np.array([0.0, 1.0]), np.zeros((1, 1)))

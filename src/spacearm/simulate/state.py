@@ -8,6 +8,7 @@ the equations of motion; constructors take world axes where their names say so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -141,7 +142,7 @@ class State:
         at = Layout((array.size - 13) // 2)
         position, quaternion, joints, velocity = (array[k] for k in (at.position, QUATERNION, at.joints, at.velocity))
         # As a rule it comes from a run: one copy and one look at all numbers instead of one for each part.
-        if not (np.isfinite(array).all() and abs(float(np.linalg.norm(quaternion)) - 1.0) <= _ROUNDING):
+        if not (np.isfinite(array).all() and abs(math.sqrt(quaternion.dot(quaternion)) - 1.0) <= _ROUNDING):
             return cls(position, quaternion, joints, velocity)
         own, found = array.copy(), object.__new__(cls)
         own.setflags(write=False)

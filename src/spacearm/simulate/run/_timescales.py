@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -107,7 +107,7 @@ def inverse_inertia(model: WorldMotion, parameters: Parameters, state: Array, dr
     return result
 
 
-def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Array) -> tuple[float, str]:
+def _fastest(inverse: Array, name: Callable[[int], str], directions: Array, sizes: Array) -> tuple[float, str]:
     """Largest eigenvalue of ``inverse @ sum(size * s s^T)`` and the part that contributes most to it."""
     chosen = np.flatnonzero(sizes)
     if not chosen.size:
@@ -118,7 +118,7 @@ def _fastest(inverse: Array, names: Sequence[str], directions: Array, sizes: Arr
     if not np.all(np.isfinite(table)):  # a free degree of freedom without inertia, which friction may hold
         return 0.0, ""
     values, vectors = np.linalg.eigh(0.5 * (table + table.T))
-    return max(float(values[-1]), 0.0), names[int(chosen[np.argmax(np.abs(vectors[:, -1]))])]
+    return max(float(values[-1]), 0.0), name(int(chosen[np.argmax(np.abs(vectors[:, -1]))]))
 
 
 def contact_scales(
@@ -160,11 +160,15 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
     """The time scales of a world in a flat state, with the driven degrees of freedom held."""
     nv = len(model.dof_names)
     inverse = inverse_inertia(model, parameters, state, driven)
-    dofs = [
-        f"joint {name!r}" if at >= 0 else repr(name) for name, at in zip(model.dof_names, model.positions, strict=True)
-    ]
+    couples: list[str] = []
+
+    def name(index: int) -> str:
+        if index >= nv:
+            return f"coupling {couples[index - nv]!r}"
+        return f"joint {model.dof_names[index]!r}" if model.positions[index] >= 0 else repr(model.dof_names[index])
+
     # Each joint is a direction of its own; couplings act on the difference of two joints and come behind.
-    names, rows, sizes = [*dofs], [np.eye(nv)], np.zeros((2, 0))
+    rows, sizes = [np.eye(nv)], np.zeros((2, 0))
     for own in parameters:
         passive = [own["damping"], np.concatenate([np.zeros(6), own["stiffness"]])]
         sizes = np.concatenate([sizes, passive], axis=1)
@@ -174,13 +178,13 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
         for row, coupling, (_, _, ratio, _) in zip(directions, robot.couplings, couplings, strict=True):
             row[part.dofs.start + robot.dof_index(coupling.first)] = 1.0
             row[part.dofs.start + robot.dof_index(coupling.second)] = -ratio
-            names.append(f"coupling {coupling.name!r}")
+            couples.append(coupling.name)
         rows.append(directions)
         sizes = np.concatenate([sizes, couplings[:, [1, 0]].T], axis=1)
     # Without the bodies' velocities and with all dampers (or all springs) at once: two parts that share a light body
     # are faster together than each alone.
     every = np.concatenate(rows)
-    damper, spring = (_fastest(inverse, names, every, size) for size in sizes)
+    damper, spring = (_fastest(inverse, name, every, size) for size in sizes)
     rotating = [i for i, joint in model.joints if joint.kind == "revolute"]
     rotating += [part.dofs.start + i for part in model.parts for i in (3, 4, 5)]
     speeds = np.zeros(nv)
@@ -189,7 +193,7 @@ def time_scales(model: WorldMotion, parameters: Parameters, state: Array, driven
     return TimeScales(
         TimeScale("damper", *damper),
         TimeScale("spring", math.sqrt(spring[0]), spring[1]),
-        TimeScale("motion", float(speeds[quickest]), dofs[quickest]),
+        TimeScale("motion", float(speeds[quickest]), name(quickest)),
     )
 
 

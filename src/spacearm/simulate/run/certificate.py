@@ -129,7 +129,8 @@ def balance_checks(
     """
     if balance is None:
         given, begin = (y[0], times[0]) if start is None else (np.asarray(start, dtype=np.float64), time)
-        balance = Balance(model, parameters, np.pad(given, (0, y.shape[1] - given.size)), begin)
+        whole = np.concatenate([given, np.zeros(y.shape[1] - given.size)])
+        balance = Balance(model, parameters, whole, begin)
         balance.add_samples(times, y, inputs)
     return _check_balances(balance, tolerance, *kept)
 
@@ -181,8 +182,10 @@ def _check_balances(balance: Balance, tolerance: float, rtol: float, atol: float
         (rtol, atol),
     )
     checks = {}
-    for name, error in errors.items():
-        value, reason = judge(error, tolerance)
+    # All at once: the numbers of one are few.
+    residuals, roundings, scales, unseen, _ = map(np.array, zip(*errors.values(), strict=True))
+    judged = zip(*judge(BalanceError(residuals, roundings, scales, unseen, ""), tolerance), strict=True)
+    for (name, error), (value, reason) in zip(errors.items(), judged, strict=True):
         why = f"nothing {_REASONS[int(reason)]}; {error.meaning}"
         found = Check(float(value), tolerance, "", error.meaning)
         checks[name] = Check.not_applicable(why, tolerance) if reason else found

@@ -484,9 +484,13 @@ class PhaseChain:
         rtol, atol = settings.method.tolerances
         # Absolute tolerances: the state's is the method's own; that of energies is relative to the energy in the robot.
         scale = np.full(code.ny, atol)
-        for part, own in zip(model.parts if settings.ledger else (), parameters, strict=False):
+        for k, (part, own) in enumerate(zip(model.parts if settings.ledger else (), parameters, strict=False)):
             energies = np.arange(code.ny)[part.y][part.motion.nx :]
-            scale[energies] = rtol * max(inner_scale(part.motion, own, self.vector[part.layout.whole]), 1e-3)
+            if balances is None:
+                inside = inner_scale(part.motion, own, self.vector[part.layout.whole])
+            else:
+                inside = float(balances[k].largest["inner"].sum())
+            scale[energies] = rtol * max(inside, 1e-3)
         if model.elements is not None:
             scale[model.elements.tail(code.ny)] = model.elements.scale
         self.segment = Segment(

@@ -43,7 +43,7 @@ from spacearm.typing import Array
 #: Samples processed together: large enough for speed, small enough for the memory of any machine.
 CHUNK = 4096
 #: Audit rows processed together: poses and velocities of all bodies then fit into the processor's cache.
-BLOCK = 128
+BLOCK = 256
 #: Fraction of the mass centre's speed that is rounding in every body's velocity, summed over many steps.
 ROUNDING = 2e-14
 
@@ -297,7 +297,7 @@ class Balance:
             self._enlarge(name, (np.linalg.norm(gap, axis=1) if gap.ndim > 1 else np.abs(gap)).max())
 
     def _enlarge(self, name: str, value: Array | np.floating) -> None:
-        self.largest[name] = np.maximum(self.largest.get(name, np.zeros_like(value)), value)  # keeps a NaN
+        self.largest[name] = np.maximum(self.largest.get(name, 0.0), value)  # keeps a NaN
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +345,7 @@ def _sums(world: World, states: Mapping[str, State], point: Array, velocity: Arr
         # Shifted before anything is summed: moments about a distant origin would lose the digits that are compared.
         rows[:, :3] -= point
         seen = evaluate_bodies(robot, rows)
-        seen = replace(seen, velocity=seen.velocity - velocity)
+        seen.velocity[...] -= velocity
         sums = momentum(robot, seen, rows, own["inertia"], own["rotor"])
         mass, first, tensor = inertia_about(robot, seen, own["inertia"], own["rotor"])
         elastic = elastic_energy(robot, rows, own["stiffness"], own["rest"], own["coupling"])

@@ -12,6 +12,7 @@ once: neither lost nor reported twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -184,16 +185,17 @@ class _PhasePreparation:
         for part in law.laws_by_system:
             numbers = part.places("action") if part.law.limited and part.law.period is not None else ()
             # Rate limits cut a drive off between ticks: the solver must find the instant, hence a level and not a clip.
-            for number, target, (kind, name, _) in zip(numbers, part.target, part.program.actions, strict=False):
+            targets = part.target.tolist()
+            for number, target, (kind, name, _) in zip(numbers, targets, part.program.actions, strict=False):
                 if kind == "wrench" or name in BASE_DOFS:
                     continue
-                index = int(target) - self.inputs[kind].start
+                index = target - self.inputs[kind].start
                 limits = joints[index].limits
                 most = limits.velocity
-                if np.isfinite(most):
+                if math.isfinite(most):
                     at, label = int(self.model.code.speed[index]), self.model.dof_names[index]
                     # An acceleration that is commanded is exact, and how hard an unlimited drive brakes is unknown.
-                    brakes = kind == "force" and 0.0 < limits.effort < np.inf
+                    brakes = kind == "force" and 0.0 < limits.effort < math.inf
                     for sign in (-1, 1):
                         # Before the cut: of levels at one value, the next phase goes on with the last one's side.
                         if brakes:
@@ -218,7 +220,7 @@ class _PhasePreparation:
             stops = phase.limits == "stop"
             for index, joint in model.joints:
                 for bound, direction in ((joint.limits.lower, -1), (joint.limits.upper, 1)):
-                    if np.isfinite(bound):
+                    if math.isfinite(bound):
                         # The last number is the side on which the joint is inside its limits.
                         levels.append(Level(model.positions[index], bound, direction, stops, -direction))
                         labels.append(("limit", model.dof_names[index], "run" if stops else "nothing"))
@@ -277,6 +279,15 @@ def prepare(model: WorldMotion, world: World, phase: Phase, number: int) -> Prep
         pushed,
         law,
     )
+
+
+def prepare_loop(model: WorldMotion, world: World, phase: Phase) -> tuple[PreparedLaw, tuple[int, ...]]:
+    """The laws of a phase as one, with their references alone, and the degrees of freedom whose motion is given."""
+    work = _PhasePreparation(model, world, phase, phase.place)
+    law = work.law()
+    assert law is not None
+    work.motions()
+    return replace(law, reference=merge(law.channels, float(phase.duration))), tuple(work.given)
 
 
 def _columns(signals: Signals, chosen: slice) -> Signals:

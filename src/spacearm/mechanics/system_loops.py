@@ -264,8 +264,8 @@ def _missing_acceleration(
             demand += jacobian @ free[number]
             for i, joint in enumerate(tree.joints):
                 # Joints that turn fast let a gap turn into another direction fast: the rate of decay keeps up with
-                # them.
-                if joint.joint.kind == "revolute":
+                # them. Those that move no end of the loop, as wheels, would only make the equations stiff.
+                if joint.joint.kind == "revolute" and ca.sparsify(jacobian[:, 6 + i]).nnz():
                     rotations += velocity[6 + i] ** 2
         pose = ca.vertcat(*(seen[number].pose for number in own.jacobians))
         pose_rate = ca.vertcat(*(motions[number].pose_rate() for number in own.jacobians))

@@ -92,3 +92,63 @@ def test_files_that_are_no_tables_say_what_makes_one(tmp_path: Path, name: str, 
     (tmp_path / name).write_bytes(b"nothing")
     with pytest.raises(InputError, match=message):
         read_record(tmp_path / name, {"q": "q"})
+
+
+VICON = """Trajectories
+100
+,,sat:hull,,,sat:tip,,
+Frame,Sub Frame,X,Y,Z,X,Y,Z
+,,mm,mm,mm,mm,mm,mm
+1501,0,1,2,3,4,5,6
+1502,0,1,2,3,,,
+1503,0,1,2,3,7,8,9
+"""
+MOTIVE = """Format Version,1.23,Take Name,one,Length Units,Millimeters
+
+,Type,Rigid Body,Rigid Body,Rigid Body,Marker
+,Name,hull,hull,hull,tip
+,,Rotation,Rotation,Position,Position
+Frame,Time (Seconds),X,Y,X,X
+0,0.00,0.1,0.2,1000,2000
+1,0.01,0.1,0.2,1001,
+2,0.02,0.1,0.2,1002,2002
+"""
+
+
+def test_columns_of_motion_capture_are_named_by_the_lines_above_them(tmp_path: Path) -> None:
+    path = tmp_path / "vicon.csv"
+    path.write_text(VICON)
+    columns: dict[str, Column | str] = {"tip": "tip/Y", "hull": "sat:hull/Z"}
+    read = read_record(path, columns, time=Column("Frame", scale=0.01, from_first=True), missing="keep")
+    assert np.allclose(read["tip"], [5e-3, np.nan, 8e-3], equal_nan=True)  # the row of units counts
+    assert np.allclose(read["hull"], 3e-3)
+    assert np.allclose(read.times, [0.0, 0.01, 0.02])
+    numbered = read_record(path, {"tip": "[6]"}, time=Column("[0]", from_first=True), missing="keep")
+    assert np.allclose(numbered["tip"], [5.0, np.nan, 8.0], equal_nan=True)
+    for wrong, message in (
+        ("X", r"'X': occurs twice.*'group/X'.*'\[2\]', '\[5\]'"),
+        ("hand/X", r"known: .*sat:hull/X"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_record(path, {"x": wrong}, time="Frame")
+    path = tmp_path / "motive.csv"
+    path.write_text(MOTIVE)
+    columns = {"x": Column("hull/Position/X", "mm"), "q": "hull/Rotation/X", "tip": Column("tip/X", "mm")}
+    read = read_record(path, columns, time="Time", missing="keep")
+    assert np.allclose(read["x"], [1.0, 1.001, 1.002])
+    assert np.allclose(read["q"], 0.1)
+    assert np.allclose(read["tip"], [2.0, np.nan, 2.002], equal_nan=True)
+
+
+def test_numbers_of_lists_in_cells(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('time,valves,status\n0,"[1, 0, 1]",OK\n1,"array(\'d\', [0.5, 0, 2])",OK\n2,(0 0 3),OK\n3,,OK\n')
+    read = read_record(path, {"last": "valves[2]", "first": "valves[0]"}, missing="keep")
+    assert np.allclose(read["last"], [1.0, 2.0, 3.0, np.nan], equal_nan=True)
+    assert np.allclose(read["first"], [1.0, 0.5, 0.0, np.nan], equal_nan=True)
+    for wrong, message in (
+        ("valves", r"line 2, column 'valves'.*'valves\[0\]' is the first"), ("valves[3]", r"list has 3 numbers"),
+        ("status[0]", r"line 2.*'OK' is not a list"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            read_record(path, {"x": wrong}, missing="keep")

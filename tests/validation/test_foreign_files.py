@@ -92,3 +92,66 @@ def test_a_reading_across_the_rail(folder: Path) -> None:
     (folder / "Weg.csv").write_text("\n".join([lines[0], f"{lines[1]};quer", *rows]), "utf-8")
     (folder / "page.toml").write_text(PAGE.replace("channel = [", across.replace("Weg [cm]", "quer")))
     assert run_scenario(folder / "page.toml").sound
+
+
+PUCK = """study = "validation"
+robot = "cart.toml"
+base = "planar"
+file = "take.csv"
+time = { column = "Frame", scale = 0.01, from_first = true }
+fit = 2
+measured_start = 1.0
+relax = false
+phase = [{ duration = 6 }]
+channel = [
+  { quantity = "base_x", column = "puck/Position/X", unit = "mm", sd = 1e-4 },
+  { quantity = "base_y", column = "puck/Position/Z", unit = "mm", scale = -1, sd = 1e-4 },
+  { quantity = "base_yaw", column = ["W", "Rotation/X", "Rotation/Z", "Rotation/Y"], scale = [1, 1, -1, 1], sd = 1e-3 },
+]
+"""
+
+
+def test_a_yaw_is_read_from_the_quaternion_of_a_camera_whose_y_is_up(folder: Path) -> None:
+    """A body that drifts and turns by 1.3 revolutions, with a gap, exported with names above the header."""
+    rng = np.random.default_rng(3)
+    times = np.arange(0.0, 6.5, 0.01)
+    half = 0.5 * (0.4 + 1.3 * times + 1e-3 * rng.normal(size=times.size))
+    x, y = (start + rate * times + 1e-4 * rng.normal(size=times.size) for start, rate in ((0.2, 0.03), (-0.1, 0.02)))
+    rows = ["Version,1.2", 7 * ",puck", 4 * ",Rotation" + 3 * ",Position", "Frame,X,Y,Z,W,X,Y,Z"]
+    for k in range(times.size):
+        cells = [0.0, np.sin(half[k]), 0.0, np.cos(half[k]), 1e3 * x[k], 412.0, -1e3 * y[k]]
+        rows.append(f"{k + 900}," + ",".join("" if 200 < k < 220 else f"{cell:.6f}" for cell in cells))
+    (folder / "take.csv").write_text("\n".join(rows))
+    (folder / "page.toml").write_text(PUCK)
+    result = run_scenario(folder / "page.toml")
+    found = {row.quantity: row.value for row in result.rows}
+    assert result.sound
+    assert found["uncertain.start.angular_velocity[2].value"] == pytest.approx(1.3, abs=3e-3)
+    assert found["channel.base_yaw.rms"] == pytest.approx(1e-3, rel=0.2)
+    (folder / "page.toml").write_text(PUCK.replace('["W", ', '["puck/Position/X", '))
+    with pytest.raises(InputError, match=r"channel 'base_yaw': .*norm"):
+        run_scenario(folder / "page.toml")
+
+
+ELBOW = """[[body]]
+name = "arm"
+mass = 1.0
+inertia = [0.1, 0.1, 0.1]
+[[joint]]
+name = "elbow"
+kind = "revolute"
+parent = "cart"
+child = "arm"
+axis = [0.0, 0.0, 1.0]
+"""
+
+
+def test_a_joint_whose_path_is_too_short_is_told_with_both_clocks(folder: Path) -> None:
+    (folder / "cart.toml").write_text((folder / "cart.toml").read_text() + ELBOW)
+    clock = np.arange(0.5, 10.0, 0.01)
+    savemat(folder / "kraft.mat", {"dat": {"uhr": clock, "F_mN": np.sin(clock)}})
+    page = PAGE.replace("load.cart.fx", "driven.elbow").replace('"mN"', '"rad"').replace(", offset = -100.25", "")
+    (folder / "page.toml").write_text(page)
+    message = r"input\[0\]: column 'dat\.F_mN' is a joint's path from 0\.5 s to 9\.99 s, .*0 s to 8 s"
+    with pytest.raises(InputError, match=message):
+        run_scenario(folder / "page.toml")

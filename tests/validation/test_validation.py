@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from spacearm.errors import InputError
 from spacearm.result import Result
@@ -95,6 +96,31 @@ def test_what_was_not_stated_shows() -> None:
     assert abs(found.channels["x"].end_z) > 4.0
     with pytest.raises(InputError, match="none is left to judge"):
         line(1, fit=5.0)
+
+
+def test_a_number_that_is_off_shows_among_thousands_of_readings() -> None:
+    """It adds the square of its deviations to chi-square, which hides them; 200 right records are not blamed."""
+
+    def drag(seed: int, off: float, correlated: float = 0.0) -> Comparison:
+        rng = np.random.default_rng(seed)
+        times = np.linspace(0.0, 10.0, 4000)
+        noise = rng.normal(size=(times.size,))
+        if correlated:
+            noise = lfilter([np.sqrt(1.0 - correlated**2)], [1.0, -correlated], noise)
+        # One deviation of the number moves the end by three of a reading's.
+        measured = 0.03 * (rng.normal() + off) * times + 0.1 * noise
+        readings = {"x": Readings("m", times, measured, 0.1)}
+        return compare_prediction(lambda u: {"x": 0.03 * u[0] * times}, readings, 1)
+
+    found = drag(1, 8.0)
+    assert found.chi_square.ratio < found.chi_square.bounds()[1]
+    assert found.numbers.ratio > found.numbers.bounds()[1]
+    assert found.asked[0] == pytest.approx(8.0, abs=2.5)
+    for correlated in (0.0, 0.9):
+        right = [drag(seed, 0.0, correlated).numbers for seed in range(200)]
+        assert sum(each.ratio > each.bounds()[1] for each in right) <= 1
+    # As a standard normal number has it.
+    assert np.mean([drag(seed, 0.0).numbers.ratio for seed in range(200)]) == pytest.approx(1.0, abs=0.4)
 
 
 START = np.array([0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0, 0.002, 0.01, -0.1, 0.0, 0.01])

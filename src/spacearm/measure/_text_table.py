@@ -1,8 +1,10 @@
 """Columns of numbers from text files as loggers write them: separators, decimal commas, units in headers, dates.
 
 The header is the first line with the wanted names, also behind ``#`` or ``%`` or after lines about the measurement. A
-name may be wanted without its unit: ``angle`` is ``angle [deg]``, and the unit counts unless another is given. Numbers
-may have decimal commas where a semicolon or a tab separates them. Times of day and ISO 8601 dates are seconds.
+name may be wanted without its unit: ``angle`` is ``angle [deg]``, and the unit counts unless another is given. Of
+columns with the same name, ``hull/X`` is the one with ``hull`` in a line above it, as motion capture writes them;
+``command[2]`` is the third number of lists in cells. Numbers may have decimal commas where a semicolon or a tab
+separates them. Times of day and ISO 8601 dates are seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import codecs
 import csv
 import re
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +33,10 @@ HEADER_LINES = 200
 _NUMBERED = re.compile(r"\[\d{1,6}\]")
 #: A name with its unit: ``angle [deg]``, ``angle (deg)``.
 _WITH_UNIT = re.compile(r"(?P<name>[^\[\]()]*[^\[\]()\s])\s*[\[(](?P<unit>[^\[\]()]{1,20})[\])]")
+#: A number of a list in a cell: ``command[2]`` of ``"[1, 0, 1]"``.
+_IN_LIST = re.compile(r"(?P<stem>.+)\[(?P<item>\d{1,4})\]")
+#: Lines above the header that may name groups of columns.
+ABOVE = 6
 _COMMENT = ("#", "%", "//")
 #: What loggers write where there is no reading.
 _MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "nil"))
@@ -39,11 +46,13 @@ _CLOCK = re.compile(r"(\d{1,3}):([0-5]?\d):([0-5]?\d(?:[.,]\d{1,9})?)")
 
 
 class Header(NamedTuple):
-    """Names of the columns, the separator (None: spaces), and whether the file has none: then numbers start at once."""
+    """Names of the columns, the separator (None: spaces), whether the file has none (then numbers start at once), and
+    what stands above them, line by line."""
 
     names: list[str]
     separator: str | None
     missing: bool = False
+    above: Sequence[Sequence[str]] = ()
 
 
 def read_text_table(path: Path, names: Sequence[str]) -> tuple[dict[str, Array], dict[str, str]]:
@@ -51,8 +60,8 @@ def read_text_table(path: Path, names: Sequence[str]) -> tuple[dict[str, Array],
     with path.open(encoding=_encoding(path), newline=None) as file:
         lines = _lines(file)
         number, line, head = _find_header(lines, names)
-        places = {name: _place(head, name, line) for name in names}
-        units = {}
+        columns = {name: _place(head, name, line) for name in names}
+        places, units = {name: place for name, (place, _) in columns.items()}, {}
         for name, place in places.items():
             parts = _WITH_UNIT.fullmatch(head.names[place])
             if parts is not None and _is_unit(parts["unit"]):
@@ -72,8 +81,10 @@ def read_text_table(path: Path, names: Sequence[str]) -> tuple[dict[str, Array],
                 if len(cells) < width and not line.endswith("\n"):
                     break
                 raise InputError(f"has {len(cells)} cells", place=f"line {number}", hint=f"expected {width}")
-            for name, place in places.items():
-                values.append(parse_number(cells[place].strip(), number, name, head.separator))
+            for name, (place, item) in columns.items():
+                cell = cells[place].strip()
+                cell = cell if item is None else _list_item(cell, item, number, name)
+                values.append(parse_number(cell, number, name, head.separator))
             count += 1
     table = np.frombuffer(values, dtype=np.float64).reshape(-1, len(names)) if values else np.empty((0, len(names)))
     return {name: table[:, c].copy() for c, name in enumerate(names)}, units
@@ -106,27 +117,38 @@ def _find_header(lines: Iterator[tuple[int, str]], names: Sequence[str]) -> tupl
     """Number and text of the line with the names of the columns, and the names."""
     numbered = bool(names) and all(_NUMBERED.fullmatch(name) for name in names)
     first: tuple[int, str, Header] | None = None
+    nearest: tuple[int, str, Header] | None = None
+    above: deque[str] = deque(maxlen=ABOVE)
+    best = 0
     for _, (number, raw) in zip(range(HEADER_LINES), lines, strict=False):
         comment = raw.startswith(_COMMENT)
         line = raw.lstrip("#%/ \t") if comment else raw
         if not line.strip():
             continue
-        if numbered and not comment and _is_numbers(line):
+        # A rate that stands alone above the header is no row.
+        numbers = not comment and _is_numbers(line) and (len(names) < 2 or len(re.split(r"[\s,;]+", line.strip())) > 1)
+        if numbered and (numbers or (not comment and _has_mostly_numbers(line))):
             # Without a header: the first line has numbers already, and spaces may separate them.
             separator = next((each for each in "\t;," if each in line), None)
             count = len(split_cells(line, separator, number))
             return number, raw, Header([f"[{k}]" for k in range(count)], separator, missing=True)
-        for separator in (*_separators(line), None):
-            found = Header([word.strip() for word in split_cells(line, separator, number)], separator)
-            if all(_matches(found.names, name) for name in names) and not (numbered and comment):
+        for separator in () if numbered else (*_separators(line), None):
+            words = [word.strip() for word in split_cells(line, separator, number)]
+            found = Header(words, separator, above=[_groups(each, separator, number) for each in above])
+            known = sum(bool(_matches(found, name)) for name in names)
+            if known == len(names):
                 return number, raw, found
-        numbers = _is_numbers(line) and not comment
+            if known > best:
+                best, nearest = known, (number, raw, found)
+        above.append(line)
         # What an error quotes: the line before the first numbers.
         if not comment and (first is None or not numbers):
             own = next(iter(_separators(line)), None)
             first = number, raw, Header([word.strip() for word in split_cells(line, own, number)], own)
         if numbers:
             break
+    # The line that has some of the names is the header, and the others are wrong.
+    first = nearest or first
     if first is None:
         raise InputError("has no header", place="line 1", hint="expected a line with the column names")
     return first
@@ -137,7 +159,31 @@ def _separators(line: str) -> list[str]:
     return sorted((each for each in "\t;," if each in line), key=line.count, reverse=True)
 
 
-def _matches(header: Sequence[str], name: str) -> list[int]:
+def _groups(line: str, separator: str | None, number: int) -> list[str]:
+    """Words above a header, each over all columns until the next one."""
+    found: list[str] = []
+    for word in split_cells(line, separator, number):
+        found.append(word.strip() or (found[-1] if found else ""))
+    return found
+
+
+def _matches(head: Header, name: str) -> list[tuple[int, int | None]]:
+    """Places of the columns with this name, and which item of their lists is meant; of those that have it with a unit,
+    below a group ``group/name``, as a list or as the number of a column, if none has it as it is."""
+    exact = _named(head.names, name)
+    if exact:
+        return [(k, None) for k in exact]
+    *groups, own = name.split("/")
+    places = _named(head.names, own) if groups else []
+    if found := [k for k in places if all(_is_below(head.above, k, group) for group in groups)]:
+        return [(k, None) for k in found]
+    if _NUMBERED.fullmatch(name):
+        return [(int(name[1:-1]), None)] if int(name[1:-1]) < len(head.names) else []
+    part = _IN_LIST.fullmatch(name)
+    return [] if part is None else [(k, int(part["item"])) for k in _named(head.names, part["stem"])]
+
+
+def _named(header: Sequence[str], name: str) -> list[int]:
     """Places of the columns with this name; of those that have it with a unit if none has it as it is."""
     exact = [k for k, word in enumerate(header) if word == name]
     if exact:
@@ -146,17 +192,49 @@ def _matches(header: Sequence[str], name: str) -> list[int]:
     return [k for k, found in parts if found is not None and found["name"].strip() == name]
 
 
-def _place(head: Header, name: str, line: str) -> int:
-    """The place of a column."""
-    found = _matches(head.names, name)
+def _is_below(above: Sequence[Sequence[str]], place: int, group: str) -> bool:
+    """Whether a line above a column has this word over it, also behind the name of its subject: ``robot:group``."""
+    words = [row[place] for row in above if place < len(row)]
+    return any(group in (word, word.rpartition(":")[2]) for word in words)
+
+
+def _place(head: Header, name: str, line: str) -> tuple[int, int | None]:
+    """The place of a column, and which item of its lists is meant."""
+    found = _matches(head, name)
     if not found:
-        hint = did_you_mean(name, head.names)
+        hint = did_you_mean(name, _full_names(head))
         if _is_numbers(line) and not head.missing:
             hint = "the file has no header: expected '[0]' for its first column, '[1]' for its second"
         raise InputError("there is no such column", place=f"column {name!r}", hint=hint)
     if len(found) > 1:
-        raise InputError("occurs twice in the header", place=f"column {name!r}")
+        places = ", ".join(f"'[{k}]'" for k, _ in found[:3])
+        hint = f"expected 'group/{name}' with a word that stands above it, or its number: {places}"
+        times = "twice" if len(found) == 2 else f"{len(found)} times"
+        raise InputError(f"occurs {times} in the header", place=f"column {name!r}", hint=hint)
     return found[0]
+
+
+def _full_names(head: Header) -> Sequence[str]:
+    """Names of the columns, with the words of a line above them where these tell all columns of one name apart."""
+    for above in reversed(head.above):
+        if len(above) == len(head.names):
+            full = [f"{group}/{word}" if group else word for group, word in zip(above, head.names, strict=True)]
+            if len({*full}) == len(full) > len({*head.names}):
+                return full
+    return head.names
+
+
+def _list_item(cell: str, item: int, line: int, name: str) -> str:
+    """A number of a list in a cell: ``[1, 0, 1]``, ``(0.5 0.1)``, ``array('d', [1.0])``."""
+    inside = re.search(r"[\[(]([^\[\]()]*)[\])]", cell[cell.rfind("[") if "[" in cell else 0 :])
+    if inside is None:
+        if cell.lower() in _MISSING:
+            return ""
+        raise InputError(f"{quote_text(cell)} is not a list", place=f"line {line}, column {name!r}")
+    items = [each for each in re.split(r"[\s,;]+", inside[1].strip()) if each]
+    if item >= len(items):
+        raise InputError(f"its list has {len(items)} numbers", place=f"line {line}, column {name!r}")
+    return items[item]
 
 
 def _is_unit(text: str) -> bool:
@@ -205,6 +283,12 @@ def _is_numbers(line: str) -> bool:
         return False
 
 
+def _has_mostly_numbers(line: str) -> bool:
+    """Whether more than half of a line's cells are numbers: remarks may stand beside them."""
+    cells = [cell for cell in re.split(r"[\s,;]+", line.strip()) if cell]
+    return sum(map(_is_numbers, cells)) > 0.5 * max(len(cells), 4)
+
+
 def split_cells(line: str, separator: str | None, number: int) -> list[str]:
     """The cells of a line; without a separator, spaces separate them."""
     if separator is None:
@@ -238,4 +322,5 @@ def parse_number(cell: str, line: int, name: str, separator: str | None = ",") -
             return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             pass
-    raise InputError(f"{quote_text(cell)} is not a number", place=f"line {line}, column {name!r}")
+    hint = f"'{name}[0]' is the first number of a list" if cell[0] in "[(" else ""
+    raise InputError(f"{quote_text(cell)} is not a number", place=f"line {line}, column {name!r}", hint=hint)

@@ -34,7 +34,7 @@ def _euler_to_quaternions(angles: Array) -> Array:
     return found
 
 
-def _normalise(quaternions: Array, file: str | None) -> Array:
+def _normalise(quaternions: Array, file: str | None, place: str = "attitude") -> Array:
     norms = np.linalg.norm(quaternions, axis=1)
     whole = np.isfinite(norms)
     # One percent: rounded files pass, columns in wrong order or angles in degrees do not.
@@ -43,7 +43,7 @@ def _normalise(quaternions: Array, file: str | None) -> Array:
         raise InputError(
             f"quaternion of sample {worst} has norm {norms[worst]:.6g}",
             file=file,
-            place="attitude",
+            place=place,
             hint="expected w, x, y, z with norm 1, or angles with their unit",
         )
     # Dividing a unit quaternion by its own norm would only round it once more.
@@ -58,3 +58,12 @@ def _one_branch(unit: Array) -> Array:
     flips = np.cumprod(np.where(np.sum(unit[1:] * unit[:-1], axis=1) < 0, -1.0, 1.0))
     unit[1:] *= flips[:, None]
     return np.asarray(unit)
+
+
+def yaw_of_quaternions(values: Array, file: str | None = None, place: str = "attitude") -> Array:
+    """Angles (T,) about the world's z without jumps, of quaternions (T, 4), w x y z; NaN where one is missing."""
+    w, x, y, z = _normalise(np.asarray(values, dtype=np.float64), file, place).T
+    found = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    there = np.isfinite(found)
+    found[there] = np.unwrap(found[there])
+    return np.asarray(found)

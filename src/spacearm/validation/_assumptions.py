@@ -138,6 +138,12 @@ def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
                 tables["scenario"]["system"][k]["body"]["mass"] += step
 
             yield AssumptionCandidate(f"mass of {table.name}, change", "kg", 0.01 * mass, change)
+    if file.catch is not None and "catch.time" not in stated:
+
+        def move_catch(tables: dict[str, Any], step: float) -> None:
+            tables["scenario"]["catch"]["time"] += step
+
+        yield AssumptionCandidate("instant of the catch, change", "s", 0.01, move_catch)
     if file.catch is not None and file.catch.swing == "free" and file.catch.pin is not None:
         for name, unit, size in (
             ("friction", "N m", 1e-3),

@@ -55,6 +55,7 @@ class UncertainFindings(Findings):
 
     value: float = row("", "as fitted; as stated where nothing is fitted")
     sd: float = row("", "standard deviation that is left")
+    asked: float = row("", "as all readings have it, those that were not fitted too")
     share: float = row("1", "of the variance of the prediction at its end, from this number alone")
 
 
@@ -142,10 +143,11 @@ class ValidationFindings(Findings):
     def uncertain_numbers(self) -> dict[str, UncertainFindings]:
         found, left = self.comparison, np.sqrt(np.diag(self.comparison.covariance))
         # Fitted numbers are in standard deviations from the stated ones: back to their own units.
-        values = self.stated + found.deviations * self.deviations
+        values, asked = (self.stated + each * self.deviations for each in (found.deviations, found.asked))
+        columns = zip(self.names, values, left * self.deviations, asked, found.shares, strict=True)
         return {
-            name: UncertainFindings(value=float(value), sd=float(sd), share=float(share))
-            for name, value, sd, share in zip(self.names, values, left * self.deviations, found.shares, strict=True)
+            name: UncertainFindings(value=float(value), sd=float(sd), asked=float(all_), share=float(share))
+            for name, value, sd, all_, share in columns
         }
 
     def worst(self) -> str:
@@ -159,13 +161,25 @@ class ValidationFindings(Findings):
         first = self.relaxed[0]
         return f"{first.name}: {first.estimate()} ({100.0 * first.share:.0f} %)"
 
+    def asked_text(self) -> str:
+        """The uncertain number that is farthest from what all readings have, with both values."""
+        found = self.comparison
+        off = np.abs(found.asked - found.deviations) / np.sqrt(np.diag(found.covariance))
+        name = self.names[int(np.argmax(off))]
+        own = self.uncertain_numbers()[name]
+        return (
+            f"{name}: {format_number(own.asked, 4)} and not {format_number(own.value, 4)} ± {format_number(own.sd, 2)}"
+        )
+
     def title(self) -> str:
         return f"Prediction of {self.record.name}"
 
     def headline(self) -> str:
         most = self.comparison.chi_square.bounds()[1]
         ratio = self.comparison.chi_square.ratio
-        verb = "explain" if ratio <= most else "do not explain"
+        numbers = self.comparison.numbers
+        asked = numbers.ratio > numbers.bounds()[1]
+        verb = "do not explain" if ratio > most or asked else "explain"
         texts = []
         # The worst first: a reader must see where the prediction fails.
         for name in worst_channels(self.comparison)[:MOST_NAMED]:
@@ -175,9 +189,9 @@ class ValidationFindings(Findings):
                 f"{100.0 * own.share_within:.0f} % within the 95 % band"
             )
         relaxed = self.relaxed_text()
-        lead = (
-            f" Of the assumptions, this explains most of what is left: {relaxed}." if ratio > most and relaxed else ""
-        )
+        lead = f" All readings ask for another {self.asked_text()}." if asked else ""
+        if ratio > most and relaxed:
+            lead += f" Of the assumptions, this explains most of what is left: {relaxed}."
         return (
             f"The stated uncertainties {verb} what was measured: chi-square {format_number(ratio, 3)} for each "
             f"reading, at most {format_number(most, 3)} by chance. {'; '.join(texts)}.{lead}"
@@ -203,11 +217,13 @@ class ValidationFindings(Findings):
     def certificate(self) -> Mapping[str, Checks]:
         chi = self.comparison.chi_square
         note = "chi-square for each reading that was not fitted, against its 99.9 % bound: else something is missing"
+        asked = "the same of the change of the uncertain numbers that judged readings ask for"
         bent = "part of its band by which the linearised prediction is off, one deviation of a number away"
         return {
             # Numerics, statistics and linearity together: agreement of an unsound run would be worthless.
             **(self.run.certificate or {}),
             "explained": Check(chi.ratio, chi.bounds()[1], "", note),
+            "numbers": Check(self.comparison.numbers.ratio, self.comparison.numbers.bounds()[1], "", asked),
             "linear": Check(self.comparison.curvature, CURVATURE, "", bent),
         }
 

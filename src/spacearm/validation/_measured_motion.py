@@ -33,8 +33,10 @@ ROTATION = ("base_wx", "base_wy", "base_wz")
 UNIT = 1e-2
 #: Readings that a local regression needs at least.
 ENOUGH = 5
-#: Parts of the largest distance between which an approach counts as its last part, and its readings at most.
-NEAR, FAR, LONGEST_APPROACH = 0.1, 0.7, 8
+#: Parts of the largest distance between which an approach counts as its last part.
+NEAR, FAR = 0.1, 0.7
+#: Of that part so many seconds at most, but so many readings; with so many readings it may be curved.
+LONGEST_APPROACH, FEW, CURVED = 0.4, 8, 12
 
 
 class Slope(NamedTuple):
@@ -226,26 +228,42 @@ def estimate_catch(place: Callable[[Array], Array], times: Array, after: float, 
         raise InputError(
             f"{rows.size} readings from {after:g} s to {after + within:g} s show no catch", place="catch", hint=hint
         )
-    measured = place(rows)
-    distance = np.linalg.norm(measured - np.median(measured[rows > after + 0.75 * within], axis=0), axis=1)
+    measured, settled = place(rows), rows > after + 0.75 * within
+    distance = np.linalg.norm(measured - np.median(measured[settled], axis=0), axis=1)
     near, far = NEAR * distance.max(), FAR * distance.max()
     # The last approach: from the last reading beyond the nearer bound back to the first beyond the farther one.
     outside = np.flatnonzero(distance > near)
     last = int(outside[-1]) if outside.size else 0
     beyond = np.flatnonzero(distance[:last] > far)
-    first = max(int(beyond[-1]) if beyond.size else 0, last - LONGEST_APPROACH + 1)
+    recent = min(int(np.searchsorted(rows, rows[last] - LONGEST_APPROACH)), last - FEW + 1)
+    first = max(int(beyond[-1]) if beyond.size else 0, recent)
     if last >= rows.size - 2 or last - first < 2:
         raise InputError(f"no catch is seen from {after:g} s to {after + within:g} s", place="catch", hint=hint)
     s, own = rows[first : last + 1] - rows[last], distance[first : last + 1]
-    design = np.column_stack([np.ones(s.size), s])
-    (offset, slope), *_ = np.linalg.lstsq(design, own, rcond=None)
+    zero, sd, slope = _zero_crossing(s, own, 2 if s.size >= CURVED else 1)
     if slope >= 0.0:
         raise InputError(f"no approach is seen from {after:g} s to {after + within:g} s", place="catch", hint=hint)
-    zero = -offset / slope
-    left = own - design @ np.array([offset, slope])
-    variance = float(left @ left) / max(s.size - 2, 1) * np.linalg.inv(design.T @ design)
-    gradient = np.array([-1.0, -zero]) / slope
+    # It is over where the distance is that of the grasp itself, and two readings after the approach at the earliest.
+    rest = 3.0 * float(np.sqrt(np.mean(np.square(distance[settled]))))
+    quiet = last + 1 + int(np.argmax(distance[last + 1 :] <= rest))
+    latest = max(float(rows[min(last + 2, rows.size - 1)]), float(rows[quiet]) - rest / slope)
     # Where it ends within a step is not seen either: as uncertain as a uniform distribution over a quarter of it.
     step = 0.25 * float(np.median(np.diff(rows)))
-    at = min(float(rows[last] + zero), float(rows[min(last + 2, rows.size - 1)]))
-    return CatchTime(at, float(np.hypot(np.sqrt(gradient @ variance @ gradient), step / np.sqrt(3.0))))
+    at = min(float(rows[last] + zero), latest)
+    return CatchTime(at, float(np.hypot(sd, step / np.sqrt(3.0))))
+
+
+def _zero_crossing(times: Array, values: Array, degree: int) -> tuple[float, float, float]:
+    """Zero next to time zero of a line or parabola through values, its deviation, and the slope there."""
+    design = np.vander(times, degree + 1, increasing=True)
+    numbers, *_ = np.linalg.lstsq(design, values, rcond=None)
+    left = values - design @ numbers
+    spread = float(left @ left) / max(times.size - degree - 1, 1) * np.linalg.inv(design.T @ design)
+    roots = np.roots(numbers[::-1])
+    root = roots[np.argmin(np.abs(roots))] if roots.size else 1j
+    if root.imag != 0.0:  # a parabola that turns before it is zero
+        return _zero_crossing(times, values, 1) if degree > 1 else (0.0, np.inf, 0.0)
+    zero = float(root.real)
+    slope = float(np.arange(1, degree + 1) * numbers[1:] @ zero ** np.arange(degree))
+    gradient = -(zero ** np.arange(degree + 1)) / slope
+    return zero, float(np.sqrt(gradient @ spread @ gradient)), slope

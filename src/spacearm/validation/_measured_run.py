@@ -18,6 +18,7 @@ import numpy as np
 
 from spacearm.errors import InputError, error_context
 from spacearm.measure import Column, Record, read_record
+from spacearm.measure.attitude import yaw_of_quaternions
 from spacearm.measure.units import ask_about_clock
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
@@ -158,14 +159,19 @@ class MeasuredRun:
         check_distinct(file.input, "input", "to")
         columns: dict[str, Column | str] = {}
         others: list[Record] = []
+        turned: list[str] = []  # yaws that were measured as quaternions
         for k, channel in enumerate(file.channel):
             with error_context(f"channel[{k}]"):
                 unit = quantity_unit(self.world, channel.quantity)
-                # A quantity is one number: several columns would have no prediction.
-                channel.single_column("column")
-                # A yaw counts on: no reading of it is half a revolution from the one before.
-                unwrap = channel.unwrap or channel.quantity.endswith(YAW)
-                column = replace(channel.make(), expects=unit, unwrap=unwrap)
+                yaw = channel.quantity.endswith(YAW)
+                if yaw and not isinstance(channel.column, str) and len(channel.column) == len(ATTITUDE):
+                    turned.append(channel.quantity)
+                    column = replace(channel.make(), expects="")
+                else:
+                    # A quantity is one number: several columns would have no prediction.
+                    channel.single_column("column")
+                    # A yaw counts on: no reading of it is half a revolution from the one before.
+                    column = replace(channel.make(), expects=unit, unwrap=channel.unwrap or yaw)
                 if channel.file:
                     others.append(self._read(channel.file, {channel.quantity: column}, channel.time))
                 else:
@@ -190,7 +196,12 @@ class MeasuredRun:
                 columns[f"marker {marker.frame}"] = marker.make()
         if not file.file:
             raise InputError("is missing", place="file", hint="expected the measured file, here or in each record")
-        return reduce(Record.merge, others, self._read(file.file, columns))
+        found = reduce(Record.merge, others, self._read(file.file, columns))
+        for name in turned:
+            own = found.channel(name)
+            angles = yaw_of_quaternions(own.values, found.source, f"channel {name!r}")
+            found = replace(found, channels={**found.channels, name: replace(own, values=angles, unit="rad")})
+        return found
 
     def _read(self, name: str, columns: dict[str, Column | str], clock: ClockTable | None = None) -> Record:
         """Columns of a measured file, by the clock of the scenario unless it has one of its own."""
@@ -248,9 +259,22 @@ class MeasuredRun:
                     hint=f"its clock has {low:.10g} s to {high:.10g} s, the run {self.file.begin:.10g} s to "
                     f"{self.file.begin + self.duration:.10g} s: offset in its 'time' shifts that clock",
                 )  # fmt: skip
+            if given.target[0] == "driven":
+                with error_context(f"input[{k}]"):
+                    self._check_path(given.column, times[there])
             # All readings, also outside the run: the ends of a spline are then not at the ends of the run.
             found[given.target] = times[there], own.values[there]
         return found
+
+    def _check_path(self, column: object, times: Array) -> None:
+        """A joint whose path begins after the run, or ends before it, would stop at once."""
+        few = 3.0 * float(np.median(np.diff(times)))
+        if times[0] > few or times[-1] < self.duration - few:
+            raise InputError(
+                f"column {column!r} is a joint's path from {times[0]:.10g} s to {times[-1]:.10g} s, the run lasts from "
+                f"0 s to {self.duration:.10g} s",
+                hint="a later `begin` or a shorter phase; offset in its 'time' shifts its clock",
+            )
 
     @cached_property
     def inputs(self) -> dict[tuple[str, str], Signal]:
@@ -364,9 +388,8 @@ class MeasuredRun:
         if catch is None or not catch.fit or catch.time is None:
             return self.file.fit
         # Two deviations: readings that are fitted then lie before the catch in 98 of 100 cases.
-        sd = next((entry.sd for entry in self.file.uncertain if entry.key == "catch.time"), 0.0)
         # Of a reading at the catch nobody knows on which side of it it was taken.
-        return catch.time - 2.0 * sd - self.file.begin
+        return catch.time - 2.0 * self._catch_sd - self.file.begin
 
     @property
     def fit_parts(self) -> list[float]:
@@ -486,7 +509,21 @@ class MeasuredRun:
                 f"is {self.fit:g} s, shorter than the measured start of {self.file.measured_start:g} s", place="fit",
                 hint="a measured start has to be fitted",
             )  # fmt: skip
-        return StackedReadings(self.predict, self.readings, len(self.file.uncertain))
+        return StackedReadings(self.predict, self.readings, len(self.file.uncertain), self._impacts)
+
+    @property
+    def _impacts(self) -> list[tuple[float, float]]:
+        """Two deviations about the catch and about the lock that follows it, s of the run."""
+        catch = self.file.catch
+        if catch is None or catch.time is None:
+            return []
+        after = (0.0,) if catch.lock_after is None else (0.0, catch.lock_after)
+        found = [catch.time - self.file.begin + time for time in after]
+        return [(time - 2.0 * self._catch_sd, time + 2.0 * self._catch_sd) for time in found]
+
+    @property
+    def _catch_sd(self) -> float:
+        return next((entry.sd for entry in self.file.uncertain if entry.key == "catch.time"), 0.0)
 
     def run_inputs(self) -> object:
         """All that its runs depend on, for checkpoints: tables, robots, readings and measured inputs."""

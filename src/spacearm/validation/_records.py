@@ -394,9 +394,11 @@ class RecordsFindings(Findings):
         bound = min(own.comparison.chi_square.bounds()[1] for own in self.records.values())
         note = "largest chi-square for each judged reading of a record, against its 99.9 % bound"
         most = max(self.records.values(), key=lambda own: own.comparison.curvature)
+        asked = max((own.comparison.numbers for own in self.records.values()), key=lambda c: c.ratio / c.bounds()[1])
         return {
             **(next(iter(self.records.values())).run.certificate or {}),
             "explained": Check(explained, bound, "", note),
+            "numbers": Check(asked.ratio, asked.bounds()[1], "", "the same of uncertain numbers"),
             "predicted": Check(
                 float(len({*self.failed} - {*self.records})), 0.0, "", "records that were not predicted"
             ),

@@ -108,6 +108,8 @@ class Comparison:
         curvature: largest part of a band that the linearised prediction is off by, one deviation away.
         widening: (N,) how many times wider than by white noise the deviations of the fitted numbers are taken.
         bounded: (N,) numbers that the fit left at a bound, beyond which nothing can be predicted.
+        asked: (N,) as ``deviations``, as the judged readings have them too.
+        numbers: of the difference of both, with the deviations that it may have.
     """
 
     channels: Mapping[str, ChannelComparison]
@@ -119,6 +121,8 @@ class Comparison:
     widening: Array
     rows: LinearRows
     bounded: npt.NDArray[np.bool_]
+    asked: Array
+    numbers: ChiSquare
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,11 +188,13 @@ class StackedReadings:
     Args:
         predict: values of each quantity at the times of its readings, by the uncertain numbers (N,) in standard
             deviations from what was stated.
+        impacts: first and last time (s) that an uncertain impact may have: a reading in between has no derivative.
     """
 
     predict: Callable[[Array], Mapping[str, Array]]
     readings: Mapping[str, Readings]
     unknowns: int
+    impacts: Sequence[tuple[float, float]] = ()
 
     @cached_property
     def sigma(self) -> Array:
@@ -414,6 +420,8 @@ def compare_by_linearisation(
     unexplained = residual - slopes @ best
     # Second-order term at one posterior deviation, relative to the band: small where linearising is justified.
     bent = np.abs(bends) @ np.diag(covariance) / np.hypot(spread, 1.0)
+    for begin, end in stacked.impacts:
+        bent[(times >= begin) & (times <= end)] = 0.0
     channels, first, ends = {}, 0, []
     for name, each in readings.items():
         part = slice(first, first + each.times.size)
@@ -426,7 +434,25 @@ def compare_by_linearisation(
     power = slopes[ends] ** 2 * np.diag(covariance)
     shares = (power / np.maximum(power.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
     bend = float(bent[late].max(initial=0.0))
-    return Comparison(channels, u, covariance, shares, chi, bend, widening, rows, bounded)
+    numbers = _ask_numbers(LinearRows(times, unexplained, slopes, early, u), covariance, np.asarray(best))
+    return Comparison(channels, u, covariance, shares, chi, bend, widening, rows, bounded, u + best, numbers)
+
+
+def _ask_numbers(rows: LinearRows, covariance: Array, change: Array) -> ChiSquare:
+    """Chi-square of the change (N,) of the uncertain numbers that judged readings, ``~rows.late``, ask for.
+
+    Thousands of readings hide it in their own chi-square: a number that is ten deviations off adds a hundred to them.
+    """
+    if not change.size:
+        return ChiSquare(0.0, 0.0)
+    prior, own = np.asarray(np.linalg.inv(covariance)), rows.slopes[~rows.late]
+    after = np.asarray(np.linalg.inv(prior + own.T @ own))
+    wider = sandwich_widening(rows, after, prior)
+    # Readings that err together tell less than so many independent ones: what they add is no change of the numbers.
+    doubt = covariance + after * (np.outer(wider, wider) - 1.0)
+    # Numbers that the readings do not show do not count.
+    freedom = float(np.trace(own.T @ own @ after))
+    return ChiSquare(float(change @ np.linalg.solve(doubt, change)), max(freedom, 1.0))
 
 
 def worst_channels(comparison: Comparison) -> Sequence[str]:

@@ -63,3 +63,21 @@ def test_others_stay_within_their_bounds() -> None:
     found = fit_possible_bodies(information(TRUTH, 1e-3, (-0.2, -0.2)), BASE, others)
     assert 0.0 < found["coulomb"] < 1e-3
     assert found["offset"] == pytest.approx(-0.2, abs=1e-4)
+
+
+def test_a_body_that_was_repaired_to_the_last_digit_can_be_a_start() -> None:
+    """Principal moments of which two sum to the third: the logarithm of what must stay positive has no value there."""
+    rows = ROBOT.inertia_parameters.copy()
+    rows[1, 4:] = [0.25, 0.75, 1.0, 0.0, 0.0, 0.0]
+    rows[1, 1:4] = 0.0
+    flat = ROBOT.with_inertia_parameters(rows)
+    base = held_base_parameters(flat, (0.0, -9.81, 0.0))
+    sizes = (np.abs(base.combine) * typical_sizes(flat)).max(axis=1)
+    values = base.combine @ ROBOT.inertia_parameters.ravel()
+    notes = Information.from_matrix(values, np.diag((1e-3 * sizes) ** -2.0), sizes)
+    found = fit_possible_bodies(notes, base)
+    assert found.has_converged
+    np.testing.assert_allclose(found.values, values, atol=5e-4 * sizes.max())
+    assert not impossible_bodies(flat, found.extra["inertia"])
+    # A body that nothing has touched is as possible as the robot.
+    assert not impossible_bodies(flat, rows)

@@ -57,12 +57,12 @@ def is_possible(linear: Array) -> bool:
 
 
 def impossible_bodies(robot: Robot, inertia: Array) -> dict[str, str]:
-    """Bodies that cannot have these inertias (10(n + 1)), each with the reason; a massless body, or the point mass of a
-    mode, may stay what it is."""
+    """Bodies that cannot have these inertias (10(n + 1)), each with the reason; those that are the robot's
+    own may stay what they are."""
     found = {}
     for body, row in zip(robot.bodies, np.reshape(inertia, (-1, 10)), strict=True):
-        # Massless bodies between the axes of a compliant joint and point masses are idealised on purpose.
-        if not np.any(body.inertia.tensor) and np.array_equal(row, body.inertia.parameters):
+        # What no estimate has touched is as possible as the robot: massless bodies, point masses, repaired inertias.
+        if np.array_equal(row, body.inertia.parameters):
             continue
         try:
             Inertia.from_parameters(row)
@@ -123,7 +123,9 @@ def make_regular(robot: Robot) -> Array:
     rows = robot.inertia_parameters.copy()
     sizes = typical_sizes(robot).reshape(-1, 10)
     for row, size in zip(rows, sizes, strict=True):
-        if not is_possible(row):
+        # A repaired body is possible to the last digit: a search that starts there has no room for its first step.
+        inner = row - 1e-6 * size * np.isin(np.arange(10), (4, 5, 6))
+        if not is_possible(inner):
             row[0] = max(row[0], 1e-3 * size[0])
             # Equal moments about all axes: the triangle inequality holds with room.
             row[4:7] += 1e-3 * size[4]

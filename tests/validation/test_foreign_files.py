@@ -155,3 +155,46 @@ def test_a_joint_whose_path_is_too_short_is_told_with_both_clocks(folder: Path) 
     message = r"input\[0\]: column 'dat\.F_mN' is a joint's path from 0\.5 s to 9\.99 s, .*0 s to 8 s"
     with pytest.raises(InputError, match=message):
         run_scenario(folder / "page.toml")
+
+
+ARM_PAGE = """study = "validation"
+robot = "cart.toml"
+base = "planar"
+file = "log.csv"
+fit = 2
+measured_start = 1.0
+phase = [{ duration = 7 }]
+channel = [
+  { quantity = "base_x", column = "x", sd = 1e-4 },
+  { quantity = "base_y", column = "y", sd = 1e-4 },
+  { quantity = "base_yaw", column = "yaw", sd = 1e-4 },
+]
+input = [{ to = "driven.elbow", column = "angle", smooth = true }]
+"""
+
+
+def test_noise_of_a_path_is_smoothed_and_a_wrong_mass_is_the_first_suspect(folder: Path) -> None:
+    """A body floats while its arm swings about the mass centre of both: its yaw by the conservation of momentum."""
+    (folder / "cart.toml").write_text((folder / "cart.toml").read_text() + ELBOW)
+    rng = np.random.default_rng(4)
+    times = np.arange(0.0, 8.0, 0.01)
+    angle = 0.6 * np.sin(1.1 * times)
+    yaw = 0.3 - 0.5 * angle + 0.02 * times  # both have an inertia of 0.1
+    columns = [times, 0.01 * times, 0.0 * times, yaw, angle]
+    noise = [0.0, 1e-4, 1e-4, 1e-4, 3e-4]
+    read = np.column_stack([own + sd * rng.normal(size=times.size) for own, sd in zip(columns, noise, strict=True)])
+    np.savetxt(folder / "log.csv", read, delimiter=",", header="time,x,y,yaw,angle", comments="")
+    (folder / "page.toml").write_text(ARM_PAGE)
+    assert run_scenario(folder / "page.toml").sound
+    (folder / "page.toml").write_text(ARM_PAGE.replace(", smooth = true", ""))
+    assert not run_scenario(folder / "page.toml").sound
+    (folder / "page.toml").write_text(ARM_PAGE)
+    text = (folder / "cart.toml").read_text()
+    (folder / "cart.toml").write_text(text.replace("[0.1, 0.1, 0.1]", "[0.11, 0.11, 0.11]", 1))
+    wrong = run_scenario(folder / "page.toml")
+    assert not wrong.sound
+    found = {row.quantity: row.value for row in wrong.rows}
+    first = next(name for name in found if name.startswith("relaxed."))
+    assert first.startswith("relaxed.mass and inertia of ")
+    # The motion shows the ratio of both only: either number explains it.
+    assert abs(found["relaxed.mass and inertia of cart, factor less 1.value"]) == pytest.approx(0.1 / 1.1, rel=0.1)

@@ -230,6 +230,10 @@ def _list_item(cell: str, item: int, line: int, name: str) -> str:
     if inside is None:
         if cell.lower() in _MISSING:
             return ""
+        if _is_numbers(cell):
+            stem = name.rpartition("[")[0]
+            message = f"there is no such column: {stem!r} has single numbers, no lists"
+            raise InputError(message, place=f"column {name!r}", hint=f"expected {stem!r}")
         raise InputError(f"{quote_text(cell)} is not a list", place=f"line {line}, column {name!r}")
     items = [each for each in re.split(r"[\s,;]+", inside[1].strip()) if each]
     if item >= len(items):

@@ -480,13 +480,26 @@ def _score_variance(scores: Array) -> float:
     return max(white, found)
 
 
+def smooth_readings(times: Array, values: Array) -> Array:
+    """Readings (T,) or (T, k) as a smoothing spline has them, as smooth as cross-validation says; NaN stays NaN."""
+    from scipy.interpolate import make_smoothing_spline
+
+    if values.ndim > 1:
+        return np.stack([smooth_readings(times, column) for column in values.T], axis=1)
+    found, there = np.asarray(values, dtype=np.float64).copy(), np.isfinite(values)
+    clock, read = times[there], found[there]
+    if clock.size >= 5 and np.ptp(read) > 0.0:
+        # In samples and in deviations, which the search for the smoothness expects.
+        clock, size = clock / float(np.median(np.diff(clock))), float(np.std(read))
+        found[there] = size * make_smoothing_spline(clock, read / size)(clock)
+    return found
+
+
 def _smooth_curve(times: Array, values: Array) -> Callable[..., Array]:
     """A spline near the readings that are there, NaN outside them; its second argument is the derivative.
 
     As smooth as cross-validation says (P. Craven, G. Wahba, 1979): noise would look like motion in the derivative.
     """
-    from scipy.interpolate import make_smoothing_spline
-
     there = np.isfinite(values)
     clock, read = times[there], values[there]
     if clock.size > 2 * MOST_KNOTS:
@@ -494,11 +507,7 @@ def _smooth_curve(times: Array, values: Array) -> Callable[..., Array]:
         together = clock.size // MOST_KNOTS
         whole = clock.size // together * together
         clock, read = (each[:whole].reshape(-1, together).mean(axis=1) for each in (clock, read))
-    if clock.size >= 5 and np.ptp(read) > 0.0:
-        # In samples and in deviations, which the search for the smoothness expects.
-        step, size = float(np.median(np.diff(clock))), float(np.std(read)) or 1.0
-        read = size * make_smoothing_spline(clock / step, read / size)(clock / step)
-    return _spline(clock, read)
+    return _spline(clock, smooth_readings(clock, read))
 
 
 def _spline(times: Array, values: Array) -> Callable[..., Array]:

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from spacearm.errors import SpacearmError
+from spacearm.model.toml_write import toml_text
 from spacearm.simulate.world import SEPARATOR
+from spacearm.study.document_keys import ROBOT, parse_robot
 from spacearm.text_format import format_number
 from spacearm.typing import Array
 from spacearm.validation._measured_run import MeasuredRun
@@ -138,6 +140,11 @@ def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
                 tables["scenario"]["system"][k]["body"]["mass"] += step
 
             yield AssumptionCandidate(f"mass of {table.name}, change", "kg", 0.01 * mass, change)
+    for number, part in enumerate(measured.robot.bodies):
+        if part.inertia.mass > 0.0 and f"{ROBOT}body[{part.name}].mass" not in stated:
+            yield AssumptionCandidate(
+                f"mass and inertia of {part.name}, factor less 1", "1", 0.03, _scale_body(measured, number)
+            )
     if file.catch is not None and "catch.time" not in stated:
 
         def move_catch(tables: dict[str, Any], step: float) -> None:
@@ -157,6 +164,20 @@ def find_candidates(measured: MeasuredRun) -> Iterator[AssumptionCandidate]:
                     pin[name] = pin.get(name, 0.0) + step
 
                 yield AssumptionCandidate(f"{name} of the grasp, change", unit, size, loosen)
+
+
+def _scale_body(measured: MeasuredRun, number: int) -> Callable[[dict[str, Any], float], None]:
+    """A change of all inertias of a body of the robot by the same factor."""
+
+    def change(tables: dict[str, Any], step: float) -> None:
+        if "robot" not in tables:
+            # In place of its file, with all that is mounted on it.
+            tables["robot"] = parse_robot(toml_text(measured.robot))
+            tables["scenario"]["robot"] = measured.file.robot.file
+        own = tables["robot"]["body"][number]
+        own |= {"mass": own["mass"] * (1.0 + step), "inertia": [each * (1.0 + step) for each in own["inertia"]]}
+
+    return change
 
 
 def _inputs_by_kind(measured: MeasuredRun) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ import numpy as np
 from spacearm.errors import InputError, error_context
 from spacearm.measure import Column, Record, read_record
 from spacearm.measure.attitude import yaw_of_quaternions
+from spacearm.measure.record import smooth_readings
 from spacearm.measure.units import ask_about_clock
 from spacearm.model import Robot
 from spacearm.model.document import validate_tables
@@ -263,7 +264,8 @@ class MeasuredRun:
                 with error_context(f"input[{k}]"):
                     self._check_path(given.column, times[there])
             # All readings, also outside the run: the ends of a spline are then not at the ends of the run.
-            found[given.target] = times[there], own.values[there]
+            values = smooth_readings(own.times, own.values) if given.smooth else own.values
+            found[given.target] = times[there], values[there]
         return found
 
     def _check_path(self, column: object, times: Array) -> None:
@@ -293,7 +295,11 @@ class MeasuredRun:
         if not markers:
             raise InputError("there is no marker", place="joints_from_markers", hint="expected tables [[marker]]")
         motion = MeasuredMotion(*self._start, self.readings, {})
-        places = {frame: own.values for frame, own in markers.items()}
+        places = {
+            entry.frame: smooth_readings(markers[entry.frame].times, markers[entry.frame].values)
+            if entry.smooth else markers[entry.frame].values
+            for entry in self.file.marker
+        }  # fmt: skip
         times = next(iter(markers.values())).times - self.file.begin
         return solve_joints(motion, self.file.joints_from_markers, times, places)
 

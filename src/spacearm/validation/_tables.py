@@ -20,6 +20,9 @@ WRENCH = ("fx", "fy", "fz", "mx", "my", "mz")
 Deviation = Annotated[float, positive_number()]
 
 
+SMOOTH = "replaced by a smoothing spline, as smooth as cross-validation says: noise of a path moves the robot"
+
+
 class ValidationChannelTable(ColumnTable):
     """A measured quantity that is predicted."""
 
@@ -41,6 +44,7 @@ class MeasuredInputTable(ColumnTable):
     file: Name = key("", "its file, relative to `data`, where it is not that of the channels")
     time: ClockTable | None = key(None, "clock of that file, if it is not like that of the channels")
     hold: bool = key(False, "a reading holds until the next one, as a commanded force does")
+    smooth: bool = key(False, SMOOTH)
 
     to: Name = key(
         what="`forces.<degree of freedom>`, `driven.<joint>`, `thruster.<name>` (share of its full thrust), or "
@@ -72,6 +76,7 @@ class MarkerTable(ColumnTable):
     """Measured place of a marker on a link: columns of its x and y, or x, y and z, world axes."""
 
     frame: Name = key(what="frame of the robot at which the marker sits")
+    smooth: bool = key(False, SMOOTH)
 
     def make(self) -> Column:
         """Its columns, in m."""

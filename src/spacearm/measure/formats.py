@@ -48,7 +48,7 @@ SERVICE = WorkerProcess(Path(__file__).with_name("table_worker.py"))
 #: What makes a table of a file that is none.
 ELSEWHERE = {
     ".bag": "export its topics as CSV: rostopic echo -p",
-    ".db3": "export its topics as CSV",
+    ".db3": "export its topics as CSV (joint states: tools/bag_to_csv.py)",
     ".mcap": "export its topics as CSV",
     ".ulg": "ulog2csv of pyulog makes CSV files of it",
     ".xlsx": "save the sheet as CSV",

@@ -1,8 +1,8 @@
 """Joint states of a ROS 2 bag as CSV: ``python tools/bag_to_csv.py BAG.db3 OUT.csv [TOPIC]``.
 
 A bag of rosbag2's default storage is an SQLite file of messages in CDR. Columns: ``bag`` and ``stamp`` (s; of the
-recorder, and of the message), then ``position.JOINT``, ``velocity.JOINT``, ``effort.JOINT`` as far as the messages have them.
-Nothing of ROS is needed.
+recorder, and of the message), then ``position.JOINT``, ``velocity.JOINT``, ``effort.JOINT`` as far as the messages
+have them. Nothing of ROS is needed.
 """
 
 from __future__ import annotations

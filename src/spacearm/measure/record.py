@@ -382,7 +382,8 @@ def rising_times(times: npt.ArrayLike, source: str = "") -> Array:
     """Times (T,) as floats, s; an error where they are fewer than two or do not rise."""
     found, file = np.asarray(times, dtype=np.float64), source or None
     if found.ndim != 1 or found.size < 2:
-        raise InputError(f"has shape {found.shape}", file=file, place="time", hint="expected two samples or more")
+        what = f"{found.size} times" if found.ndim == 1 else f"shape {found.shape}"
+        raise InputError(f"has {what}", file=file, place="time", hint="expected two samples or more")
     back = np.flatnonzero(~(np.diff(found) > 0))
     if back.size:
         i = int(back[0])

@@ -187,6 +187,8 @@ class MeasuredRun:
                             f"phase[{number}] has {given.to!r} too", place="to", hint="expected one of them"
                         )
                 given.single_column("column")
+                if kind == "driven":
+                    self.robot.joint_index(name)
                 if given.hold and kind == "driven":
                     raise InputError("a path cannot jump", place="hold", hint="leave it out")
                 if not given.file:
@@ -219,12 +221,12 @@ class MeasuredRun:
             # Readings before the start and after the end are not predicted.
             rows = (times >= 0.0) & (times <= self.duration) & np.isfinite(own.values)
             if not rows.any():
-                low, high = self.record.span
                 if not np.isfinite(own.values).any():
                     raise InputError(
                         f"there is no reading of {table_.quantity!r} in the file", place=f"channel[{k}]",
                         hint="every row is empty or marks a reading that was dropped",
                     )  # fmt: skip
+                low, high = float(own.times.min()), float(own.times.max())
                 raise InputError(
                     f"there is no reading of {table_.quantity!r} during the run", place=f"channel[{k}]",
                     hint=f"the file has {low:.10g} s to {high:.10g} s, the run {self.file.begin:.10g} s to "

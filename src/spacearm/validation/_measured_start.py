@@ -138,7 +138,7 @@ def _left_jacobian(vector: Array) -> Array:
 def _too_few(window: float, quantity: str) -> InputError:
     return InputError(
         f"the first {window:g} s have too few readings of {quantity!r} for a start",
-        place="measured_start", hint="expected five or more, before anything touches",
+        place="measured_start", hint="expected five or more, before anything touches, by a clock in the right unit",
     )  # fmt: skip
 
 

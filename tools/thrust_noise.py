@@ -1,23 +1,18 @@
 """How much the thrust of a chaser on Carleton University's air-bearing table differs from what was commanded.
 
     python tools/thrust_noise.py "SPOT/Projects/Kirk_Phase3/Saved Data"
-    python tools/thrust_noise.py --page examples/lab/spot-thrust.toml
 
 Reads the recordings of examples/lab/spot-capture.toml in a clone of github:Kirkados/SPOT, from 20 s before the
 laboratory's flag until 0.2 s before it: what follows a catch takes no part. The mass centre moves with the commanded
 force over the mass, with a scale and a delay, and with a random acceleration that is white while thrusters fire: its
 size, and that of the readings, are those of greatest likelihood (a Kalman filter of place and velocity, by axis;
 readings more than 4.5 deviations off are left out). The target's thrust was not recorded: all of its acceleration is
-taken for random.
-
-``--page`` writes the scenario of the captures with what was found as uncertain pushes: three windows one after the
-other while thrusters fire, for each body; to be written beside it.
+taken for random. In examples/lab/spot-capture.toml these are the deviations of pushes in three windows.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -88,46 +83,10 @@ def fit(records: list[tuple[Array, Array, Array, Array]], mass: float, forced: b
            f"{1e3 * mass * random:.3g}e-3{told}"  # fmt: skip
 
 
-def write_page(path: Path) -> None:
-    """The scenario of the captures with the random forces and moments of both bodies as uncertain pushes."""
-    text, count, last = (LAB / "spot-capture.toml").read_text(), 3, 0.7
-    bodies = [*["hull"] * count, *["target/body"] * count]
-    first = text.count("[[push]]")
-    # Standard deviations of the mean over a window of 0.23 s: the tool's numbers over the root of its length.
-    sizes = {"hull": (0.109, 0.00257), "target/body": (0.046, 0.00327)}
-
-    def window(number: int, end: float) -> tuple[float, float]:
-        return round(end / count * (number % count), 4), round(end / count * (number % count + 1), 4)
-
-    pushes, doubts = "", ""
-    for k, body in enumerate(bodies):
-        begin, end = window(k, last)
-        pushes += f'[[push]]\nframe = "{body}"\nstart = {begin}\nend = {end}\n\n'
-        force, moment = sizes[body]
-        for entry, size in (("force[0]", force), ("force[1]", force), ("moment[2]", moment)):
-            doubts += f'[[uncertain]]\nkey = "push[{first + k}].{entry}"\nsd = {size}\n\n'
-
-    def lengthen(found: re.Match[str]) -> str:
-        end = float(found[1])
-        keys = {f"push[{first + k}].{side}": at for k in range(len(bodies))
-                for side, at in zip(("start", "end"), window(k, end), strict=True)}  # fmt: skip
-        return f'set = {{ "push[0].end" = {end}, ' + ", ".join(f'"{key}" = {at}' for key, at in keys.items()) + " }"
-
-    text = re.sub(r'set = \{ "push\[0\]\.end" = ([\d.]+) \}', lengthen, text)
-    text = text.replace("[[channel]]", pushes + "[[channel]]", 1).replace("[[record]]", doubts + "[[record]]", 1)
-    path.write_text(text.replace("measured_start = 0.5\n", "measured_start = 0.5\nrelax = false\n", 1))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", type=Path, nargs="?", help="folder 'Saved Data' of the clone")
-    parser.add_argument("--page", type=Path, help="scenario to write")
-    given = parser.parse_args()
-    if given.page is not None:
-        write_page(given.page)
-    if given.data is None:
-        return
-    folder = given.data
+    parser.add_argument("data", type=Path, help="folder 'Saved Data' of the clone")
+    folder = parser.parse_args().data
     robot = spacearm.load(LAB / "robots" / "spot-chaser.toml")
     mechanics = mechanics_of(robot)
     axes: dict[str, list[tuple[Array, Array, Array, Array]]] = {}

@@ -83,6 +83,28 @@ def test_copies_of_a_slow_sensor_are_no_readings(tmp_path: Path) -> None:
     assert np.array_equal(data["y"], [5, 5, 5, 5, 6, 6])
 
 
+def test_stamps_that_came_early_or_late_are_put_back_to_the_pace(tmp_path: Path) -> None:
+    """Rows every 50 ms repeat poses read at 10 Hz; some waited and came all at once, two never came."""
+    truth = np.delete(0.1 * np.arange(60), [33, 34])
+    stamps = truth.copy()
+    stamps[10] += 0.05
+    stamps[20:23] += [0.15, 0.1, 0.05]
+    stamps[45] -= 0.1  # beside the reading before it, by the same stamp
+    rows = [f"{t:.3f},{np.sin(k):.9f}" for k, t in enumerate(stamps)]
+    copies = [f"{t + 0.001:.3f},{np.sin(k):.9f}" for k, t in enumerate(stamps) if k not in (20, 21, 22, 44)]
+    text = "\n".join(sorted(rows + copies, key=lambda row: float(row.split(",")[0])))
+    path = write_csv(tmp_path / "a.csv", f"time,x\n{text}\n")
+    data = read_record(path, {"x": Column("x", every=0.1), "raw": "x"}, missing="keep", gaps="keep", repeats="merge")
+    own = data.channel("x")
+    assert np.allclose(own.values, np.sin(np.arange(58)), atol=1e-8)
+    assert np.allclose(own.times, truth, atol=1e-9)
+    assert data.channel("raw").times.size == 58 + 54 - 1
+    with pytest.raises(InputError, match="the clock has a pace"):
+        read_record(path, {"x": "x"}, time=Column("time", every=0.1))
+    with pytest.raises(InputError, match="fewer than two readings that differ"):
+        read_record(write_csv(tmp_path / "b.csv", "time,x\n0,1\n1,1\n"), {"x": Column("x", every=0.1)})
+
+
 def test_a_clock_that_counts_since_1970_may_count_from_the_first_row(tmp_path: Path) -> None:
     stamps = 1_637_309_640_123_456_000 + np.arange(6) * 2_000_000  # ns: doubles hold them to 256 ns
     rows = "\n".join(f"{stamp},{k}" for k, stamp in enumerate(stamps))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spacearm.errors import InputError
-from spacearm.mechanics.fields import hill_rotor_moment, hill_wrench
+from spacearm.mechanics.fields import hill_rotor_moment, hill_wrench, linear_gravity_wrench
 from spacearm.mechanics.kinematics import SymbolicPose
 from spacearm.model import Body, Inertia, Robot
 from spacearm.model.rotations import quaternion_from_rotation, rotation_about, rotation_matrices
@@ -102,6 +102,40 @@ def test_wrench_of_the_orbit_is_the_sum_over_particles() -> None:
     pose = SymbolicPose(ca.DM(rotation), ca.DM(origin))
     found = ca.evalf(hill_wrench(pose, ca.SX(v), ca.SX(w), ca.SX(inertia), ca.SX(rate)))
     np.testing.assert_allclose(found.full().ravel(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_gravity_that_changes_with_the_place_is_the_closed_form_and_the_sum_over_particles() -> None:
+    rng = np.random.default_rng(6)
+    gravity, entries = rng.normal(size=3), np.array([-0.3, -0.5, -0.4, 0.1, 0.2, -0.15])
+    xx, yy, zz, xy, xz, yz = entries
+    slope = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    points, masses, rotation, origin = (
+        rng.normal(size=(6, 3)),
+        rng.uniform(0.5, 2.0, 6),
+        random_rotation(rng),
+        [1, 2, 3],
+    )
+    mass, com = masses.sum(), masses @ points / masses.sum()
+    tensor = sum(m * ((p @ p) * np.eye(3) - np.outer(p, p)) for m, p in zip(masses, points - com, strict=True))
+    pulls = masses[:, None] * (gravity + (origin + points @ rotation.T) @ slope)
+    pose = SymbolicPose(ca.DM(rotation), ca.DM(origin))
+    inertia = ca.SX(Inertia(mass, com, tensor).parameters)
+    found = ca.evalf(linear_gravity_wrench(pose, inertia, ca.SX(gravity), ca.SX(entries))).full().ravel()
+    moment = np.cross(points @ rotation.T, pulls).sum(axis=0)
+    np.testing.assert_allclose(found, [*pulls.sum(axis=0), *moment], rtol=1e-12, atol=1e-12)
+    # A ball oscillates about the place without force along the gradient's axes.
+    field = Gravity(gravity, gradient=entries)
+    state = placed(np.array([0.2, -0.1, 0.4]), rotation, np.array([0.3, 0.1, -0.2, 0.0, 0.0, 0.5]))
+    run = simulate(World({"ball": ball(0.4, 0.4, 0.4)}, elements=(field,)), state, 5.0, method=TIGHT)
+    assert run.sound
+    squares, axes = np.linalg.eigh(-slope)
+    rest, rates = np.linalg.solve(-slope, gravity), np.sqrt(squares)
+    first, speed = axes.T @ (state.position - rest), axes.T @ rotation @ state.velocity[:3] / rates
+    phase = run.times[:, None] * rates
+    np.testing.assert_allclose(
+        run.states[:, :3], rest + (first * np.cos(phase) + speed * np.sin(phase)) @ axes.T, atol=1e-10
+    )
+    assert "gravity" in cross_check(run).reason  # MuJoCo's own is the same everywhere
 
 
 def test_gyroscopic_moment_of_a_rotor_is_the_sum_over_its_ring() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.signal import lfilter
 
 from spacearm.errors import InputError
@@ -249,6 +251,68 @@ def test_a_wrong_model_is_not_sound(tmp_path: Path) -> None:
     assert f"{bars.y[0]}: {bars.text[0]}" in result.headline
     values = {row.quantity: row.value for row in result.rows}
     assert list(bars.x) == pytest.approx([100.0 * values[f"relaxed.{name}.share"] for name in bars.y])
+
+
+def test_a_table_that_is_not_flat_and_a_bearing_that_blows_to_one_side(tmp_path: Path) -> None:
+    """A puck by SciPy: the file's gradient and the force that turns with it are right; in world axes they are not."""
+    slope, force, rate = np.array([[-1e-4, 3e-4], [3e-4, 2e-4]]), np.array([2e-3, 1e-3]), 0.2
+
+    def motion(t: float, y: Array) -> list[float]:
+        c, s = np.cos(rate * t), np.sin(rate * t)
+        pull = np.array([1e-4, -3e-4]) + slope @ y[:2] + np.array([[c, -s], [s, c]]) @ force / 12.0
+        return [*y[2:], *pull]
+
+    times = np.arange(0.0, 20.0, 0.1)
+    place = solve_ivp(motion, (0.0, 20.0), [2.0, 1.0, 0.01, 0.0], t_eval=times, rtol=1e-10, atol=1e-12).y[:2]
+    place = place + 5e-5 * np.random.default_rng(3).normal(size=place.shape)
+    rows = "\n".join(f"{t:.2f},{x:.7f},{y:.7f},{rate * t:.7f}" for t, x, y in zip(times, *place, strict=True))
+    (tmp_path / "log.csv").write_text(f"time,x,y,yaw\n{rows}\n")
+    robot = '[robot]\nname = "puck"\n[[body]]\nname = "hull"\nmass = 12.0\ninertia = [0.2, 0.2, 0.2]\n'
+    (tmp_path / "puck.toml").write_text(robot)
+    text = (
+        'study = "validation"\nrobot = "puck.toml"\nbase = "planar"\nfile = "log.csv"\nmeasured_start = 1.0\n'
+        "fit = 4.0\nrelax = false\n"
+        "gravity = [1e-4, -3e-4, 0.0]\ngravity_gradient = [-1e-4, 2e-4, 0.0, 3e-4, 0.0, 0.0]\n"
+        '[[phase]]\nduration = 19.9\n[[push]]\nframe = "hull"\nforce = [2e-3, 1e-3, 0.0]\naxes = "frame"\nend = 20.0\n'
+    )
+    for name in ("x", "y", "yaw"):
+        text += f'[[channel]]\nquantity = "base_{name}"\ncolumn = "{name}"\nsd = 5e-5\n'
+    (tmp_path / "lab.toml").write_text(text)
+    result = run_scenario(tmp_path / "lab.toml")
+    assert result.sound, str(result.certificate)
+    values = {row.quantity: row.value for row in result.rows}
+    assert values["channel.base_x.rms"] < 3e-3
+    # What is taken off the measured momentum is the same force.
+    for name in ("linear", "angular"):
+        assert values[f"balance.{name}"] < 3.0 * values[f"balance.{name}.sd"]
+    (tmp_path / "lab.toml").write_text(text.replace('axes = "frame"', 'axes = "world"'))
+    assert not run_scenario(tmp_path / "lab.toml").sound
+
+
+def test_a_measured_swing_starts_at_the_angle_before_the_catch(tmp_path: Path) -> None:
+    """A stiff pin stops the swing within a reading or two: only the readings before the catch say where it began."""
+    table = replace(CHASER_AND_TARGET, drag=0.0, pin_damping=1.5, pinned=100.0)
+    times = np.arange(0.0, 8.0, 0.1)
+    start = np.array([0.0, 0.0, 0.0, 0.8, 0.0, -1.4, 0.0, 0.002, 0.01, -0.1, 0.0, 0.4])
+    read, caught = table.motion(start, times)
+    rows = [f"{t:.6f}," + ",".join(f"{value:.9f}" for value in row) for t, row in zip(times, read, strict=True)]
+    (tmp_path / "lab.csv").write_text("time,a,b,c,d,e,f\n" + "\n".join(rows) + "\n")
+    (tmp_path / "chaser.toml").write_text(CHASER)
+    target = SCENARIO[SCENARIO.index("[[system]]") : SCENARIO.index("[[phase]]")]
+    target = target.replace("[0.0, 0.0, 0.01] }", "[0.0, 0.0, 0.4], rpy = [0.0, 0.0, -1.4] }")
+    text = (
+        'study = "validation"\nrobot = "chaser.toml"\nbase = "planar"\nfile = "lab.csv"\nrelax = false\n'
+        f"gravity = [{table.tilt[0]}, {table.tilt[1]}, 0.0]\n"
+        "start = { velocity = [0.0, 0.002, 0.0], angular_velocity = [0.0, 0.0, 0.01] }\n"
+        f'[catch]\nguest = "target"\nframe = "gripper"\ntime = {caught!r}\nfit = false\nswing = "measured"\n'
+        + target + "[[phase]]\nduration = 7.8\n"
+    )  # fmt: skip
+    for name, column in zip(COORDINATES, "abcdef", strict=True):
+        text += f'[[channel]]\nquantity = "{name}"\ncolumn = "{column}"\nsd = 1e-3\n'
+    (tmp_path / "lab.toml").write_text(text)
+    values = {row.quantity: row.value for row in run_scenario(tmp_path / "lab.toml").rows}
+    for name in ("base_yaw", "target/base_yaw"):
+        assert values[f"channel.{name}.rms"] < 1e-3
 
 
 def test_a_moment_that_nobody_meant_is_found(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappush, heapreplace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from spacearm.checks import number, positive
 from spacearm.errors import InputError, error_context
 from spacearm.measure.formats import read_columns
-from spacearm.measure.record import Record, rising_times
+from spacearm.measure.record import Channel, Record, rising_times
 from spacearm.measure.units import to_si
 from spacearm.typing import Array
 
@@ -38,6 +39,8 @@ class Column:
         dropout: numbers, as they stand in the file, that mark a reading that was dropped.
         fresh: a row with exactly the numbers of the row before is not a reading: the log is faster than the sensor, and
             repeats its last one.
+        every: s; the sensor is read at this pace and each new number is one reading, with a clock of its own: stamps
+            that came early or late, as those of a queue do, are put back to the pace (:func:`even_times`).
         from_first: of times: they count from the first row, as of clocks that count since 1970.
     """
 
@@ -50,6 +53,10 @@ class Column:
     scale: float | Sequence[float] = 1.0
     fresh: bool = False
     from_first: bool = False
+    every: float = 0.0
+
+    def __post_init__(self) -> None:
+        number(self.every, "every", least=0.0)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,6 +138,10 @@ def read_record(
     """
     with error_context(file=path):
         times, values, units, dropped = _read(Path(path), columns, time, missing)
+        if isinstance(time, Column) and time.every:
+            raise InputError("the clock has a pace", place="time", hint="state 'every' in the columns that are read so")
+        paces = {key: column.every for key, column in columns.items() if isinstance(column, Column) and column.every}
+        even = {key: _even_channel(times, values.pop(key), units[key], pace, key) for key, pace in paces.items()}
         if repeats == "merge":
             times, values = _merge_repeats(times, values)
         elif (same := np.flatnonzero(np.diff(times) == 0.0)).size:
@@ -143,7 +154,44 @@ def read_record(
         if gaps == "reject":
             _refuse_gaps(times, largest_step)
         label = name or Path(path).stem
-        return Record.from_columns(label, times, values, units=units, source=str(path), dropped=dropped)
+        found = Record.from_columns(label, times, values, units=units, source=str(path), dropped=dropped)
+        return replace(found, channels={key: even[key] if key in even else found.channels[key] for key in columns})
+
+
+def even_times(times: Array, pace: float) -> Array:
+    """When readings were taken, s, if one was taken every ``pace`` seconds and their stamps came early or late.
+
+    Each reading takes a later tick than the one before. The ticks are those with the least sum of distances to the
+    stamps (isotonic regression in the mean of absolute values), so that readings that waited and came all at once go
+    back to where they belong, and a gap remains one. Ticks follow the stamps' running median by up to half a tick.
+    """
+    from scipy.ndimage import median_filter
+
+    ahead = times / pace - np.arange(times.size)
+    # The largest of the least numbers so far: with the running minimum from the end the regression (slope trick).
+    heap: list[float] = []
+    levels = np.empty_like(ahead)
+    for k, own in enumerate(ahead):
+        heappush(heap, -own)
+        if -heap[0] > own:
+            heapreplace(heap, -own)
+        levels[k] = -heap[0]
+    levels = np.minimum.accumulate(levels[::-1])[::-1]
+    phase = float(np.angle(np.mean(np.exp(2j * np.pi * levels)))) / (2.0 * np.pi)
+    ticks = pace * (np.arange(times.size) + np.rint(levels - phase))
+    # Less than a tick: the times must rise.
+    late: Array = np.clip(median_filter(times - ticks, size=21, mode="nearest"), -0.49 * pace, 0.49 * pace)
+    return np.asarray(ticks + late, dtype=np.float64)
+
+
+def _even_channel(times: Array, values: Array, unit: str, pace: float, key: str) -> Channel:
+    """The new numbers of a column at the times at which they were read."""
+    rows = values.reshape(times.size, -1)
+    there = np.flatnonzero(np.isfinite(rows).all(axis=1))
+    new = there[np.append(True, np.any(np.diff(rows[there], axis=0) != 0.0, axis=1))] if there.size else there
+    if new.size < 2:
+        raise InputError("has fewer than two readings that differ", place=key, hint="leave out 'every'")
+    return Channel(even_times(times[new], pace), values[new], unit)
 
 
 def read_times(path: str | Path, time: Column | str = "time") -> Array:

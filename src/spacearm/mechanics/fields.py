@@ -1,4 +1,4 @@
-"""Fields of acceleration and the wrenches that they exert on rigid bodies: uniform gravity, Hill's equations."""
+"""Fields of acceleration and the wrenches that they exert on rigid bodies: gravity, Hill's equations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ def gravity_wrench(pose: SymbolicPose, inertia: SX, gravity: SX) -> SX:
     """
     # Uniform gravity acts at the mass centre: its moment about the origin is (R m c) x g.
     return ca.vertcat(inertia[0] * gravity, ca.cross(pose.rotation @ inertia[1:4], gravity))
+
+
+def linear_gravity_wrench(pose: SymbolicPose, inertia: SX, gravity: SX, gradient: SX) -> SX:
+    """The same in a field that changes linearly from place to place; ``gravity`` at the world's origin.
+
+    ``gradient``: xx, yy, zz, xy, xz, yz of its symmetric gradient, 1/s2.
+    """
+    xx, yy, zz, xy, xz, yz = ca.vertsplit(gradient)
+    slope = ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return _linear_wrench(pose, inertia, gravity + slope @ pose.origin, slope)
 
 
 def hill_wrench(pose: SymbolicPose, velocity: SX, angular_velocity: SX, inertia: SX, rate: SX) -> SX:

@@ -205,6 +205,7 @@ NOT_VECTORISED = {
     "contact": "has no contacts: each sample would have events of its own",
     "stops": "has no joint stops: each sample would have events of its own",
     "gravity": "is in free space, without gravity",
+    "gravity_gradient": "is in free space, without gravity",
     "orbit": "is in free space, without an orbit",
     "drag": "is in free space, without drag",
     "joint_law": "has no laws of joints (LuGre, Bouc-Wen, backlash), whose memory it does not integrate; springs, "

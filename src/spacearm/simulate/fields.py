@@ -1,4 +1,4 @@
-"""Fields that act on every body of a world (uniform gravity, Hill's equations of orbital motion), and viscous drag.
+"""Fields that act on every body of a world (gravity, Hill's equations of orbital motion), and viscous drag.
 
 A field gives each body the wrench at its frame's origin, world axes, from pose, twist and the ten inertia parameters
 (:mod:`spacearm.mechanics.fields`). Because it is a wrench for each body and not a force at its mass centre, the
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from spacearm.checks import array, number, positive
 from spacearm.errors import error_context
-from spacearm.mechanics.fields import gravity_wrench, hill_rotor_moment, hill_wrench
+from spacearm.mechanics.fields import gravity_wrench, hill_rotor_moment, hill_wrench, linear_gravity_wrench
 from spacearm.mechanics.spatial import SX
 from spacearm.simulate.elements import ElementAction, ElementView, ForceElement, FrameMotion
 from spacearm.typing import Array
@@ -91,23 +91,34 @@ class Gravity(Field):
     """A uniform field, m/s2 in world axes: for tests on the ground.
 
     Its components in the plane of a planar base are the tilt of the table: g sin(angle).
+
+    Args:
+        acceleration: everywhere, or at the world's origin if there is a gradient.
+        gradient: xx, yy, zz, xy, xz, yz of a symmetric gradient, 1/s2: of a table of height h that is not flat,
+            -g times the second derivatives of h.
     """
 
     acceleration: npt.ArrayLike = (0.0, 0.0, -9.80665)
     name: str = "gravity"
+    gradient: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
         array(self.acceleration, "acceleration", (3,), place=self.name)
+        if self.gradient is not None:
+            array(self.gradient, "gradient", (6,), place=self.name)
 
     def structure(self, world: World) -> Hashable:
-        return Gravity if type(self) is Gravity else super().structure(world)
+        return (Gravity, self.gradient is None) if type(self) is Gravity else super().structure(world)
 
     @property
     def strength(self) -> Array:
-        return np.asarray(self.acceleration, dtype=np.float64)
+        parts = [self.acceleration] if self.gradient is None else [self.acceleration, self.gradient]
+        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
 
     def wrench(self, body: FrameMotion, inertia: SX, strength: SX) -> SX:
-        return gravity_wrench(body.pose, inertia, strength)
+        if self.gradient is None:
+            return gravity_wrench(body.pose, inertia, strength)
+        return linear_gravity_wrench(body.pose, inertia, strength[:3], strength[3:])
 
 
 @dataclass(frozen=True, eq=False)

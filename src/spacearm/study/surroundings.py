@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -341,6 +341,11 @@ class SurroundingsKeys(ScenarioTable):
     gravity: Vector3 | None = key(
         None, "uniform gravity, world axes, m/s2, for tests on the ground; in the plane of a planar base, its tilt"
     )
+    gravity_gradient: Annotated[list[Number], key(min_length=6, max_length=6)] | None = key(
+        None,
+        "xx, yy, zz, xy, xz, yz of its symmetric gradient, 1/s2, `gravity` then being that at the world's origin: of a "
+        "table of height h, -g times the second derivatives of h",
+    )
     joint_law: list[JointElementTable] = key([], "friction with bristles, hysteresis and backlash of joints")
     drag: list[DragTable] = key([], "viscous drag on frames")
     orbit: Number | None = key(None, "mean motion of a circular orbit, rad/s; axes: x radial, y along-track, z normal")
@@ -368,8 +373,8 @@ class SurroundingsKeys(ScenarioTable):
         for k, law in enumerate(self.joint_law):
             with error_context(f"joint_law[{k}]"):
                 found.append(law.make())
-        if self.gravity is not None:
-            found.append(Gravity(self.gravity))
+        if self.gravity is not None or self.gravity_gradient is not None:
+            found.append(Gravity(self.gravity or [0.0, 0.0, 0.0], gradient=self.gravity_gradient))
         if self.orbit is not None:
             found.append(Orbit(self.orbit))
         for k, drag in enumerate(self.drag):

@@ -205,6 +205,10 @@ class ColumnTable(ScenarioTable):
     fresh: bool = key(
         False, "a row that repeats the one before exactly is not a reading: for logs that are faster than their sensor"
     )
+    every: Annotated[float, key(ge=0.0)] = key(
+        0.0,
+        "s; the sensor is read at this pace: stamps that came early or late are put back to it; 0: stamps are right",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -216,7 +220,7 @@ class ColumnTable(ScenarioTable):
         """The column, or columns."""
         return Column(
             self.column, self.unit, unwrap=self.unwrap, offset=self.offset, dropout=self.dropout, scale=self.scale,
-            fresh=self.fresh,
+            fresh=self.fresh, every=self.every,
         )  # fmt: skip
 
     def scale_factors(self, count: int) -> Array:

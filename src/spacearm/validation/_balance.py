@@ -156,16 +156,21 @@ def _given_impulse(measured: MeasuredRun, file: ValidationFile, times: Array) ->
                 rate[:, 3:] += np.cross(origin, force)
     for push in file.push:
         on = ((fine >= push.start) & (fine < push.end))[:, None]
-        origin, _ = motion.frame_pose(*world.frame(push.frame), fine)
-        rate[:, :3] += on * np.asarray(push.force)
-        rate[:, 3:] += on * (np.asarray(push.moment) + np.cross(origin, np.broadcast_to(push.force, origin.shape)))
+        origin, rotation = motion.frame_pose(*world.frame(push.frame), fine)
+        turned = rotation if push.axes == "frame" else np.broadcast_to(np.eye(3), rotation.shape)
+        force, moment = turned @ np.asarray(push.force), turned @ np.asarray(push.moment)
+        rate[:, :3] += on * force
+        rate[:, 3:] += on * (moment + np.cross(origin, force))
     gravity = np.asarray(file.gravity or (0.0, 0.0, 0.0))
+    xx, yy, zz, xy, xz, yz = file.gravity_gradient or (0.0,) * 6
+    slope = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     for system in world.systems:
         robot = world.robot(system)
-        weight = sum(body.inertia.mass for body in robot.bodies) * gravity
         centre = mechanics_of(robot).centre_of_mass(motion.joints(system, fine), base=motion.poses(system, fine))
+        # The gradient's moment about a body's own mass centre is left out: far below that of its place.
+        weight = sum(body.inertia.mass for body in robot.bodies) * (gravity + centre @ slope)
         rate[:, :3] += weight
-        rate[:, 3:] += np.cross(centre, np.broadcast_to(weight, centre.shape))
+        rate[:, 3:] += np.cross(centre, weight)
     step = np.diff(fine)[:, None]
     # Trapezoids of 10 ms: far shorter than the regressions that they are compared with.
     whole = np.vstack([np.zeros(6), np.cumsum(0.5 * step * (rate[1:] + rate[:-1]), axis=0)])

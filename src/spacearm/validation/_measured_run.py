@@ -81,6 +81,9 @@ def _measured_path(times: Array, values: Array, begin: float = np.inf, end: floa
     return spline(np.array([first, *times, last]), np.array([before, *values, after]), "not-a-knot")
 
 
+#: Readings before a catch that tell the angle at which it happens.
+BEFORE_CATCH = 4
+
 #: Keys that say how readings are taken, not how the machine moves: another number there would change the data.
 _OF_READINGS = re.compile(
     r"(channel|marker)\[.*\]\.(?!delay$|bias$)|input\[.*\]\.(?!delay$|scale$|offset$)|time\b|begin$|fit$|fit_parts|clock_sd$|"
@@ -616,12 +619,17 @@ class MeasuredRun:
         clock = self.motion.reading(guest, YAW)
         assert clock is not None
         # A reading just after the catch would make a spline of one very short piece.
-        times = clock.times[clock.times > at + 0.3 * float(np.median(np.diff(clock.times)))]
+        step = float(np.median(np.diff(clock.times)))
+        times = clock.times[clock.times > at + 0.3 * step]
         if times.size < 4:
             raise InputError("fewer than four readings follow the catch", place="catch.swing")
-        angle = self.motion.swing(frame, guest, times)
-        # The rate jumps at the catch: the path starts there with the slope of the first readings after it.
-        first = angle[0] - (angle[1] - angle[0]) / (times[1] - times[0]) * (times[0] - at)
+        # The rate jumps at the catch and the angle does not: where it then is, the line of the readings before it says.
+        before = clock.times[clock.times < at - 0.1 * step][-BEFORE_CATCH:]
+        if before.size < BEFORE_CATCH:
+            raise InputError(f"fewer than {BEFORE_CATCH} readings precede the catch", place="catch.swing")
+        angle = self.motion.swing(frame, guest, np.append(before, times))
+        first = float(np.polyval(np.polyfit(before - at, angle[: before.size], 1), 0.0))
+        angle = angle[before.size :]
         return _measured_path(np.append(at, times), np.append(first, angle) - first, end=self.duration)
 
     def _start_on_paths(self, robot: Robot, state: State, inputs: Mapping[tuple[str, str], Signal]) -> State:

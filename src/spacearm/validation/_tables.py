@@ -86,11 +86,12 @@ class MarkerTable(ColumnTable):
 
 
 class PushTable(ScenarioTable):
-    """A constant force and moment that were not measured, world axes; their entries may be uncertain."""
+    """A constant force and moment that were not measured; their entries may be uncertain."""
 
     frame: Name = key(what="frame on which it acts, also of another system: `target/body`")
     force: Vector3 = key([0.0, 0.0, 0.0], "N")
     moment: Vector3 = key([0.0, 0.0, 0.0], "N m")
+    axes: Literal["world", "frame"] = key("world", "`frame`: it turns with the frame, as the air of a bearing does")
     start: Number = key(0.0, "s of the run")
     end: Number = key(what="s of the run")
 
@@ -102,7 +103,7 @@ class PushTable(ScenarioTable):
             return None
         # Times of the table count from the start of the run, those of a load from that of its phase.
         return Load.pulse(self.frame, self.force, self.moment, self.end - max(self.start, begin),
-                          max(self.start - begin, 0.0), axes="world")  # fmt: skip
+                          max(self.start - begin, 0.0), axes=self.axes)  # fmt: skip
 
 
 class UncertainTable(ScenarioTable):

@@ -128,7 +128,9 @@ def cross_check(
     if run.reason not in (EndReason.FINISHED, EndReason.TERMINAL_EVENT):
         return CrossCheck(reason=f"the run did not finish: {run.reason.text}")
     acting = dict.fromkeys(each for step in run.steps if isinstance(step, Segment) for each in step.world.elements)
-    others = [element.name for element in acting if not isinstance(element, Gravity | Drag)]
+    # MuJoCo's own gravity is the same everywhere.
+    uniform = {each for each in acting if isinstance(each, Gravity) and each.gradient is None}
+    others = [element.name for element in acting if element not in uniform and not isinstance(element, Drag)]
     if others:
         return CrossCheck(
             reason=f"force elements act on the systems, which the reference does not have: {', '.join(others)}"

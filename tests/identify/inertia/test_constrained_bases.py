@@ -11,11 +11,23 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import chi2
 
 from spacearm.errors import InputError
-from spacearm.identify.inertia import Identification, Prior, identify, prepare_record
+from spacearm.identify.inertia import (
+    Identification,
+    Prior,
+    command_phases,
+    identify,
+    prepare_record,
+    run_experiment,
+    start_state,
+)
 from spacearm.identify.inertia.base_parameters import momentum_parameters
-from spacearm.measure import Channel, Record
-from spacearm.model import BaseConstraint, Body, Inertia, Joint, Robot
+from spacearm.identify.inertia.output_error import OutputErrorProblem
+from spacearm.measure import Channel, Record, make_sensors, record_run
+from spacearm.mechanics.sensors import KINDS
+from spacearm.model import BaseConstraint, Body, Inertia, Joint, Pose, Robot
+from spacearm.model.appendages import Appendage, Mode, add_appendage
 from spacearm.model.files import save
+from spacearm.simulate import pulse, spline
 from spacearm.study import run_scenario
 from spacearm.typing import Array
 from support.table import COUNT, NOISE, STEP, Kind, table_record, table_robot
@@ -184,6 +196,48 @@ def test_bases_that_do_not_fit_their_records() -> None:
         identify(robot.replace(base="held"), [flat])
     with pytest.raises(InputError, match=r"prepared for a base that is planar, and that of 'table' is free"):
         identify(robot.replace(base="free"), [prepare_record(robot, flat)])
+
+
+@pytest.mark.parametrize("modal", [False, True])
+def test_accelerometers_and_a_panel_on_a_table(modal: bool) -> None:
+    """The predicted readings are those of a run, and their derivatives those by differences."""
+    robot = table_robot()
+    if modal:
+        bend = Mode(1.2, (0.0, 1.0, 0.0), (0.0, 0.0, 0.6), 0.01)
+        panel = Appendage("panel", Inertia(2.0, [0.4, 0.0, 0.1], 0.2 * np.eye(3)), (bend,))
+        robot = add_appendage(robot, "hull", panel, Pose(translation=np.array([-0.2, 0.1, 0.3])))
+    start, times = start_state(robot), np.linspace(0.0, 6.0, 5)
+    commands = {"right": pulse(1.0, 1.0, 2.0), "up": pulse(1.0, 4.0, 1.0)}
+    commands |= {
+        "shoulder": spline(times, [0.0, 0.6, -0.4, 0.3, 0.0]),
+        "elbow": spline(times, [0.0, -0.8, 0.5, 0.8, 0.0]),
+    }
+    run = run_experiment(robot, start, command_phases(robot, commands, 6.0), 0.05)
+    kinds = [KINDS["accelerometer"](name="a", period=0.05), KINDS["angular_accelerometer"](name="b", period=0.05)]
+    record = prepare_record(robot, record_run(run, [*make_sensors(period=0.05), *kinds], name="run"))
+    record = replace(record, sigma={**record.sigma, "acceleration": 1e-3, "angular_acceleration": 1e-3})
+    problem = OutputErrorProblem(robot, [record])
+    data, x = problem.records[0], problem.guess
+
+    def predict(x: Array) -> tuple[Array, Array]:
+        thrust = np.zeros(len(data.thrusters))
+        options = {"modes": problem.mode_errors(x)}
+        residual, named, _ = data.columns(
+            problem._start_at(0, x), problem.inertia(x), problem.base.lift, thrust, 0.0, **options
+        )
+        columns = np.concatenate([named["inertia"], named["start"][:, :, data.start_errors]], axis=2)
+        # At the very end the joints' splines, and with them the accelerations, stop.
+        return residual[:-1] * data.present[:-1], columns[:-1] * data.present[:-1, :, None]
+
+    residual, columns = predict(x)
+    assert data.present[:, 12:].any() != modal  # accelerations of modes are not known
+    np.testing.assert_allclose(residual, 0.0, atol=1e-6 if modal else 1e-8)
+    for k, size in enumerate(problem.sizes):
+        step = 1e-5 * size * np.eye(x.size)[k]
+        slope = (predict(x - step)[0] - predict(x + step)[0]) / (2e-5 * size)
+        # Derivatives of a bending panel take steps of RK4 that are coarser than those of the motion.
+        atol = (1e-3 if modal else 1e-5) * max(np.abs(slope).max(), 1e-9)
+        np.testing.assert_allclose(columns[:, :, k], slope, rtol=0.0, atol=atol)
 
 
 SCENARIO = """study = "inertia-identification"

@@ -123,7 +123,7 @@ def modal_motion_program(robot: Robot, in_orbit: bool = False) -> Program:
     # Velocities of base and modes from the momenta, with the joints' rates as they were read: momenta are integrated
     # since no joint torque enters them.
     solved = solve_symmetric(matrix[free, free], ca.vertcat(at_base, momenta) - matrix[free, 6:] @ rates)
-    twist, bending = ca.SX(6, 1), solved[len(moving) :]
+    twist, bending = ca.SX.zeros(6), solved[len(moving) :]
     twist[moving] = solved[: len(moving)]
     rates[modes] = bending
     # The kinetic energy is differentiated at fixed rates: those symbols first, then what they are.

@@ -170,7 +170,7 @@ class MissionTargetTable(ShapedBodyTable, ConfigurationKeys):
             frame = Frame(GRASP, parts.bodies[0].name, found.grasp.pose())
             index = [robot.joint_index(name) for name in held.joint_names]
             whole = parts.replace(name=TARGET, frames=(*parts.frames, frame))
-            found._robot = whole, positions[index], rates[index]
+            found._robot = _first_of_equal(whole), positions[index], rates[index]
         return found
 
     def scale_masses(self, factor: float) -> Self:
@@ -234,6 +234,12 @@ class MissionTargetTable(ShapedBodyTable, ConfigurationKeys):
             if self.assumed is None
             else self.make_robot(self.assumed.inertia_of("target.assumed", TARGET))
         )
+
+
+@lru_cache(maxsize=16)
+def _first_of_equal(robot: Robot) -> Robot:
+    """The first of equal robots: what is cached by robot is found without comparing all their parts."""
+    return robot
 
 
 @lru_cache(maxsize=64)

@@ -190,6 +190,10 @@ def test_bases_that_do_not_fit_their_records() -> None:
     swapped = {**flat.channels, "position": replace(flat.channels["position"], values=values)}
     with pytest.raises(InputError, match=r"moves across the plane by 0\.\d+ m .*order of columns"):
         identify(robot, [replace(flat, channels=swapped)])
+    gone = np.where([True, False, True], flat["position"], np.nan)
+    unread = {**flat.channels, "position": replace(flat.channels["position"], values=gone)}
+    with pytest.raises(InputError, match=r"no sample has a position"):
+        identify(robot, [replace(flat, channels=unread)])
     with pytest.raises(InputError, match=r"attitude turns though it is on a rail"):
         identify(robot.replace(base="rail"), [flat])
     with pytest.raises(InputError, match=r"is held, and shows no momentum .*identify_held_arm"):
@@ -287,9 +291,17 @@ def test_a_laboratorys_file(kind: Kind, tmp_path: Path) -> None:
     value = {row.quantity: row.value for row in result.rows}
     assert value["combination.m*(hull)"] == pytest.approx(15.5, abs=0.1)
     assert value["rank.total"] == (10 if kind == "planar" else 5)
-    if kind == "planar":
-        (tmp_path / "case.toml").write_text(text.replace('["x", "y", "z"]', '["x", "y", "z", "yaw"]'))
-        with pytest.raises(
-            InputError, match=r"'position' has 4 columns.*expected 3, or the 2 that the planar base leaves"
-        ):
+    wrong_files = {
+        "planar": [
+            (
+                text.replace('["x", "y", "z"]', '["x", "y", "z", "yaw"]'),
+                "expected 3, or the 2 that the planar base leaves",
+            ),
+            (text.replace('"planar"', '"free"').replace('["x", "y", "z"]', '["x", "y"]'), 'on a table base = "planar"'),
+        ],
+        "rail": [(text.replace('"vx" }', '"vx" }\nattitude = { column = "x" }'), "the rail base does not turn")],
+    }
+    for changed, message in wrong_files[kind]:
+        (tmp_path / "case.toml").write_text(changed)
+        with pytest.raises(InputError, match=rf"has \d columns.*{message}"):
             run_scenario(tmp_path / "case.toml")

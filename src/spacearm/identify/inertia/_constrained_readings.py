@@ -45,9 +45,11 @@ def _complete(base: BaseConstraint, name: str, channel: Channel) -> Channel:
         values[:, moving] = rows
     else:
         values = np.array(rows)
-    # Columns of nothing but NaN: a component that no sensor measures.
-    empty = np.isnan(values).all(axis=0)
-    values[:, empty & (values.shape[1] == 3)] = 0.0
+    if values.shape[1] == 3:
+        # A column of nothing but NaN is a component that no sensor measures; angles are about z, y, x.
+        order = [2, 1, 0] if name == "attitude" else [0, 1, 2]
+        locked = [order[i] for i in range(3) if i not in moving]
+        values[:, [i for i in locked if np.isnan(values[:, i]).all()]] = 0.0
     return replace(channel, values=values, sigma=np.sqrt(np.mean(np.square(sigma))) if sigma.size else 0.0)
 
 

@@ -125,6 +125,10 @@ def _select_columns(
             hint = f"expected {allowed[0]}"
             if allowed[-1] < 3:
                 hint += f", or the {allowed[-1]} that the {robot.base.kind} base leaves"
+            elif robot.base.is_free and name in BASE_CHANNELS and count < 3:
+                hint += '; on a table base = "planar", on a rail base = "rail"'
+            elif name in BASE_CHANNELS and not moving_parts(robot.base, name):
+                hint += f", or none: the {robot.base.kind} base does not turn"
             raise InputError(f"{name!r} has {count} columns", file=path, place="columns", hint=hint)
         expects = [_expected_unit(robot, name, k, column) for k in range(count)]
         wanted[name] = replace(column, name=column.names, expects=expects)

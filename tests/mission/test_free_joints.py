@@ -37,7 +37,7 @@ QUICK = {**SHORT, "settle": None, "detumble": None, "catch__duration": 4.0, "cat
 
 @lru_cache(maxsize=1)
 def caught() -> MissionFindings:
-    return flown(**QUICK, target=SLOSHING, catch__period=0.02)
+    return flown(**QUICK, target=SLOSHING, catch__period=0.02, cross_check=True)
 
 
 def state_at(mission: MissionFindings, name: str, time: float, *, last: bool = True) -> State:
@@ -160,6 +160,14 @@ def test_the_catch_and_what_follows_are_those_of_one_tree_in_mujoco() -> None:
     np.testing.assert_allclose(ours.vector, end.vector, atol=2e-8)
     # The propellant moves in the hand.
     assert np.abs(after[1].joints - ours.joints[[joined.joint_index(n) for n in guest.joint_names]]).max() > 1e-3
+
+
+def test_the_whole_flight_is_that_of_mujoco() -> None:
+    """In closed loop, before the catch as two robots, after it as one tree, whose joints are those of both."""
+    checked = caught().checked
+    assert checked is not None
+    assert checked.applies
+    assert checked.value < 1e-8
 
 
 def test_poles_of_the_loop_have_the_free_joints_in_them() -> None:

@@ -21,6 +21,7 @@ from spacearm.engine.phase import Level
 from spacearm.engine.signals import Signals, fill
 from spacearm.model import Robot
 from spacearm.model.layout import Layout
+from spacearm.simulate.check._joined_systems import first_joints
 from spacearm.simulate.law import PythonLaw
 from spacearm.simulate.prepared_law import LawCarryOver, PreparedLaw
 from spacearm.typing import Array
@@ -75,7 +76,8 @@ class TickedLaw:
     def tick(self, time: float, state: Array) -> None:
         """The law is asked at this time (s since the phase's start) with a flat state of its system."""
         law, inp, out = self.entered, self.entered.inp, self.entered.out
-        inp[: law.size], inp[law.size] = state, time
+        # Joints of another system, which hangs on this one in the reference, are the last ones.
+        inp[: law.size], inp[law.size] = first_joints(state, Layout.from_size(law.size).n), time
         grid = law.reference.breaks
         # On a break the polynomial on the right holds.
         piece = int(np.clip(np.searchsorted(grid, time + SAME_INSTANT, side="right") - 1, 0, grid.size - 2))

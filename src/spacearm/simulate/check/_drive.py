@@ -70,7 +70,7 @@ class DriveSignals:
         drive = copy(self)
         drive.accelerations, drive.forces, drive.loads = {**self.accelerations}, {**self.forces}, [*self.loads]
         commands = {name: constant(value) for name, value in law.commands.items()}
-        drive.add_commands(commands, law.law.law.acceleration_dofs(self.robot))
+        drive.add_commands(commands, [what for kind, what, _ in law.law.program.actions if kind == "drive"])
         return drive
 
     def breaks(self, begin: float, end: float) -> Array:
@@ -87,6 +87,7 @@ class DriveInterval:
     def __init__(self, drive: DriveSignals, middle: float, dofs: int) -> None:
         self.drive = drive
         self._middle = middle
+        self._pieces: dict[int, tuple[float, list[float]]] = {}  # of signals by their identity; the drive keeps them
         self.friction = [part for part in drive.friction if part.time <= middle][-1]
         self.driven = np.array(sorted({*drive.accelerations, *self.friction.stuck}), dtype=int)
         self.free = np.setdiff1d(np.arange(dofs), self.driven)
@@ -94,8 +95,15 @@ class DriveInterval:
     # The polynomial is chosen by the middle of the interval, never by t: at a break both neighbours contain t, and the
     # last stage of a step must use the one it began with.
     def _value(self, signal: Signal, t: float) -> float:
-        piece = int(np.clip(np.searchsorted(signal.breaks, self._middle, side="right") - 1, 0, signal.breaks.size - 2))
-        return float(np.polynomial.polynomial.polyval(t - signal.breaks[piece], signal.coefficients[:, piece]))
+        if id(signal) not in self._pieces:
+            grid = signal.breaks
+            piece = int(np.clip(np.searchsorted(grid, self._middle, side="right") - 1, 0, grid.size - 2))
+            self._pieces[id(signal)] = float(grid[piece]), signal.coefficients[::-1, piece].tolist()
+        start, powers = self._pieces[id(signal)]
+        value = 0.0
+        for coefficient in powers:
+            value = value * (t - start) + coefficient
+        return value
 
     def _values(self, signals: dict[int, Signal], t: float) -> dict[int, float]:
         return {dof: self._value(signal, t) for dof, signal in signals.items()}

@@ -19,10 +19,12 @@ gravity and drag, and continuous laws, are not replayed: the result then says so
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
+from time import process_time
 from typing import Literal
 
 import numpy as np
@@ -30,23 +32,32 @@ import numpy.typing as npt
 
 from spacearm.engine.solver import EndReason
 from spacearm.errors import InputError, ModelError, SimulationError
+from spacearm.mechanics.constraints import loop_joints
+from spacearm.mechanics.tree import Tree
 from spacearm.model import Robot
 from spacearm.model.base import BASE_DOFS
 from spacearm.model.layout import QUATERNION, Layout
+from spacearm.simulate.changes import hold_system_loops
 from spacearm.simulate.check._closed_loop import Memory, TickedLaw, loop_obstacle
 from spacearm.simulate.check._drive import DriveInterval, DriveSignals, FrictionState
+from spacearm.simulate.check._joined_systems import JoinedSystems, obstacle
 from spacearm.simulate.check.mujoco_loops import loop_bias, loop_rows
 from spacearm.simulate.check.mujoco_model import MujocoModel
 from spacearm.simulate.fields import Drag, Gravity
 from spacearm.simulate.motion import SystemPart, laws_of
-from spacearm.simulate.run.run import Run
+from spacearm.simulate.run.run import Run, RunWarning
 from spacearm.simulate.run.segment import Occurrence, Segment
 from spacearm.simulate.state import State
+from spacearm.simulate.system_loop import SystemLoop
 from spacearm.simulate.world import World
 from spacearm.typing import Array
 
 #: Tolerance of the reference integration: well below the 1e-9 of a comparison.
 RTOL, ATOL = 1e-12, 1e-13
+#: s of processor time after which its end is foreseen, and from which on that is told.
+TRIAL, LONG = 10.0, 60.0
+#: s, the first step that is tried.
+FIRST_STEP = 0.01
 #: Interval of progress reports: about a tenth of a second.
 EVALUATIONS_PER_REPORT = 1000
 #: A number of the state beyond this comes from a step that was far too large.
@@ -130,20 +141,31 @@ def cross_check(
     acting = dict.fromkeys(each for step in run.steps if isinstance(step, Segment) for each in step.world.elements)
     # MuJoCo's own gravity is the same everywhere.
     uniform = {each for each in acting if isinstance(each, Gravity) and each.gradient is None}
-    others = [element.name for element in acting if element not in uniform and not isinstance(element, Drag)]
+    others = [
+        element.name for element in acting if element not in uniform and not isinstance(element, Drag | SystemLoop)
+    ]
     if others:
         return CrossCheck(
             reason=f"force elements act on the systems, which the reference does not have: {', '.join(others)}"
         )
-    # System by system: MuJoCo's model has one robot, and what acts between systems is refused above.
+    # System by system: MuJoCo's model has one robot, of two systems that are welded together the tree of both.
     found, memory = CrossCheck(), Memory()
+    report = _Progress()
     world, theirs = run.world if world is None else World.from_robots(world), dict(run.start)
     for step in run.steps:
         if not isinstance(step, Segment):
             # MuJoCo's own state goes through the change by MuJoCo's terms: errors are not reset to our state.
-            changed = step.change.apply(world, theirs, MujocoTerms())
+            terms = MujocoTerms()
+            changed = hold_system_loops(step.change.apply(world, theirs, terms), step.change.held_names, terms)
             world, theirs = changed.world, dict(changed.states)
             continue
+        try:
+            if reason := obstacle(step, world):
+                return CrossCheck(reason=reason)
+            joined = JoinedSystems.of(world)
+        except ModelError as error:
+            return CrossCheck(reason=f"the overrides are not a valid robot: {error}")
+        parts = {part.name: part for part in step.model.parts}
         for part in step.model.parts:
             try:
                 robot = world.own_robot(part.name)
@@ -153,19 +175,44 @@ def cross_check(
             reason = _obstacle(step, part, robot, own["static_friction"][:6], friction == "refuse", closed_loop)
             if reason:
                 return CrossCheck(reason=reason)
+            # What hangs on the first system of a weld moves with it.
+            if joined is not None and part.name == joined.second:
+                continue
+            both = joined if joined is not None and part.name == joined.first else None
+            tree = robot if both is None else both.robot
             reference = _MujocoSimulation(
-                step, part, robot, own["damping"][:6], friction == "replay", _gravity(step.world)
+                step, part, tree, own["damping"][:6], friction == "replay", _gravity(step.world)
             )
             reference.memory = memory if closed_loop else None
-            if progress is not None:
-                reference.report = lambda time: progress(time, run.end_time)
-            start = theirs[part.name]
-            samples, theirs[part.name] = reference.run(start)
-            ours = step.record.y[step.rows, part.layout.whole]
-            found = found.merge_worst(
-                CrossCheck(*compare_states(robot.n, ours, samples, start.position), "", reference.evaluations)
-            )
+            reference.report = partial(report, progress, run.end_time)
+            starts = {name: theirs[name] for name in (part.name, *(() if both is None else (both.second,)))}
+            samples, end = reference.run(both.join(*starts.values()) if both is not None else theirs[part.name])
+            flown = (samples,) if both is None else both.split(samples, reference.mujoco_robot)
+            ends = (end.vector[None],) if both is None else both.split(end.vector[None], reference.mujoco_robot)
+            for name, rows, last in zip(starts, flown, ends, strict=True):
+                theirs[name] = State.from_vector(last[0])
+                ours, origin = step.record.y[step.rows, parts[name].layout.whole], starts[name].position
+                apart = compare_states(world.own_robot(name).n, ours, rows, origin)
+                found = found.merge_worst(CrossCheck(*apart, "", reference.evaluations))
+                reference.evaluations = 0
     return found
+
+
+class _Progress:
+    """Reports how far the reference is, and warns once if it will take minutes."""
+
+    def __init__(self) -> None:
+        self.begin, self.is_told = process_time(), False
+
+    def __call__(self, progress: Callable[[float, float], None] | None, whole: float, time: float) -> None:
+        if progress is not None:
+            progress(time, whole)
+        taken = process_time() - self.begin
+        if not self.is_told and taken > TRIAL and (total := taken * whole / max(time, 1e-9)) > LONG:
+            self.is_told = True
+            so_far = f"{time:.3g} s of {whole:.4g} s took {taken:.0f} s"
+            text = f"the cross-check takes about {total / 60.0:.0f} minutes: {so_far}"
+            warnings.warn(text, RunWarning, stacklevel=2)
 
 
 def _gravity(world: World) -> Array:
@@ -285,6 +332,9 @@ class _MujocoSimulation:
     ) -> None:
         self.segment, self.part, self.robot, self.replay = segment, part, robot, replay
         self.base_damping = base_damping
+        tree = Tree(robot)
+        #: Degrees of freedom of joints in closed loops.
+        self.tied = np.array([6 + i for loop in robot.loops for i in loop_joints(tree, loop)[1]], dtype=int)
         self.mujoco_robot = _mujoco_model(robot)
         self.mujoco_robot.model.opt.gravity[:] = gravity
         self.evaluations = 0
@@ -360,6 +410,7 @@ class _MujocoSimulation:
             # would lose its order.
             pieces = DriveInterval(drive, 0.5 * (low + high), self.robot.dofs)
             inside = (wanted.times >= low) & (wanted.times <= high)
+            between = (wanted.times[inside] > low) & (wanted.times[inside] < high)
             self._place(pieces, low, y)
             result = solve_ivp(
                 partial(self._rate, pieces),
@@ -369,8 +420,10 @@ class _MujocoSimulation:
                 rtol=RTOL,
                 atol=ATOL,
                 events=events or None,
-                # The end is always included; unique, because solve_ivp requires increasing times.
-                t_eval=np.unique(np.concatenate([wanted.times[inside], [high]])),
+                # From tick to tick one step is enough as a rule: to look for its size would cost two evaluations.
+                first_step=min(high - low, FIRST_STEP),
+                # Ends of steps, or the samples in between: then the end is included, and times must increase.
+                t_eval=np.unique(np.concatenate([wanted.times[inside], [high]])) if between.any() else None,
             )
             if not result.success:
                 raise SimulationError(f"MuJoCo's part of the cross-check stopped: {result.message}")
@@ -457,7 +510,8 @@ class _MujocoSimulation:
         rest = (force - mujoco_robot.bias())[free] - mass[np.ix_(free, driven)] @ acceleration[driven]
         inertia, linear = mass[np.ix_(free, free)], mujoco_robot.rotation @ velocity[:3]
         acceleration[free] = np.linalg.solve(inertia, rest)
-        if self.robot.loops:
+        # Loops of held joints give no force to the others, and their rates' differences would be noise alone.
+        if np.isin(free, self.tied).any():
             # Forces J^T f of closed loops, by J a = -(dJ/dt) v; of redundant ones the smallest.
             rows = loop_rows(mujoco_robot, self.robot)
             lacking = -loop_bias(mujoco_robot, self.robot, State.from_vector(y)) - rows @ acceleration

@@ -87,6 +87,8 @@ def _describe_fault(fault: ErrorDetails, loc: Sequence[int | str], root: type[To
         return f"{shorten_value(fault['input'])} is not a list", _table_hint(key, len(loc))
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return f"{shorten_value(fault['input'])} is not a table", "expected { key = value, ... }"
+    if kind == "too_long":
+        return f"there are {context['actual_length']} of {key!r}", f"expected at most {context['max_length']}"
     if kind == "too_short":
         return f"there is no {key!r}", "expected at least one"
     if kind == "spacearm":

@@ -125,6 +125,8 @@ class RobotHeaderTable(TomlTable):
 
 
 def _bare_kind(value: object) -> object:
+    if not isinstance(value, str | dict | BaseTable):
+        raise _fail(f"{shorten_value(value)} is no kind of base", "expected 'free', 'planar', 'rail' or 'held'")
     return {"kind": value} if isinstance(value, str) else value
 
 

@@ -31,8 +31,20 @@ addEventListener("DOMContentLoaded", () => {
       plot.style.minWidth = "44rem"; // panels side by side: scrolled on a narrow screen, not squeezed
     }
     const config = { responsive: true, displayModeBar: false, staticPlot: small };
-    Plotly.newPlot(plot, figure.data, layout, config);
+    Plotly.newPlot(plot, figure.data, layout, config).then(() => fit(plot, layout.height));
   };
+  // A table is as high as it is on the narrowest sheet of paper: on a screen it ends where its last row does.
+  const fit = (plot, height) => {
+    const cells = [...plot.querySelectorAll(".table .cell-rect")];
+    if (!cells.length || printing) return;
+    plot.dataset.height = height;
+    const top = plot.getBoundingClientRect().top, end = Math.max(...cells.map((cell) => cell.getBoundingClientRect().bottom));
+    Plotly.relayout(plot, { height: Math.min(height, Math.ceil(end - top) + 12) });
+  };
+  const tables = () => plots.filter((plot) => plot.dataset.height);
+  const unfit = () => Promise.all(tables().map((plot) => Plotly.relayout(plot, { height: +plot.dataset.height })));
+  let printing = false;
+  addEventListener("resize", () => printing || unfit().then(() => tables().forEach((plot) => fit(plot, +plot.dataset.height))));
   const seen = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
     { rootMargin: "600px" },
@@ -50,9 +62,15 @@ addEventListener("DOMContentLoaded", () => {
   const recolour = () => plots.filter((plot) => plot.dataset.drawn).forEach((plot) => Plotly.relayout(plot, { "font.color": ink() }));
   dark.addEventListener("change", recolour);
   addEventListener("beforeprint", () => {
+    printing = true;
+    unfit();
     document.querySelectorAll("details").forEach((part) => (part.open = true));
     plots.forEach(draw);
     recolour();
   });
-  addEventListener("afterprint", recolour);
+  addEventListener("afterprint", () => {
+    printing = false;
+    recolour();
+    tables().forEach((plot) => fit(plot, +plot.dataset.height));
+  });
 });

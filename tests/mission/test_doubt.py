@@ -77,7 +77,7 @@ def test_terminal_page_and_numbers_say_so(tmp_path: Path, impulse: float, capsys
     assert "LIMITS BROKEN: catch: catch impulse" in others[0].text
     assert [badge.style for badge in others if "limit" in badge.text.lower()] == ["not-recoverable"]
     (figure,) = [each for each in result.figures if each.name == "requirements"]
-    assert "with masses" in "".join(figure.plot.data[0].header.values)
+    assert "% mass" in "".join(figure.plot.data[0].header.values)
     text = "\n".join(
         line if not line.startswith("base_rate_deg") else f"{line}\nimpulse = {impulse / 0.99:.9g}"
         for line in (EXAMPLES / "mission.toml").read_text().split("[identify]")[0].splitlines()

@@ -165,7 +165,7 @@ def review_figures(
     ]
     head = ["requirement", "of", "nearest in", "used", "limit", "margin", "policy", "status"]
     if others:
-        head.insert(6, f"with masses \N{PLUS-MINUS SIGN}{format_percent(sd)}")
+        head.insert(6, f"\N{PLUS-MINUS SIGN}{format_percent(sd)} mass")
         columns.insert(6, [_percent(need.least_of(others)) for need in needs])
     caption = (
         "Each limit over all stages, the nearest to its policy first. In text, tables of limits and figures, angles "

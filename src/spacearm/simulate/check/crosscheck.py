@@ -211,7 +211,7 @@ class _Progress:
         if not self.is_told and taken > TRIAL and (total := taken * whole / max(time, 1e-9)) > LONG:
             self.is_told = True
             so_far = f"{time:.3g} s of {whole:.4g} s took {taken:.0f} s"
-            text = f"the cross-check takes about {total / 60.0:.0f} minutes: {so_far}"
+            text = f"the cross-check takes about {total / 60.0:.0f} min: {so_far}"
             warnings.warn(text, RunWarning, stacklevel=2)
 
 

@@ -72,6 +72,11 @@ def has_time_limit() -> bool:
     return _limit.get()[0] < math.inf
 
 
+def forget_time_limit() -> None:
+    """No limit holds here from now on: in a thread of its own, whose time somebody else looks at."""
+    _limit.set((math.inf, math.inf))
+
+
 def set_interruption(raised: type[KeyboardInterrupt] | None) -> None:
     """Note what a signal raises. A library may lose it: CasADi drops a third of those that come while it converts."""
     global _interruption  # noqa: PLW0603 (signals are the process's)

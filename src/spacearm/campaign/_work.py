@@ -11,6 +11,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+from spacearm.campaign._side_by_side import run_side_by_side
 from spacearm.campaign.plan import CampaignPlan, flat_rows
 from spacearm.deadline import check_time
 from spacearm.engine.device import Device
@@ -172,7 +173,9 @@ def run_chunks(
     ready = {(outcome.cell, outcome.number): outcome for outcome in done}
     runs = [(cell, number) for cell, chunk in places for number in plan.numbers(chunk)]
     if device is None:
-        made = iter([ready[place] if place in ready else run_one(plan, *place) for place in runs])
+        new = [place for place in runs if place not in ready]
+        ready |= zip(new, run_side_by_side([partial(run_one, plan, *place) for place in new]), strict=True)
+        made = iter([ready[place] for place in runs])
     else:
         made = iter(run_cell_batches(plan, runs, device))
     return [[select_rows(plan, next(made)) for _ in plan.numbers(chunk)] for _, chunk in places]

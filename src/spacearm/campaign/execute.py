@@ -28,6 +28,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
+from spacearm.campaign._side_by_side import MOST
 from spacearm.campaign._work import FAILED, RunOutcome, check_vectorisable, columns, run_chunks, run_one, select_rows
 from spacearm.campaign._worst_case import search_worst_cases
 from spacearm.campaign.decide import is_finished
@@ -38,8 +39,10 @@ from spacearm.deadline import check_time
 from spacearm.engine.device import Device, cupy
 from spacearm.errors import InputError, SpacearmError, did_you_mean, quote_text
 
-#: Runs that are made together on a device, in whole chunks.
-TOGETHER: dict[Device, int] = {"cpu": 2048, "gpu": 32768}
+#: Runs that are made together, in whole chunks: on a device, or each by itself.
+TOGETHER: dict[Device | None, int] = {"cpu": 2048, "gpu": 32768, None: MOST}
+#: In how many parts a worker's share is at least, without a device.
+PARTS = 4
 #: How often a chunk is given to another process after its own has died.
 MOST_DEATHS = 3
 Place = tuple[int, int]
@@ -114,14 +117,14 @@ def run_campaign(
         dask: address of a scheduler, or ``local`` for a cluster of processes that is started here.
         part: (k, n): only every n-th chunk, from the k-th on, for arrays of jobs that share the folder.
         device: runs are vectorised in fixed steps: ``cpu`` in vector lanes, ``gpu`` each in a thread of a GPU.
-            None: one after the other, whatever the scenario.
+            None: each by itself, with steps of its own, whatever the scenario.
         progress: called with the share that is done, and a text with the rate.
 
     Raises:
         VectorisedError: with a device, states what in the scenario cannot be vectorised.
     """
     if device is not None:
-        one_of(device, TOGETHER, "device", place="campaign")
+        one_of(device, [name for name in TOGETHER if name], "device", place="campaign")
         if device == "gpu":
             cupy()  # or an error before anything is written
         check_vectorisable(plan)
@@ -140,8 +143,10 @@ def run_campaign(
             progress(queue.runs / plan.total, f"{queue.runs} of at most {plan.total} runs, {rate:.3g} a second")
 
     with _pool(workers, dask) as submit:
-        # Large batches fill the lanes; each worker still gets a share.
-        most = 1 if device is None else min(TOGETHER[device], -(-plan.total // workers))
+        # Large batches fill the lanes; each worker still gets a share, of runs by themselves in several parts, so that
+        # little is lost with a worker.
+        parts = workers * (1 if device else PARTS)
+        most = min(TOGETHER[device], -(-plan.total // parts))
         _run_batches(plan, _batches(plan, queue, most), queue, keep, submit, workers, device)
         queue.remove_surplus()
         # Jobs of an array each have a part of the runs: the call that finishes the campaign searches.

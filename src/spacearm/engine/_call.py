@@ -31,6 +31,18 @@ def call_kernel(typingctx: Any, address: Any, inputs: Any, outputs: Any) -> Any:
 
 
 @intrinsic
+def block_at(typingctx: Any, address: Any, like: Any) -> Any:
+    """``block_at(address, like)``: the block of arguments at an address, of the type of ``like``."""
+    del typingctx, address
+    signature = like(types.intp, like)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return signature, generate
+
+
+@intrinsic
 def call_entry(typingctx: Any, address: Any, block: Any) -> Any:
     """``call_entry(address, block)``: run an entry (:class:`spacearm.engine.loops.CompiledEntry`) by its address."""
     del typingctx, address

@@ -18,9 +18,11 @@ Coefficients: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+from spacearm.engine._call import call_kernel
 from spacearm.engine.loops import compile_inner
-from spacearm.engine.system import SolverMemory, System, rates
+from spacearm.engine.system import SolverMemory, System, begin_rates, end_rates, rates
 from spacearm.typing import Array
 
 # Nodes: 12 stages, the end of the step, three more for the interpolant.
@@ -288,21 +290,68 @@ for _row, _values in enumerate(_A_ROWS):
     A[_row, : len(_values)] = _values
 
 
+def _places(weights: Array) -> npt.NDArray[np.int64]:
+    """Of each row: how many weights are not zero, and where they are."""
+    found = np.zeros((weights.shape[0], 1 + weights.shape[1]), dtype=np.int64)
+    for row, own in enumerate(weights):
+        places = np.flatnonzero(own)
+        found[row, 0], found[row, 1 : 1 + places.size] = places.size, places
+    return found
+
+
+A_PLACES, D_PLACES, E_PLACES = _places(A), _places(D), np.array([12, *range(12)])
+
+
+@compile_inner
+def _add_stages(weights: Array, places: npt.NDArray[np.int64], scale: float, k: Array, result: Array) -> None:
+    """``result += (scale * weights) @ k``, of those weights that are named, one after the other."""
+    # Rows of k are contiguous. Four at a time: the sum stays in a register meanwhile. The order of the sum is that of
+    # one at a time.
+    size, count, n = result.size, places[0], 1
+    while n + 3 <= count:
+        p, q, r, s = places[n], places[n + 1], places[n + 2], places[n + 3]
+        a, b, c, d = scale * weights[p], scale * weights[q], scale * weights[r], scale * weights[s]
+        for i in range(size):
+            result[i] = (((result[i] + a * k[p, i]) + b * k[q, i]) + c * k[r, i]) + d * k[s, i]
+        n += 4
+    while n <= count:
+        p = places[n]
+        a = scale * weights[p]
+        for i in range(size):
+            result[i] += a * k[p, i]
+        n += 1
+
+
 @compile_inner
 def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
     """``result = y + h * A[stages, :stages] @ k[:stages]``; row 12 of ``A`` holds the weights of the step."""
-    size = y.size
-    # Sum first, scale by h last: the increments stay of like size, and y is rounded once. Stage by stage, since rows of
-    # k are contiguous; many weights are zero.
-    for i in range(size):
+    # Sum first, scale by h last: the increments stay of like size, and y is rounded once.
+    for i in range(y.size):
         result[i] = 0.0
-    for stage in range(stages):
-        weight = A[stages, stage]
-        if weight != 0.0:
-            for i in range(size):
-                result[i] += weight * k[stage, i]
-    for i in range(size):
+    _add_stages(A[stages], A_PLACES[stages], 1.0, k, result[: y.size])
+    for i in range(y.size):
         result[i] = y[i] + h * result[i]
+
+
+@compile_inner
+def begin_stage(system: System, piece: int, t: float, h: float, stage: int) -> None:
+    """The motion kernel's input for a stage, from those before; :func:`end_rates` then gives its row of ``work.k``."""
+    work = system.work
+    _combine(work.y, h, work.k, stage, work.y_try)
+    begin_rates(system, piece, t + C[stage] * h, work.y_try)
+
+
+@compile_inner
+def _evaluate_stage(system: System, piece: int, t: float, h: float, stage: int) -> None:
+    begin_stage(system, piece, t, h, stage)
+    call_kernel(system.code.address, system.work.inp, system.work.out)
+    end_rates(system, system.work.k[stage])
+
+
+@compile_inner
+def dop853_result(work: SolverMemory, h: float, result: Array) -> None:
+    """The end of the step, from its 12 stages."""
+    _combine(work.y, h, work.k, 12, result)
 
 
 @compile_inner
@@ -310,32 +359,29 @@ def _combine(y: Array, h: float, k: Array, stages: int, result: Array) -> None:
 # (FSAL), so that a step that is accepted costs eleven evaluations and one.
 def dop853_step(system: System, piece: int, t: float, h: float, result: Array) -> None:
     """One step from ``work.y`` at ``t``, whose rate is in ``work.k[0]``, to ``result`` at ``t + h``."""
-    work = system.work
-    k = work.k
-    for stage in range(1, k.shape[0] - 4):
-        _combine(work.y, h, k, stage, work.y_try)
-        rates(system, piece, t + C[stage] * h, work.y_try, k[stage])
-    _combine(work.y, h, k, 12, result)
+    for stage in range(1, system.work.k.shape[0] - 4):
+        _evaluate_stage(system, piece, t, h, stage)
+    dop853_result(system.work, h, result)
 
 
 @compile_inner
-def dop853_error(h: float, y: Array, y_new: Array, k: Array, rtol: float, atol: Array) -> float:
+def dop853_error(h: float, work: SolverMemory, rtol: float, atol: Array) -> float:
     """Error of the last step over its tolerance, root mean square: at most 1 is good.
 
-    ``y``, ``y_new`` and ``atol`` have one length: components beyond it are integrated without error control.
+    Components beyond the length of ``atol`` are integrated without error control.
     """
-    size = y.size
+    size, k = atol.size, work.k
+    y, y_new, e5, e3 = work.y, work.y_new, work.y_try[:size], work.dy[:size]
+    for i in range(size):
+        e5[i] = e3[i] = 0.0
+    _add_stages(E5, E_PLACES, 1.0, k, e5)
+    _add_stages(E3, E_PLACES, 1.0, k, e3)
     sum5 = 0.0
     sum3 = 0.0
     for i in range(size):
-        e5 = 0.0
-        e3 = 0.0
-        for stage in range(k.shape[0] - 4):
-            e5 += E5[stage] * k[stage, i]
-            e3 += E3[stage] * k[stage, i]
         scale = atol[i] + rtol * max(abs(y[i]), abs(y_new[i]))
-        sum5 += (e5 / scale) ** 2
-        sum3 += (e3 / scale) ** 2
+        sum5 += (e5[i] / scale) ** 2
+        sum3 += (e3[i] / scale) ** 2
     if sum5 == 0.0 and sum3 == 0.0:
         return 0.0
     # err5^2 / sqrt(err5^2 + 0.01 err3^2): the ratio of both estimates raises the order to that of the method, 8, and
@@ -383,20 +429,19 @@ def hermite_dense(h: float, work: SolverMemory) -> None:
 @compile_inner
 def dop853_dense(system: System, piece: int, t: float, h: float) -> None:
     """Interpolant of order 7 of the last step; needs its 12 stages and the rate at its end in ``k[12]``."""
-    work = system.work
+    for stage in range(13, system.work.k.shape[0]):
+        _evaluate_stage(system, piece, t, h, stage)
+    dop853_interpolant(h, system.work)
+
+
+@compile_inner
+def dop853_interpolant(h: float, work: SolverMemory) -> None:
+    """The same, from all 16 rows of ``k``."""
     k, dense = work.k, work.dense
-    for stage in range(13, k.shape[0]):
-        _combine(work.y, h, k, stage, work.y_try)
-        rates(system, piece, t + C[stage] * h, work.y_try, k[stage])
     hermite_dense(h, work)
-    size = work.y.size
     # The terms of degree 4 to 7 vanish with their slopes at both ends and leave the Hermite part as it is.
     for row in range(dense.shape[0] - 3):
-        for stage in range(k.shape[0]):
-            weight = h * D[row, stage]
-            if weight != 0.0:
-                for i in range(size):
-                    dense[3 + row, i] += weight * k[stage, i]
+        _add_stages(D[row], D_PLACES[row], h, k, dense[3 + row])
 
 
 @compile_inner

@@ -128,6 +128,55 @@ def transpose_out(typingctx: Any, place: Any, row: Any, stride: Any) -> Any:
 
 
 @intrinsic
+def gather_rows(typingctx: Any, rows: Any, offset: Any, place: Any) -> Any:
+    """``gather_rows(rows, offset, place)``: :func:`transpose_in` of samples that lie anywhere.
+
+    ``rows`` is the address of their addresses, ``offset`` that of the four numbers in each, in bytes.
+    """
+    del typingctx, rows, offset, place
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del signature
+        lanes = host().lanes
+        rows = [builder.load(each, align=8) for each in _row_pointers(builder, args[0], args[1])]
+        for k, column in enumerate(_columns(builder, rows)):
+            at = builder.add(args[2], ir.Constant(args[2].type, 8 * lanes * k))
+            builder.store(column, _pointer(builder, at, _vector(lanes)), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp), generate
+
+
+@intrinsic
+def scatter_rows(typingctx: Any, place: Any, rows: Any, offset: Any) -> Any:
+    """``scatter_rows(place, rows, offset)``: :func:`gather_rows` backwards."""
+    del typingctx, place, rows, offset
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del signature
+        lanes = host().lanes
+        columns = []
+        for k in range(BLOCK):
+            at = builder.add(args[0], ir.Constant(args[0].type, 8 * lanes * k))
+            columns.append(builder.load(_pointer(builder, at, _vector(lanes)), align=8))
+        for row, each in zip(_rows(builder, columns), _row_pointers(builder, args[1], args[2]), strict=True):
+            builder.store(row, each, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp), generate
+
+
+def _row_pointers(builder: Any, rows: Any, offset: Any) -> list[Any]:
+    """Where four numbers of each sample are."""
+    table = _pointer(builder, rows, rows.type)
+    found = []
+    for lane in range(host().lanes):
+        row = builder.load(builder.gep(table, [ir.Constant(rows.type, lane)]))
+        found.append(_pointer(builder, builder.add(row, offset), _vector(BLOCK)))
+    return found
+
+
+@intrinsic
 def all_finite(typingctx: Any, place: Any, count: Any) -> Any:
     """``all_finite(place, count)``: whether ``count`` vectors of W numbers at an address are all finite."""
     del typingctx, place, count

@@ -17,6 +17,8 @@ its distance from zero. What an event changes is decided in :mod:`spacearm.engin
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from spacearm.engine._call import call_kernel
@@ -246,6 +248,27 @@ def _find_jump(system: System, piece: int, t: float, h: float, i: int, g: Array)
 
 
 @compile_inner
+def _is_quiet(sign: Any, nodes: Array) -> bool:
+    """Whether nothing can have crossed: all functions keep their side at all points, and none comes nearer within.
+
+    Most steps are like that. Without branches, so that the functions are looked at several at a time.
+    """
+    last = nodes.shape[0] - 1
+    found = 0
+    for k in range(1, last + 1):
+        for i in range(sign.size):
+            found |= not sign[i] * nodes[k, i] > 0.0
+    if found:
+        return False
+    for k in range(1, last):
+        for i in range(sign.size):
+            left, middle, right = abs(nodes[k - 1, i]), abs(nodes[k, i]), abs(nodes[k + 1, i])
+            # All three alike: a function that does not change.
+            found |= (middle <= left) & (middle <= right) & ((middle < left) | (middle < right))
+    return found == 0
+
+
+@compile_inner
 def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int, float, float]:
     """(function, low, high): the first interval of the step, as fractions, in which one crosses; or (-1, 0, 0).
 
@@ -266,13 +289,15 @@ def scan(system: System, piece: int, t: float, h: float, g: Array) -> tuple[int,
             nodes[0, i] = 0.0
             if theta > 0.0:
                 return i, 0.0, theta
+    if _is_quiet(events.sign, nodes):
+        return -1, 0.0, 0.0
     for k in range(1, points):
         for i in range(size):
-            before = events.sign[i]
             # The side before point k: a point at which the function is exactly zero leaves it as it was.
-            for m in range(1, k):
-                if nodes[m, i] != 0.0:
-                    before = 1 if nodes[m, i] > 0.0 else -1
+            m = k - 1
+            while m > 0 and nodes[m, i] == 0.0:
+                m -= 1
+            before = events.sign[i] if m == 0 else (1 if nodes[m, i] > 0.0 else -1)
             direction = watch_direction(system, i)
             if has_crossed(before, nodes[k, i], direction):
                 return i, NODES[k - 1], NODES[k]

@@ -10,7 +10,7 @@ from spacearm.engine._dop853 import dense_value
 from spacearm.engine.loops import compile_inner
 from spacearm.engine.radau import B as RADAU_W
 from spacearm.engine.radau import C as RADAU_X
-from spacearm.engine.system import System, project, rates
+from spacearm.engine.system import System, begin_rates, project, rates
 from spacearm.typing import Array
 
 #: Gauss-Legendre nodes and weights on (0, 1) by which impulses are summed over a step.
@@ -53,13 +53,20 @@ class SampleRecord(NamedTuple):
 @compile_inner
 def sample(system: System, piece: int, t: float, y: Array, record: SampleRecord) -> None:
     """Keep ``y`` as the next sample, with the kernel's input and output there if they are wanted."""
+    # The solver's own last evaluation was at another state: the outputs here need one of their own.
+    if record.inp.shape[0] > 0:
+        rates(system, piece, t, y, system.work.dy)
+    keep_sample(system, t, y, record)
+
+
+@compile_inner
+def keep_sample(system: System, t: float, y: Array, record: SampleRecord) -> None:
+    """The same, after an evaluation there."""
     code, work = system.code, system.work
     row = record.counts[0]
     for i in range(code.ny):
         record.y[row, i] = y[i]
-    # The solver's own last evaluation was at another state: the outputs here need one of their own.
     if record.inp.shape[0] > 0:
-        rates(system, piece, t, y, work.dy)
         for i in range(code.record):
             record.inp[row, i] = work.inp[i]
         for i in range(work.out.size):
@@ -94,53 +101,64 @@ def keep_peaks(system: System, t: float, record: SampleRecord) -> None:
 
 
 @compile_inner
-def samples_within(system: System, piece: int, t: float, h: float, record: SampleRecord) -> None:
-    """All samples within [t, t + h)."""
+def next_sample(system: System, piece: int, t: float, h: float, record: SampleRecord) -> float:
+    """When the next sample within [t, t + h) is, its state in ``work.y_try``; -1 if there is none."""
     work = system.work
-    while record.counts[0] < record.times.size:
-        wanted = record.times[record.counts[0]] - system.events.offset
-        if wanted >= t + h:
-            break
-        if wanted <= t:
-            for i in range(system.code.ny):
-                work.y_try[i] = work.y[i]
-            sample(system, piece, t, work.y_try, record)
-        else:
-            dense_value((wanted - t) / h, work.y, work.dense, work.y_try)
-            project(system, piece, wanted, work.y_try)
-            sample(system, piece, wanted, work.y_try, record)
+    if record.counts[0] >= record.times.size:
+        return -1.0
+    wanted = record.times[record.counts[0]] - system.events.offset
+    if wanted >= t + h:
+        return -1.0
+    if wanted <= t:
+        for i in range(system.code.ny):
+            work.y_try[i] = work.y[i]
+        return t
+    dense_value((wanted - t) / h, work.y, work.dense, work.y_try)
+    project(system, piece, wanted, work.y_try)
+    return float(wanted)
 
 
 @compile_inner
-def audit_step(system: System, method: int, piece: int, t: float, h: float, audit: Array, record: SampleRecord) -> None:
-    """Append the step's Gauss points and its end: (time, weight, input prefix, reactions, energies) in each row.
+def _audit_point(method: int, point: int) -> tuple[float, float]:
+    """Place of a Gauss point in the step, as a fraction, and its weight; the last point is the end."""
+    if point >= 5:
+        return 1.0, 0.0
+    # Quadrature at the points of the method's order: work and impulse are then as exact as the motion.
+    return (GAUSS_X[point], GAUSS_W[point]) if method < 2 else (RADAU_X[point], RADAU_W[point])
+
+
+@compile_inner
+def begin_audit(system: System, method: int, piece: int, t: float, h: float, point: int) -> None:
+    """The motion kernel's input at a Gauss point of the step, or at its end.
 
     The stages of an implicit step are known better than what lies between them, where a stiff force would magnify it.
     """
+    work = system.work
+    theta, _ = _audit_point(method, point)
+    if method < 2:
+        dense_value(theta, work.y, work.dense, work.y_try)
+    else:
+        for i in range(system.code.ny):
+            work.y_try[i] = work.y[i] + system.stiff.own[min(point, 4), i]
+    project(system, piece, t + theta * h, work.y_try)
+    begin_rates(system, piece, t + theta * h, work.y_try)
+
+
+@compile_inner
+def keep_audit(system: System, method: int, t: float, h: float, point: int, audit: Array, record: SampleRecord) -> None:
+    """Append a row after the evaluation there: (time, weight, input prefix, reactions, energies)."""
     code, work = system.code, system.work
     row = record.counts[4]
-    for point in range(work.dense.shape[0] - 1):  # 5 points and the end; a constant bound would be unrolled
-        theta, weight = 1.0, 0.0
-        if point < 5:
-            # Quadrature at the points of the method's order: work and impulse are then as exact as the motion.
-            theta, weight = (GAUSS_X[point], GAUSS_W[point]) if method < 2 else (RADAU_X[point], RADAU_W[point])
-        if method < 2:
-            dense_value(theta, work.y, work.dense, work.y_try)
-        else:
-            for i in range(code.ny):
-                work.y_try[i] = work.y[i] + system.stiff.own[min(point, 4), i]
-        project(system, piece, t + theta * h, work.y_try)
-        rates(system, piece, t + theta * h, work.y_try, work.dy)
-        audit[row, 0] = system.events.offset + t + theta * h
-        audit[row, 1] = weight * h
-        for i in range(code.record):
-            audit[row, 2 + i] = work.inp[i]
-        for j in range(code.speed.size):
-            audit[row, 2 + code.record + j] = work.out[code.reaction + j]
-        for i in range(code.nx, code.ny):
-            audit[row, 2 + code.record + code.speed.size + i - code.nx] = work.y_try[i]
-        row += 1
-    record.counts[4] = row
+    theta, weight = _audit_point(method, point)
+    audit[row, 0] = system.events.offset + t + theta * h
+    audit[row, 1] = weight * h
+    for i in range(code.record):
+        audit[row, 2 + i] = work.inp[i]
+    for j in range(code.speed.size):
+        audit[row, 2 + code.record + j] = work.out[code.reaction + j]
+    for i in range(code.nx, code.ny):
+        audit[row, 2 + code.record + code.speed.size + i - code.nx] = work.y_try[i]
+    record.counts[4] = row + 1
 
 
 @compile_inner

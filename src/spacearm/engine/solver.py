@@ -18,13 +18,23 @@ number. What a phase is made from, and what follows it, is decided by callers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from spacearm.engine._dop853 import dop853_error, fastest_rate, first_step
+from spacearm.engine._call import call_kernel
+from spacearm.engine._dop853 import (
+    begin_stage,
+    dop853_error,
+    dop853_interpolant,
+    dop853_result,
+    fastest_rate,
+    first_step,
+)
 from spacearm.engine.block import ArgumentBlock
 from spacearm.engine.events import (
     can_cross,
@@ -40,20 +50,23 @@ from spacearm.engine.events import (
     watch_direction,
 )
 from spacearm.engine.friction import settle
+from spacearm.engine.kernel import Kernel
 from spacearm.engine.law import brake_actions, cut_action, evaluate_law, fill_law_input, is_due, next_tick, store_answer
 from spacearm.engine.loops import CompiledEntry, compile_inner
 from spacearm.engine.radau import ERROR, ask_radau, renew
 from spacearm.engine.record import (
     AUDIT_ROWS,
     SampleRecord,
-    audit_step,
+    begin_audit,
+    keep_audit,
     keep_peaks,
+    keep_sample,
     log_event,
     look_at_drives,
+    next_sample,
     sample,
-    samples_within,
 )
-from spacearm.engine.system import System, finite, project, rates
+from spacearm.engine.system import System, begin_rates, end_rates, finite, project, rates
 from spacearm.typing import Array
 
 
@@ -92,6 +105,10 @@ PAUSED = -1
 ASKED = -3
 #: In place of a reason: go on.
 _ON = -2
+#: In place of a reason: an evaluation of the motion kernel is awaited.
+NEEDED = -5
+# What a phase does next, in ``progress.part``; above zero: what follows the evaluation of this stage of DOP853.
+_START, _INTERVAL, _STEP, _END, _LOCATE, _SAMPLES, _SAMPLE, _AUDIT, _AUDITED, _CLOSE = (-k for k in range(10))
 #: Largest turn, rad, in a step where angles are watched: the Gauss points of the audit follow a force that turns so far
 #: to 1e-12.
 MOST_TURN = 1.0
@@ -135,6 +152,10 @@ class Progress(NamedTuple):
     stopped: Any  # (f,) bool: friction that has just come to rest
     before: Any  # (f,) int64: its status before
     g: Array  # event functions
+    # int64: what is next; whether others evaluate the motion kernel; of the step: whether event functions are looked
+    # at, whether it has samples, which function has crossed, audit rows so far
+    part: Any
+    step: Array  # its length; where it has to end; length up to its event, or -1; time of the next sample
 
 
 def make_progress(system: System, options: Options) -> Progress:
@@ -147,6 +168,8 @@ def make_progress(system: System, options: Options) -> Progress:
         np.zeros(frictions, dtype=np.bool_),
         np.zeros(frictions, dtype=np.int64),
         np.zeros(frictions + system.events.direction.size),
+        np.zeros(6, dtype=np.int64),
+        np.zeros(4),
     )
 
 
@@ -157,6 +180,7 @@ def restart(options: Options, progress: Progress) -> None:
     for i in range(progress.position.size):
         progress.position[i] = 0
     progress.fresh[0] = progress.fresh[1] = True
+    progress.part[0] = _START
 
 
 #: So many events within so short a time are chatter.
@@ -172,10 +196,22 @@ AFTER_JUMP = 1e-9
 STIFF, STIFF_STEPS, NOT_STIFF, NOT_STIFF_STEPS = 0.5, 40, 3.0, 10
 #: A step as far as an event is another one than the whole that was judged: beyond this error both are taken anew.
 LATE_ERROR = 10.0
-#: In place of the length of such a step.
-_AGAIN = -2.0
 #: Joints that would stop within this time of each other stop together, s.
 TOGETHER = 1e-12
+
+
+@compile_inner
+def _go_on(progress: Progress, part: int) -> int:
+    """With this part next."""
+    progress.part[0] = part
+    return _ON
+
+
+@compile_inner
+def _await(progress: Progress, part: int) -> int:
+    """With this part when the motion kernel's output is there."""
+    progress.part[0] = part
+    return NEEDED
 
 
 @compile_inner
@@ -230,8 +266,8 @@ def _log_crossing(system: System, number: int, t: float, record: SampleRecord) -
 
 
 @compile_inner
-def _begin_interval(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
-    """Start afresh where inputs may have jumped: state on its paths, friction, rate, sides of the event functions."""
+def _begin_interval(system: System, progress: Progress, record: SampleRecord) -> int:
+    """Start afresh where inputs may have jumped: state on its paths, friction, ready for the rate."""
     work, piece, t = system.work, progress.position[0], progress.now[0]
     # Inputs may have jumped: put path-driven joints on the path of the new piece first, all else depends on it.
     project(system, piece, t, work.y)
@@ -245,7 +281,15 @@ def _begin_interval(system: System, options: Options, progress: Progress, record
     code = _resolve_rest(system, piece, t, progress, record)
     if code != _ON:
         return code
-    rates(system, piece, t, work.y, work.k[0])
+    begin_rates(system, piece, t, work.y)
+    return _await(progress, _INTERVAL)
+
+
+@compile_inner
+def _end_interval(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
+    """The rate there, sides of the event functions, the first step."""
+    work, piece, t = system.work, progress.position[0], progress.now[0]
+    end_rates(system, work.k[0])
     if not finite(work.k[0]):
         return _NOT_FINITE
     look_at_drives(system, work.y, record.peaks)
@@ -259,7 +303,7 @@ def _begin_interval(system: System, options: Options, progress: Progress, record
     if progress.now[1] <= 0.0:
         progress.now[1] = first_step(system, piece, t, options.rtol, options.atol)
     progress.fresh[0] = False
-    return _ON
+    return _go_on(progress, _STEP)
 
 
 @compile_inner
@@ -311,9 +355,9 @@ def _length(options: Options, progress: Progress, left: float) -> float:
 @compile_inner
 def _error(system: System, options: Options, method: int, piece: int, t: float, h: float) -> float:
     """Error of the step that was taken against its tolerance: at most 1 is good."""
-    work, size = system.work, options.atol.size
+    work = system.work
     if method == 1:
-        error = float(dop853_error(h, work.y[:size], work.y_new[:size], work.k, options.rtol, options.atol))
+        error = float(dop853_error(h, work, options.rtol, options.atol))
     else:
         error = float(ask_radau(system, ERROR, piece, t, h))
     turned = 0.0
@@ -327,10 +371,37 @@ def _error(system: System, options: Options, method: int, piece: int, t: float, 
 
 
 @compile_inner
-def _step(system: System, options: Options, progress: Progress, record: SampleRecord, h: float, last: bool) -> int:
-    """Take a step of length ``h`` to ``y_new``: go on, or 0 where it is to be tried again with another length."""
+def _begin_step(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
+    """The length of the next step, and its first stage; methods other than DOP853 take the whole."""
+    left = progress.step[1] - progress.now[0]
+    h = progress.step[0] = _length(options, progress, left)
+    piece, t, method = progress.position[0], progress.now[0], _method(options, progress)
+    if method == 1:
+        begin_stage(system, piece, t, h, 1)
+        return _await(progress, 1)
+    return _judge_step(system, options, progress, record, take_step(system, method, piece, t, h))
+
+
+@compile_inner
+def _next_stage(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
+    """From a stage of DOP853 to the next one: of the step, or of its interpolant."""
+    stage, work, piece, t, h = progress.part[0], system.work, progress.position[0], progress.now[0], progress.step[0]
+    end_rates(system, work.k[stage])
+    if stage == 11:
+        dop853_result(work, h, work.y_new)
+        return _judge_step(system, options, progress, record, True)
+    if stage == 15:
+        dop853_interpolant(h, work)
+        return _go_on(progress, _LOCATE)
+    begin_stage(system, piece, t, h, stage + 1)
+    return _await(progress, stage + 1)
+
+
+@compile_inner
+def _judge_step(system: System, options: Options, progress: Progress, record: SampleRecord, converged: bool) -> int:
+    """Judge the step to ``y_new``: on to the rate at its end, or again with another length."""
     work, piece, t, method = system.work, progress.position[0], progress.now[0], _method(options, progress)
-    converged = take_step(system, method, piece, t, h)
+    h, last = progress.step[0], _is_last(progress)
     if method != 0:
         error = _error(system, options, method, piece, t, h) if converged else np.inf
         # Exponent of h in the error estimates: DOP853's combined one, and Radau's embedded one of order 5.
@@ -356,7 +427,7 @@ def _step(system: System, options: Options, progress: Progress, record: SampleRe
             # Time would no longer change: 4e-16 is about two roundings of it.
             if progress.now[1] < 4e-16 * (t + system.events.offset) or progress.now[1] < 1e-300:
                 return _NOT_FINITE if progress.position[1] > 0 else _SMALL
-            return 0
+            return _go_on(progress, _START)
         progress.position[1] = 0
         # PI control after Hairer, Norsett, Wanner, Sec. IV.2: exponent 1/8 - 0.2 beta, beta = 0.04.
         power = -0.117 if method == 1 else -1.0 / order
@@ -373,30 +444,52 @@ def _step(system: System, options: Options, progress: Progress, record: SampleRe
         progress.now[1] = max(progress.now[1], longer) if last else longer
     # After the error was judged: the embedded formulas belong to the state before projection.
     project(system, piece, t + h, work.y_new)
-    return _ON if finite(work.y_new) else _NOT_FINITE
+    if not finite(work.y_new):
+        return _NOT_FINITE
+    # The rate at the end is needed by the interpolants and is the first stage of the next step.
+    begin_rates(system, piece, t + h, work.y_new)
+    return _await(progress, _END)
 
 
 @compile_inner
-def _observe(
-    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, h: float, t_new: float
-) -> tuple[float, int, bool]:
-    """Locate the first event of the step and take samples and audit rows up to it.
+def _is_last(progress: Progress) -> bool:
+    """Whether the step goes to the end of the piece, or to the next tick."""
+    return bool(progress.step[0] >= progress.step[1] - progress.now[0])
 
-    (Length of the step up to the event, or -1, or ``_AGAIN``; which function; whether event functions were looked at.)
-    """
-    piece, t, offset, method = progress.position[0], progress.now[0], system.events.offset, _method(options, progress)
-    audited = audit.shape[0] > 0
-    sampling = record.counts[0] < record.times.size and record.times[record.counts[0]] < offset + t_new
-    # The rate at the end is needed by the interpolants and is the first stage of the next step.
-    rates(system, piece, t + h, system.work.y_new, system.work.k[12])
+
+@compile_inner
+def _t_new(progress: Progress) -> float:
+    """The end of the step."""
+    # The end itself, not a sum: breaks are met to the last bit, so that the next piece begins there.
+    return float(progress.step[1] if _is_last(progress) else progress.now[0] + progress.step[0])
+
+
+@compile_inner
+def _end_step(system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array) -> int:
+    """The rate at the end of the step; whether the interpolant is needed, and its first stage."""
+    piece, t, h, method = progress.position[0], progress.now[0], progress.step[0], _method(options, progress)
+    end_rates(system, system.work.k[12])
     look_at_drives(system, system.work.y_new, record.peaks)
     # Most steps are far from any level: then neither the interpolant nor event functions are evaluated.
     watching = progress.g.size > 0 and can_cross(system, h)
-    hit, first = -1.0, -1
+    row = record.counts[0]
+    sampling = row < record.times.size and record.times[row] < system.events.offset + _t_new(progress)
+    progress.part[2], progress.part[3] = watching, sampling
     # Radau also needs its interpolant as the first guess of the next step.
-    if watching or sampling or audited or method == 2:
+    if watching or sampling or audit.shape[0] > 0 or method == 2:
+        if method == 1:
+            begin_stage(system, piece, t, h, 13)
+            return _await(progress, 13)
         finish_step(system, method, piece, t, h)
-    if watching:
+    return _go_on(progress, _LOCATE)
+
+
+@compile_inner
+def _find_event(system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array) -> int:
+    """Locate the first event of the step: the step's length up to it, or -1, and which function it is."""
+    piece, t, h, method = progress.position[0], progress.now[0], progress.step[0], _method(options, progress)
+    progress.step[2], sampling = -1.0, progress.part[3] != 0
+    if progress.part[2] != 0:
         hit, tried, first = first_event(system, method, piece, t, h, progress.g)
         if tried:
             # Trial steps have used the stages: take the step once more, as far as it goes.
@@ -404,22 +497,66 @@ def _observe(
             converged = take_step(system, method, piece, t, length)
             # The step to the event has other stages than the whole one, and its error has not been judged yet.
             if method != 0 and not (converged and _error(system, options, method, piece, t, length) <= LATE_ERROR):
-                return _AGAIN, -1, True
+                record.counts[3] += 1
+                progress.now[1] = 0.25 * h
+                if not progress.now[1] > 4e-16 * (t + system.events.offset):
+                    return _SMALL
+                return _go_on(progress, _START)
             project(system, piece, t + length, system.work.y_new)
             rates(system, piece, t + length, system.work.y_new, system.work.k[12])
             look_at_drives(system, system.work.y_new, record.peaks)
-            if sampling or audited or method == 2:
+            if sampling or audit.shape[0] > 0 or method == 2:
                 finish_step(system, method, piece, t, length)
-    length = hit if hit >= 0.0 else h
-    # Samples after the instant of the event belong to what follows it, hence only now.
-    if sampling:
-        samples_within(system, piece, t, length, record)
-    if audited and length > 0.0:
-        audit_step(system, method, piece, t, length, audit, record)
+        progress.step[2], progress.part[4] = hit, first
+    progress.part[5] = 0
+    return _go_on(progress, _SAMPLES if sampling else _AUDIT)
+
+
+@compile_inner
+def _reached(progress: Progress) -> float:
+    """Length of the step: up to its event, or the whole."""
+    return float(progress.step[2] if progress.step[2] >= 0.0 else progress.step[0])
+
+
+@compile_inner
+def _next_sample(system: System, progress: Progress, record: SampleRecord) -> int:
+    """The next sample within the step. Those after the instant of the event belong to what follows it."""
+    piece, t, length = progress.position[0], progress.now[0], _reached(progress)
+    wanted = next_sample(system, piece, t, length, record)
+    if wanted < 0.0:
+        return _go_on(progress, _AUDIT)
+    if record.inp.shape[0] > 0:
+        progress.step[3] = wanted
+        begin_rates(system, piece, wanted, system.work.y_try)
+        return _await(progress, _SAMPLE)
+    keep_sample(system, wanted, system.work.y_try, record)
+    return _ON
+
+
+@compile_inner
+def _next_audit(system: System, options: Options, progress: Progress, audit: Array) -> int:
+    """The next audit row of the step."""
+    length = _reached(progress)
+    if audit.shape[0] == 0 or length <= 0.0 or progress.part[5] == AUDIT_ROWS:
+        return _go_on(progress, _CLOSE)
+    point, method = progress.part[5], _method(options, progress)
+    begin_audit(system, method, progress.position[0], progress.now[0], length, point)
+    return _await(progress, _AUDITED)
+
+
+@compile_inner
+def _close_step(system: System, options: Options, progress: Progress, record: SampleRecord) -> int:
+    """Go on from the end of the step, or from its event."""
     # After the samples: it belongs to the next one.
-    keep_peaks(system, t + length, record)
+    keep_peaks(system, progress.now[0] + _reached(progress), record)
     record.counts[2] += 1
-    return hit, first, watching
+    if progress.step[2] >= 0.0:
+        code = _handle_event(system, options, progress, record, progress.step[2], progress.part[4], progress.step[1])
+    else:
+        _accept(system, options, progress, progress.step[0], _t_new(progress), progress.part[2] != 0)
+        code = _ON
+    progress.part[0] = _START
+    return code
 
 
 @compile_inner
@@ -515,34 +652,6 @@ def _handle_event(
 
 
 @compile_inner
-def _advance(
-    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, end: float
-) -> int:
-    """One step, or as far as the next event; a reason to end, or go on."""
-    if progress.fresh[0]:
-        code = _begin_interval(system, options, progress, record)
-        if code != _ON:
-            return code
-    left = end - progress.now[0]
-    h = _length(options, progress, left)
-    last = h >= left
-    code = _step(system, options, progress, record, h, last)
-    if code != _ON:
-        return _ON if code == 0 else code
-    # The end itself, not a sum: breaks are met to the last bit, so that the next piece begins there.
-    t_new = end if last else progress.now[0] + h
-    hit, first, watching = _observe(system, options, progress, record, audit, h, t_new)
-    if hit == _AGAIN:
-        record.counts[3] += 1
-        progress.now[1] = 0.25 * h
-        return _ON if progress.now[1] > 4e-16 * (progress.now[0] + system.events.offset) else _SMALL
-    if hit >= 0.0:
-        return _handle_event(system, options, progress, record, hit, first, end)
-    _accept(system, options, progress, h, t_new, watching)
-    return _ON
-
-
-@compile_inner
 def _tick(system: System, progress: Progress) -> int:
     """The answer of a law at a tick, from which on the inputs are others; go on, or ``ASKED``."""
     law, piece, t, work = system.law, progress.position[0], progress.now[0], system.work
@@ -576,6 +685,78 @@ def _end(system: System, progress: Progress, record: SampleRecord) -> int:
 
 
 @compile_inner
+def _start_step(
+    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
+) -> int:
+    """What comes before a step: the next piece, limits, the tick of a law, what follows a jump."""
+    breaks = system.signals.breaks
+    if progress.fresh[1]:
+        open_signs(system)
+    while progress.position[0] < breaks.size - 1 and not progress.now[0] < breaks[progress.position[0] + 1]:
+        progress.position[0] += 1
+        progress.fresh[0] = True
+    if progress.position[0] >= breaks.size - 1:
+        return _end(system, progress, record)
+    record.now[0] = system.events.offset + progress.now[0]
+    if stop[0] != 0:
+        return _INTERRUPTED
+    if record.counts[2] + record.counts[3] >= options.max_steps:
+        return _STEPS
+    # Before the step, so that all its audit rows fit.
+    if audit.shape[0] > 0 and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
+        return PAUSED
+    if is_due(system.law, progress.now[0]):
+        code = _tick(system, progress)
+        if code != _ON:
+            return code
+    progress.step[1] = next_tick(system.law, breaks[progress.position[0] + 1])
+    return _begin_interval(system, progress, record) if progress.fresh[0] else _go_on(progress, _STEP)
+
+
+@compile_inner
+def proceed(system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any) -> int:
+    """Integrate ``work.y`` as far as the next evaluation of the motion kernel, ``NEEDED``, or to the end: why.
+
+    The kernel's input is in ``work.inp``; who has put its output into ``work.out`` calls again.
+    """
+    while True:
+        part = progress.part[0]
+        if part > 0:
+            code = _next_stage(system, options, progress, record)
+        elif part == _START:
+            code = _start_step(system, options, progress, record, audit, stop)
+        elif part == _INTERVAL:
+            code = _end_interval(system, options, progress, record)
+        elif part == _STEP:
+            code = _begin_step(system, options, progress, record)
+        elif part == _END:
+            code = _end_step(system, options, progress, record, audit)
+        elif part == _LOCATE:
+            code = _find_event(system, options, progress, record, audit)
+        elif part == _SAMPLES:
+            code = _next_sample(system, progress, record)
+        elif part == _SAMPLE:
+            end_rates(system, system.work.dy)
+            keep_sample(system, progress.step[3], system.work.y_try, record)
+            code = _go_on(progress, _SAMPLES)
+        elif part == _AUDIT:
+            code = _next_audit(system, options, progress, audit)
+        elif part == _AUDITED:
+            end_rates(system, system.work.dy)
+            keep_audit(
+                system, _method(options, progress), progress.now[0], _reached(progress), progress.part[5], audit, record
+            )
+            progress.part[5] += 1
+            code = _go_on(progress, _AUDIT)
+        else:
+            code = _close_step(system, options, progress, record)
+        if code != _ON:
+            if code != NEEDED:
+                progress.part[0] = _START
+            return code
+
+
+@compile_inner
 def integrate(
     system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
 ) -> int:
@@ -584,32 +765,14 @@ def integrate(
     Friction's status and ``work.y`` hold the state at the start and are left at the end; ``stop[0]`` set from another
     thread ends the run. When ``audit`` is full, the result is ``PAUSED``: the caller takes its ``record.counts[4]``
     rows, sets that count to zero and calls again. When it is ``ASKED``, the caller puts the answer to ``law.inp`` into
-    ``law.out``, sets ``law.counts[1]`` and calls again.
+    ``law.out``, sets ``law.counts[1]`` and calls again. Where ``progress.part[1]`` is set it is ``NEEDED`` before each
+    evaluation of the motion kernel in a step, which others make: see :func:`proceed`.
     """
-    signals = system.signals
-    if progress.fresh[1]:
-        open_signs(system)
-    while progress.position[0] < signals.breaks.size - 1:
-        end = signals.breaks[progress.position[0] + 1]
-        while progress.now[0] < end:
-            record.now[0] = system.events.offset + progress.now[0]
-            if stop[0] != 0:
-                return _INTERRUPTED
-            if record.counts[2] + record.counts[3] >= options.max_steps:
-                return _STEPS
-            # Before the step, so that all its audit rows fit.
-            if audit.shape[0] > 0 and record.counts[4] + AUDIT_ROWS > audit.shape[0]:
-                return PAUSED
-            if is_due(system.law, progress.now[0]):
-                code = _tick(system, progress)
-                if code != _ON:
-                    return code
-            code = _advance(system, options, progress, record, audit, next_tick(system.law, end))
-            if code != _ON:
-                return code
-        progress.position[0] += 1
-        progress.fresh[0] = True
-    return _end(system, progress, record)
+    while True:
+        code = proceed(system, options, progress, record, audit, stop)
+        if code != NEEDED or progress.part[1] != 0:
+            return code
+        call_kernel(system.code.address, system.work.inp, system.work.out)
 
 
 class SolverCall(NamedTuple):
@@ -636,23 +799,46 @@ def sample_call(call: Any) -> int:
 
 
 class BoundSolver:
-    """:func:`integrate` with its arguments, ready to be called time and again."""
+    """:func:`integrate` with its arguments, ready to be called time and again.
 
-    def __init__(self, call: SolverCall) -> None:
-        self._block = ArgumentBlock(call)
-        self._integrate, self._position = integrate_call.bind(self._block), call.progress.position
+    ``kernel`` is that of the motion, where phases of several runs may be flown side by side.
+    """
+
+    def __init__(self, call: SolverCall, kernel: Kernel | None = None) -> None:
+        self.call, self.kernel, self.block = call, kernel, ArgumentBlock(call)
+        self._integrate = integrate_call.bind(self.block)
 
     def __call__(self) -> int:
+        fly = _pilot.get()
+        return self.fly_alone() if fly is None else fly(self)
+
+    def fly_alone(self) -> int:
+        """The call itself, whoever flies what is called in this thread."""
         return self._integrate()
 
     def keep_sample(self, piece: int) -> None:
         """Keep the state as the next sample, at the end of a phase, which lies in this piece."""
-        self._position[0] = piece
-        sample_call(self._block)
+        self.call.progress.position[0] = piece
+        sample_call(self.block)
+
+
+#: Who flies the phases that are called in this thread, beside those of other runs; none: each is called by itself.
+_pilot: ContextVar[Callable[[BoundSolver], int] | None] = ContextVar("pilot", default=None)
+
+
+def set_pilot(fly: Callable[[BoundSolver], int]) -> None:
+    """From now on this flies all phases that are called in this thread."""
+    _pilot.set(fly)
 
 
 def bind_solver(
-    system: System, options: Options, progress: Progress, record: SampleRecord, audit: Array, stop: Any
+    system: System,
+    options: Options,
+    progress: Progress,
+    record: SampleRecord,
+    audit: Array,
+    stop: Any,
+    kernel: Kernel | None = None,
 ) -> BoundSolver:
     """:func:`integrate` with these arguments."""
-    return BoundSolver(SolverCall(system, options, progress, record, audit, stop))
+    return BoundSolver(SolverCall(system, options, progress, record, audit, stop), kernel)

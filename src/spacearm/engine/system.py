@@ -314,7 +314,15 @@ def apply_memory_jump(system: System, piece: int, t: float, y: Array, number: in
 @compile_inner
 def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
     """``dy = dy/dt`` at ``t``. Path channels overwrite position and rate in the state; a law adds to the inputs."""
-    code, inp, out, feedback, law = system.code, system.work.inp, system.work.out, system.feedback, system.law
+    begin_rates(system, piece, t, y)
+    call_kernel(system.code.address, system.work.inp, system.work.out)
+    end_rates(system, dy)
+
+
+@compile_inner
+def begin_rates(system: System, piece: int, t: float, y: Array) -> None:
+    """:func:`rates` up to the motion kernel: its input is complete in ``work.inp``."""
+    code, inp, feedback, law = system.code, system.work.inp, system.feedback, system.law
     for i in range(code.nx):
         inp[i] = y[i]
     # Laws and force elements add to inputs, and several may share one: begin from zero, then signals (which set), then
@@ -331,7 +339,12 @@ def rates(system: System, piece: int, t: float, y: Array, dy: Array) -> None:
         inp[law.target[i]] += law.out[i]
     if feedback.address != 0:
         _add_feedback(system, t, y)
-    call_kernel(code.address, inp, out)
+
+
+@compile_inner
+def end_rates(system: System, dy: Array) -> None:
+    """:func:`rates` from the motion kernel's output on, which is in ``work.out``."""
+    code, inp, out, feedback, law = system.code, system.work.inp, system.work.out, system.feedback, system.law
     system.work.count[0] += 1
     # The rate of y in parts: from the motion kernel, from the law, from the force elements.
     for i in range(code.moved):

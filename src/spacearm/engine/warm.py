@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spacearm.engine import _batch, fixed_step, phase, solver
+from spacearm.engine import _batch, fixed_step, phase, side_by_side, solver
 from spacearm.engine.block import block_type
 from spacearm.engine.loops import CompiledEntry
 from spacearm.engine.phase import SampleEnds, SampleRows, make_events, make_solver_phase
@@ -27,16 +27,18 @@ from spacearm.engine.schedule import NO_RANDOM_CHANNELS
 from spacearm.engine.signals import merge
 from spacearm.engine.system import System, make_code, make_friction, make_solver_memory
 
-#: What runs need: the solver; its implicit steps; many samples in a row; many in vector lanes; batches of kernels.
+#: What runs need: the solver, for one run and for several side by side; its implicit steps; many samples in a row; many
+#: in vector lanes; batches of kernels.
 LOOPS = {
     "solver": "solver and events",
+    "side by side": "phases side by side",
     "implicit": "implicit steps",
     "samples": "many samples in a row",
     "lanes": "many samples in vector lanes",
     "batch": "batches",
 }
 #: What a second process compiles meanwhile, when all are wanted.
-_MEANWHILE = ("implicit", "lanes", "batch", "samples")
+_MEANWHILE = ("implicit", "lanes", "batch", "samples", "side by side")
 
 _lock = threading.Lock()
 _ready: set[str] = set()
@@ -125,7 +127,7 @@ def _is_cached(name: str) -> bool:
 
 def _calls(name: str) -> list[tuple[Any, tuple[Any, ...]]]:
     """Loops with arguments of the types that they are called with; nothing is run."""
-    if name in ("solver", "implicit", "samples"):
+    if name in ("solver", "side by side", "implicit", "samples"):
         return _solver_calls()[name]
     table = np.zeros((1, 4), dtype=np.int64)
     if name == "batch":
@@ -157,6 +159,7 @@ def _solver_calls() -> dict[str, list[tuple[Any, tuple[Any, ...]]]]:
             (solver.integrate_call, (stage.call,)),
             (solver.sample_call, (stage.call,)),
         ],
+        "side by side": [(side_by_side.fly_lanes, (side_by_side.lanes_call(stage.call, 0, 0),))],
         "implicit": [(implicit_call, (system,))],
         "samples": [(phase.samples_call, (samples,))],
     }

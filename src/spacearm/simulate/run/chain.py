@@ -566,7 +566,7 @@ class PhaseChain:
             if options.max_steps != allowed:
                 options, solve = options._replace(max_steps=allowed), None
             if solve is None:
-                solve = bind_solver(system, options, progress, record, segment.audit, stop)
+                solve = bind_solver(system, options, progress, record, segment.audit, stop, model.kernel)
             reason, known = solve() if known is None else known, None
             if reason == ASKED:
                 assert law is not None

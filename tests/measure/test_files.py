@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
+from scipy.io import savemat
 
 from spacearm.errors import InputError
 from spacearm.measure import Column, Record, formats, read_record
@@ -310,3 +311,24 @@ def test_patterns_match_as_by_pathlib(pattern: str, tmp_path: Path, monkeypatch:
     if pattern != "a/b1.csv":
         with pytest.raises(InputError, match="would look at more than 0 files"):
             match_files(tmp_path, pattern)
+
+
+def test_signals_of_a_simulink_log_with_time(tmp_path: Path) -> None:
+    """To Workspace, "structure with time": an array of structs, one for each signal."""
+    times = np.arange(5) * 0.1
+    signals = [
+        {"values": np.column_stack([times, 2.0 * times]), "label": "pose"},
+        {"values": 3.0 * times, "label": "u"},
+    ]
+    savemat(tmp_path / "a.mat", {"out": {"time": times, "signals": signals}})
+    columns: dict[str, Column | str] = {"y": "out.signals[0].values[1]", "u": "out.signals[1].values"}
+    read = read_record(tmp_path / "a.mat", columns, time="out.time")
+    assert np.allclose(read["y"], 2.0 * times)
+    assert np.allclose(read["u"], 3.0 * times)
+    for wrong, message in (
+        ("out.signals.values", r"2 structs in an array \(expected their number: 'out\.signals\[0\]\.values'"),
+        ("out.signals[2].values", r"'signals' has 2 entries"), ("out.signals[0].label", "holds text"),
+        ("out.signals[0].vals", "did you mean 'values'"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            read_record(tmp_path / "a.mat", {"x": wrong}, time="out.time")

@@ -25,7 +25,7 @@ from spacearm.worker_process import WorkerReplies, serve
 Values = npt.NDArray[np.float64]
 
 #: A column or row of a variable with two axes: ``stem[3]``, ``stem[:,3]``, ``stem[3,:]``.
-_PART = re.compile(r"(?P<stem>[^\[\]]*)\[(?:(?::, ?)?(?P<column>\d{1,8})|(?P<row>\d{1,8}), ?:)\]")
+_PART = re.compile(r"(?P<stem>.*)\[(?:(?::, ?)?(?P<column>\d{1,8})|(?P<row>\d{1,8}), ?:)\]")
 
 KINDS = {
     "matlab": "a MATLAB file",
@@ -128,17 +128,24 @@ def _matlab(table: GuardedTable, file: str, names: list[str]) -> dict[str, Value
         stem, *fields = variable.split(".") if variable not in shapes else [variable]
         table.check_size(shapes[stem])
         value = loadmat(file, variable_names=[stem], squeeze_me=True)[stem]
-        for field in fields:
-            inside = np.asarray(value).dtype.names or ()
-            if field not in inside or np.size(value) != 1:
-                message = f"has no field {field!r}" if np.size(value) == 1 else f"{np.size(value)} structs in an array"
-                raise InputError(message, hint=did_you_mean(field, map(_printable, inside)))
+        for k, part in enumerate(fields):
+            field, _, item = part.removesuffix("]").partition("[")
+            inside, count = np.asarray(value).dtype.names or (), np.size(value)
+            if count > 1:
+                first = ".".join([stem, *fields[:k]]) + f"[0].{field}"
+                raise InputError(f"{count} structs in an array", hint=f"expected their number: {first!r} for the first")
+            if field not in inside:
+                raise InputError(f"has no field {field!r}", hint=did_you_mean(field, map(_printable, inside)))
             value = np.asarray(value)[field].item()
+            if item:  # one of the structs of an array: the signals of a Simulink log
+                if not item.isdecimal() or int(item[:8]) >= np.size(value):
+                    raise InputError(f"{field!r} has {np.size(value)} entries", hint=f"expected {field}[0] and so on")
+                value = np.atleast_1d(value)[int(item)]
         return value
 
     known = [name for name, _ in declared]
     # A field of a struct: `log.angle`; only those that were asked for, a struct may have thousands.
-    stems = dict.fromkeys(name.partition("[")[0] for name in names)
+    stems = dict.fromkeys(re.sub(r"\[[^\[\]]*\]$", "", name) for name in names)
     known += [stem for stem in stems if stem not in shapes and stem.partition(".")[0] in shapes and "." in stem]
     return _columns(table, names, known, get)
 

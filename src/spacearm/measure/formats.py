@@ -120,7 +120,7 @@ def read_columns(path: Path, names: Iterable[str]) -> tuple[Columns, Units]:
 def _check_file(path: Path) -> None:
     if not os.path.isfile(path):  # false for a name that no file can have, too
         what = "is not a file" if os.path.exists(path) else "there is no such file"
-        raise InputError(what, hint="expected a file with measured columns; a scenario names it relative to its folder")
+        raise InputError(what, place="measured columns", hint="a scenario names their file relative to its own folder")
 
 
 def read_numbers(path: Path) -> Array:

@@ -75,8 +75,8 @@ class DecideTable(StageTable):
 
     def judge_margins(self, outcomes: Sequence[StageOutcome]) -> list[Limit]:
         """The margin of these stages that is nearest to what the policy asks for, or less."""
-        # A policy of zero is that the limit holds, which the stages have judged.
-        asked = [need for need in list_requirements(outcomes, self) if need.policy > 0.0]
+        # A policy of zero is that the limit holds; that, and whether a limit is broken, the stages have judged.
+        asked = [need for need in list_requirements(outcomes, self) if need.policy > 0.0 and need.limit.margin >= 0.0]
         if not asked:
             return []
         # By the share of the policy that is left: margins of limits with different policies are compared alike.

@@ -99,7 +99,14 @@ def print_table(pieces: list[tuple[str, str, Array, Array]]) -> None:
         rms = {body: 1e3 * np.sqrt((left[bodies == body] ** 2).mean(axis=0)) for body in ("chaser", "target")}
         told = ", ".join(f"{body} {each.round(2)}" for body, each in rms.items())
         what = "tilt" + ", gradient" * curved + ", force of the target's bearings" * bearing
-        print(f"{what}: {np.round(1e3 * solve(np.full(len(own), True)), 3)}e-3; left of others, mm/s2: {told}")
+        found = solve(np.full(len(own), True))
+        # Residuals of one recording have causes in common: each counts as one draw.
+        pulls = [np.einsum("nij,ni->j", design[names == name], (measured - design @ found)[names == name])
+                 for name in set(names)]  # fmt: skip
+        inverse = np.linalg.inv(np.einsum("nij,nik->jk", design, design))
+        errors = np.sqrt(np.diag(inverse @ np.einsum("nj,nk->jk", pulls, pulls) @ inverse))
+        print(f"{what}: {np.round(1e3 * found, 3)}e-3, standard errors {np.round(1e3 * errors, 3)}e-3; "
+              f"left of others, mm/s2: {told}")  # fmt: skip
 
 
 def main() -> None:

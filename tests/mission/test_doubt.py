@@ -92,6 +92,17 @@ def test_terminal_page_and_numbers_say_so(tmp_path: Path, impulse: float, capsys
     assert verdict["undecided"].startswith("in catch, the catch impulse has a margin of 1 %")
 
 
+def test_heavier_bodies_are_let_go_as_they_were_caught() -> None:
+    """An ejection put the file's masses in their place: 2 % of the mass vanished, which put the verdict in doubt."""
+    mission = flown(decide__mass=140.0)
+    other = mission.fly_with((1.03, 0.97))
+    assert mission.outcomes[-1].stage == other.outcomes[-1].stage == "eject"
+    assert other.is_sound
+    world, nominal = other.run.world, mission.run.world
+    assert world.robot("servicer").mass == pytest.approx(1.03 * nominal.robot("servicer").mass, rel=1e-12)
+    assert world.robot("target").mass == pytest.approx(0.97 * nominal.robot("target").mass, rel=1e-12)
+
+
 def test_a_policy_holds_in_the_last_stage_too() -> None:
     """It is flown after the decision; a margin there that the policy refuses was a go."""
     later = {"identify": None, "eject": None, "stow__end_attitude_deg": 200.0}

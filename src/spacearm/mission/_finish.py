@@ -20,7 +20,7 @@ from spacearm.mission._outcomes import UNSETTLED
 from spacearm.mission._review import list_requirements
 from spacearm.mission._stages import Flown, GainKeys, StageTable
 from spacearm.mission._station import BaseReference
-from spacearm.model import Pose, Robot
+from spacearm.model import Pose
 from spacearm.model.rotations import quaternion_from_rotation, rotation_matrices
 from spacearm.model.toml_schema import Duration, Name, Number, Vector3
 from spacearm.result import Limit, LimitKind
@@ -285,14 +285,7 @@ class EjectTable(StageTable):
     def fly(self, flight: MissionFlight, usage: LimitUsage) -> Flown:
         yield from flight.brake()
         assert flight.caught is not None
-        yield Unlatch(
-            flight.name,
-            flight.actuators.robot,
-            flight.table.reference_robot,
-            flight.actuators.hand,
-            self.energy,
-            self.stroke,
-        )
+        yield Unlatch(flight.name, flight.actuators.hand, self.energy, self.stroke)
         flight.caught = None
         near, _, _ = flight.gap()
         hand, grasp = f"{flight.name}/{flight.actuators.hand}", f"{TARGET}/{GRASP}"
@@ -327,15 +320,12 @@ class Unlatch(Change):
     Nothing jumps by it: both go on as they move.
 
     Args:
-        host, robot: the servicer's system, and the robot that it is without the target.
-        target: robot that the target is.
+        host: the servicer's system.
         hand: frame of the servicer that holds it.
         energy, stroke: of the springs, J and m: their force falls to zero along the stroke.
     """
 
     host: str
-    robot: Robot
-    target: Robot
     hand: str
     energy: float
     stroke: float
@@ -344,17 +334,19 @@ class Unlatch(Change):
         if TARGET in world.systems:
             return self._open(world, states, terms)
         joined, state = world.own_robot(self.host), states[self.host]
+        # As they were caught, less the propellant that has gone since.
+        servicer, target = next(each.robots for each in world.attachments if each.guest == TARGET)
         # The servicer's own joints among those of the joined robot.
-        order = [joined.joint_index(name) for name in self.robot.joint_names]
+        order = [joined.joint_index(name) for name in servicer.joint_names]
         velocity = np.concatenate([state.velocity[:6], state.rates[order]])
         rest = State(state.position, state.quaternion, state.joints[order], velocity)
         origin, rotation = terms.frame_pose(joined, state, BODY)
         # Rows of both vectors times the rotation matrix: from world axes into the target's own.
         twist = (terms.jacobian(joined, state, BODY) @ state.velocity).reshape(2, 3) @ rotation
         away = State(origin, quaternion_from_rotation(rotation), np.zeros(0), twist.ravel())
-        springs = self._springs(terms.frame_pose(joined, state, self.hand), terms.frame_pose(self.target, away, GRASP))
+        springs = self._springs(terms.frame_pose(joined, state, self.hand), terms.frame_pose(target, away, GRASP))
         locked = tuple(f"{self.host}/{name}" for name in world.locked)
-        after = World({self.host: self.robot, TARGET: self.target}, locked).with_lasting([*world.elements, springs])
+        after = World({self.host: servicer, TARGET: target}, locked).with_lasting([*world.elements, springs])
         return ChangeResult(after, {self.host: rest, TARGET: away}, f"{TARGET} let go")
 
     def _open(self, world: World, states: Mapping[str, State], terms: Terms) -> ChangeResult:

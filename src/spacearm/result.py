@@ -599,11 +599,11 @@ class Result:
     def state(self) -> str:
         """Verdict and soundness in a few words, what is bad first."""
         sound = ("sound" if self.sound else "NOT SOUND") if self.certificate else "no certificate"
-        if self.undecided:
-            sound = f"UNDECIDED; {sound}"
         if self.limits_broken:
-            return f"{self.verdict_words}; numerics {sound}"
-        return f"{sound}; {self.verdict_words}" if self.limits else sound
+            words = f"{self.verdict_words}; numerics {sound}"
+        else:
+            words = f"{sound}; {self.verdict_words}" if self.limits else sound
+        return f"UNDECIDED; {words}" if self.undecided else words
 
     @property
     def has_paper(self) -> bool:

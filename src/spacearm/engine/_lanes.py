@@ -83,6 +83,22 @@ def _rows(builder: Any, columns: list[Any]) -> list[Any]:
     return [*halves[0], *halves[1]]
 
 
+def _column_pointers(builder: Any, place: Any) -> list[Any]:
+    """Where four vectors of W stand, one after the other, from an address on."""
+    kind = _vector(host().lanes)
+    steps = [ir.Constant(place.type, 8 * kind.count * k) for k in range(BLOCK)]
+    return [_pointer(builder, builder.add(place, step), kind) for step in steps]
+
+
+def _load_columns(builder: Any, place: Any) -> list[Any]:
+    return [builder.load(each, align=8) for each in _column_pointers(builder, place)]
+
+
+def _store_columns(builder: Any, place: Any, columns: list[Any]) -> None:
+    for column, each in zip(columns, _column_pointers(builder, place), strict=True):
+        builder.store(column, each, align=8)
+
+
 @intrinsic
 def transpose_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
     """``transpose_in(row, stride, place)``: four numbers at address ``row``, one sample each ``stride`` bytes, to
@@ -98,9 +114,7 @@ def transpose_in(typingctx: Any, row: Any, stride: Any, place: Any) -> Any:
         for _ in range(lanes):
             rows.append(builder.load(_pointer(builder, address, _vector(BLOCK)), align=8))
             address = builder.add(address, stride)
-        for k, column in enumerate(_columns(builder, rows)):
-            at = builder.add(place, ir.Constant(place.type, 8 * lanes * k))
-            builder.store(column, _pointer(builder, at, _vector(lanes)), align=8)
+        _store_columns(builder, place, _columns(builder, rows))
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), generate
@@ -113,13 +127,8 @@ def transpose_out(typingctx: Any, place: Any, row: Any, stride: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del signature
-        lanes = host().lanes
         place, address, stride = args
-        columns = []
-        for k in range(BLOCK):
-            at = builder.add(place, ir.Constant(place.type, 8 * lanes * k))
-            columns.append(builder.load(_pointer(builder, at, _vector(lanes)), align=8))
-        for row in _rows(builder, columns):
+        for row in _rows(builder, _load_columns(builder, place)):
             builder.store(row, _pointer(builder, address, _vector(BLOCK)), align=8)
             address = builder.add(address, stride)
         return context.get_dummy_value()
@@ -137,11 +146,8 @@ def gather_rows(typingctx: Any, rows: Any, offset: Any, place: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del signature
-        lanes = host().lanes
         rows = [builder.load(each, align=8) for each in _row_pointers(builder, args[0], args[1])]
-        for k, column in enumerate(_columns(builder, rows)):
-            at = builder.add(args[2], ir.Constant(args[2].type, 8 * lanes * k))
-            builder.store(column, _pointer(builder, at, _vector(lanes)), align=8)
+        _store_columns(builder, args[2], _columns(builder, rows))
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), generate
@@ -154,11 +160,7 @@ def scatter_rows(typingctx: Any, place: Any, rows: Any, offset: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del signature
-        lanes = host().lanes
-        columns = []
-        for k in range(BLOCK):
-            at = builder.add(args[0], ir.Constant(args[0].type, 8 * lanes * k))
-            columns.append(builder.load(_pointer(builder, at, _vector(lanes)), align=8))
+        columns = _load_columns(builder, args[0])
         for row, each in zip(_rows(builder, columns), _row_pointers(builder, args[1], args[2]), strict=True):
             builder.store(row, each, align=8)
         return context.get_dummy_value()
